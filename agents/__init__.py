@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.job import JobContext, get_job_context
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
+    from vivavoce.agents.memory.memory import SessionMemory
+    from vivavoce.agents.memory.namespace import Namespace
+    from vivavoce.agents.memory.options import MemoryOptions
+    from vivavoce.agents.memory.stores.in_process import InProcessStore
+    from vivavoce.agents.memory.stores.redis import RedisStore
+    from vivavoce.agents.memory.stores.sqlite import SqliteStore
+    from vivavoce.agents.memory.stores.store import SessionStore
     from vivavoce.agents.records import SessionReport, TurnRecord
     from vivavoce.agents.session.handoff_control import Handoff
     from vivavoce.agents.session.options import SessionOptions
@@ -50,7 +57,14 @@ if TYPE_CHECKING:
     from vivavoce.agents.worker.executors.options import ProcessExecution, TaskExecution
     from vivavoce.agents.worker.options import WorkerOptions
     from vivavoce.agents.worker.worker import Worker
-    from vivavoce.pipelines.core.errors import TaskError, ToolError
+    from vivavoce.pipelines.core.errors import (
+        StoreError,
+        StoreTypeError,
+        StoreUnavailable,
+        StoreValueError,
+        TaskError,
+        ToolError,
+    )
     from vivavoce.pipelines.llm.chat_context import ChatContext
     from vivavoce.pipelines.llm.context_window import ContextWindow
     from vivavoce.pipelines.llm.summary import LLMSummariser, SummaryWindow
@@ -86,6 +100,7 @@ _PLACES = {
     "Handoff": "vivavoce.agents.session.handoff_control",
     "HistoryChange": "vivavoce.agents.history.sink",
     "HistorySink": "vivavoce.agents.history.sink",
+    "InProcessStore": "vivavoce.agents.memory.stores.in_process",
     "InterruptionMoment": "vivavoce.agents.turn.barge_in.policy",
     "InterruptionOptions": "vivavoce.agents.turn.options",
     "InterruptionPolicy": "vivavoce.agents.turn.barge_in.policy",
@@ -96,21 +111,31 @@ _PLACES = {
     "MCPServerHTTP": "vivavoce.agents.mcp_servers",
     "MCPServerStdio": "vivavoce.agents.mcp_servers",
     "MemoryHistorySink": "vivavoce.agents.history.sink",
+    "MemoryOptions": "vivavoce.agents.memory.options",
     "ModelJudge": "vivavoce.agents.speech.model_judge",
+    "Namespace": "vivavoce.agents.memory.namespace",
     "PipelineChange": "vivavoce.agents.session.pipelines.change",
     "PostalAddress": "vivavoce.agents.tasks.ready.postal",
     "ProcessExecution": "vivavoce.agents.worker.executors.options",
     "RecordingOptions": "vivavoce.agents.audio.recording.options",
+    "RedisStore": "vivavoce.agents.memory.stores.redis",
     "RoomOptions": "vivavoce.agents.transports.options",
     "RunContext": "vivavoce.agents.tools.context",
     "SessionLogHandler": "vivavoce.agents.telemetry.logs.log_export",
+    "SessionMemory": "vivavoce.agents.memory.memory",
     "SessionOptions": "vivavoce.agents.session.options",
     "SessionReport": "vivavoce.agents.records",
+    "SessionStore": "vivavoce.agents.memory.stores.store",
     "SpeechHandle": "vivavoce.agents.core.speech_handle",
     "SpeechLimits": "vivavoce.agents.speech.limits",
     "SqliteCheckpoints": "vivavoce.agents.history.checkpoint",
     "SqliteHistorySink": "vivavoce.agents.history.file_sinks",
+    "SqliteStore": "vivavoce.agents.memory.stores.sqlite",
     "StopResponse": "vivavoce.agents.agent",
+    "StoreError": "vivavoce.pipelines.core.errors",
+    "StoreTypeError": "vivavoce.pipelines.core.errors",
+    "StoreUnavailable": "vivavoce.pipelines.core.errors",
+    "StoreValueError": "vivavoce.pipelines.core.errors",
     "SummaryWindow": "vivavoce.pipelines.llm.summary",
     "TaskError": "vivavoce.pipelines.core.errors",
     "TaskExecution": "vivavoce.agents.worker.executors.options",
@@ -163,6 +188,7 @@ __all__ = [
     "Handoff",
     "HistoryChange",
     "HistorySink",
+    "InProcessStore",
     "InterruptionMoment",
     "InterruptionOptions",
     "InterruptionPolicy",
@@ -173,21 +199,31 @@ __all__ = [
     "MCPServerHTTP",
     "MCPServerStdio",
     "MemoryHistorySink",
+    "MemoryOptions",
     "ModelJudge",
+    "Namespace",
     "PipelineChange",
     "PostalAddress",
     "ProcessExecution",
     "RecordingOptions",
+    "RedisStore",
     "RoomOptions",
     "RunContext",
     "SessionLogHandler",
+    "SessionMemory",
     "SessionOptions",
     "SessionReport",
+    "SessionStore",
     "SpeechHandle",
     "SpeechLimits",
     "SqliteCheckpoints",
     "SqliteHistorySink",
+    "SqliteStore",
     "StopResponse",
+    "StoreError",
+    "StoreTypeError",
+    "StoreUnavailable",
+    "StoreValueError",
     "SummaryWindow",
     "TaskError",
     "TaskExecution",

@@ -286,12 +286,17 @@ class CloseStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseReport:
-    """How a session ended."""
+    """How a session ended.
+
+    Args:
+        lost_writes: The session's own writes that the store of its memory did not get.
+    """
 
     reason: str
     seconds: float
     steps: tuple[CloseStep, ...] = ()
     error: str = ""
+    lost_writes: int = 0
 
     @property
     def is_clean(self) -> bool:

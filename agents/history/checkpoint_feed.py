@@ -16,7 +16,7 @@ import anyio
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.threads import SerialThread
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.history.snapshot import take_snapshot
+from vivavoce.agents.history.snapshot import TakeMemory, take_snapshot
 from vivavoce.agents.job import Keep, current_watch
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.pipelines.core.errors import SessionError, describe
@@ -33,10 +33,13 @@ SOURCE = "checkpoint"
 class CheckpointFeed:
     """Writes the snapshots of one session."""
 
-    def __init__(self, context: SessionContext, history: HistoryControl, machine: TurnMachine) -> None:
+    def __init__(
+        self, context: SessionContext, history: HistoryControl, machine: TurnMachine, memory: TakeMemory
+    ) -> None:
         self._context = context
         self._history = history
         self._machine = machine
+        self._memory = memory
         self._keep: Keep | None = None
         self._thread = SerialThread("checkpoint")
         self._is_due = False
@@ -86,6 +89,7 @@ class CheckpointFeed:
             history=self._history,
             userdata=self._context.session.userdata,
             turns=self._machine.turns,
+            memory=self._memory,
         )
 
 

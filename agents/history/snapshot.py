@@ -1,9 +1,10 @@
 """Snapshot: a conversation as JSON data that another session continues, after a crash, a deployment, a hot reload.
 
-It holds the agent's id, the committed history (no call without its output, no unheard words), the userdata, and the
-counters that keep ids and sequence numbers unique. It does not hold options, instructions, pipelines and keys: the
-application makes the new session with them. All data of the userdata is in it, except the text of pydantic's
-`SecretStr`.
+It holds the agent's id, the committed history (no call without its output, no unheard words), the userdata, the
+counters that keep ids and sequence numbers unique, and since version 2 the session's memory: its id, the private data,
+and the namespaces if the memory is in the process (`vivavoce.agents.memory`). It does not hold options, instructions,
+pipelines and keys: the application makes the new session with them. All data of the userdata is in it, except the text
+of pydantic's `SecretStr`.
 
 Userdata is None, JSON data, a dataclass or a pydantic model. Values that JSON does not have (a datetime, a nested
 dataclass) keep their type only if the new session receives a userdata of the same class, which is made from the data;
@@ -21,7 +22,12 @@ from vivavoce.agents.history.history import HistoryControl
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
+READABLE = (1, SNAPSHOT_VERSION)
+"""Versions that are read; one without a memory is version 1."""
+
+TakeMemory = Callable[[], Callable[[], Mapping[str, Any] | None]]
+"""Takes the memory as it is now; the returned call makes its data, from any thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,27 +37,31 @@ class Snapshot:
     Args:
         last_sequence: The highest sequence number of any item, a removed one included.
         turns: The number of user turns.
+        memory: The session's memory; None: it was not used.
     """
 
     history: ChatContext
     userdata: Any = field(repr=False)
     last_sequence: int
     turns: int
+    memory: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 def write_snapshot(
-    *, session_id: str, agent: str, history: HistoryControl, userdata: object, turns: int
+    *, session_id: str, agent: str, history: HistoryControl, userdata: object, turns: int, memory: TakeMemory
 ) -> dict[str, Any]:
     """Return the data that `read_snapshot` takes, for `json.dumps`.
 
     Raises:
         ConfigurationError: The userdata cannot be JSON; the error names the part.
     """
-    return take_snapshot(session_id=session_id, agent=agent, history=history, userdata=userdata, turns=turns)()
+    return take_snapshot(
+        session_id=session_id, agent=agent, history=history, userdata=userdata, turns=turns, memory=memory
+    )()
 
 
 def take_snapshot(
-    *, session_id: str, agent: str, history: HistoryControl, userdata: object, turns: int
+    *, session_id: str, agent: str, history: HistoryControl, userdata: object, turns: int, memory: TakeMemory
 ) -> Callable[[], dict[str, Any]]:
     """Take the conversation as it is now; the returned call, from any thread, makes the data of `write_snapshot`.
 
@@ -59,6 +69,7 @@ def take_snapshot(
         ConfigurationError: The userdata cannot be JSON; the error names the part.
     """
     items, last_sequence, plain = history.copy(), history.last_sequence, _plain(userdata)
+    remembered = memory()
 
     def data() -> dict[str, Any]:
         return {
@@ -68,6 +79,7 @@ def take_snapshot(
             "history": items.to_json(images=True),
             "userdata": plain,
             "counters": {"items": last_sequence, "turns": turns},
+            "memory": remembered(),
         }
 
     return data
@@ -84,9 +96,9 @@ def read_snapshot(data: object, *, agent: str, userdata: object) -> Snapshot:
     """
     if not isinstance(data, Mapping):
         raise ConfigurationError(f"resume_from must be what snapshot() returned, got {type(data).__name__}")
-    if data.get("version") != SNAPSHOT_VERSION:
+    if data.get("version") not in READABLE:
         raise ConfigurationError(
-            f"a snapshot must be of version {SNAPSHOT_VERSION}, got {data.get('version')!r}; "
+            f"a snapshot must be of version {' or '.join(map(str, READABLE))}, got {data.get('version')!r}; "
             "resume it with the release of vivavoce that took it"
         )
     if data.get("agent") != agent:
@@ -100,7 +112,23 @@ def read_snapshot(data: object, *, agent: str, userdata: object) -> Snapshot:
     history = ChatContext.from_json(data.get("history") or {})
     last = max([counters["items"], *(item.sequence for item in history)])
     given = _restored(data.get("userdata"), userdata)
-    return Snapshot(history=history, userdata=given, last_sequence=last, turns=counters["turns"])
+    return Snapshot(
+        history=history,
+        userdata=given,
+        last_sequence=last,
+        turns=counters["turns"],
+        memory=_checked_memory(data.get("memory")),
+    )
+
+
+def _checked_memory(memory: object) -> Mapping[str, Any] | None:
+    if memory is None:
+        return None
+    parts = (memory.get("private"), memory.get("namespaces", {})) if isinstance(memory, Mapping) else ()
+    is_whole = bool(parts) and all(isinstance(part, Mapping) for part in parts)
+    if not isinstance(memory, Mapping) or not is_whole or not isinstance(memory.get("id"), str):
+        raise ConfigurationError("a snapshot's memory needs an 'id', 'private' data and perhaps 'namespaces'")
+    return memory
 
 
 def _plain(userdata: object) -> Any:

@@ -34,13 +34,13 @@ class Namespace:
     async def get(self, key: str, default: Json = None) -> Json:
         """Return a copy of the value of `key`, or `default` if there is none."""
         entry, *inner = path_of(key)
-        text = await self._within(self._store.read(self._place, entry))
+        text = await within(self._timeout, self._store.read(self._place, entry))
         exists, value = (False, None) if text is None else found(decode(text), tuple(inner))
         return value if exists else default
 
     async def get_all(self) -> dict[str, Json]:
         """Return a copy of all values."""
-        return decoded(await self._within(self._store.read_all(self._place)))
+        return decoded(await within(self._timeout, self._store.read_all(self._place)))
 
     async def set(self, key: str, value: Json, *, nx: bool = False) -> bool:
         """Set the value of `key`; return whether it was written. Missing parents of a nested key are made.
@@ -54,7 +54,7 @@ class Namespace:
         entry, *inner = path_of(key)
         text = encode(value)
         if not inner:
-            return await self._within(self._store.write(self._place, entry, text, nx=nx))
+            return await within(self._timeout, self._store.write(self._place, entry, text, nx=nx))
 
         def change(before: str | None) -> tuple[str | None, bool]:
             tree = {} if before is None else decode(before)
@@ -62,7 +62,7 @@ class Namespace:
                 return before, False
             return encode(placed(tree, tuple(inner), value)), True
 
-        return await self._within(self._store.change(self._place, entry, change))
+        return await within(self._timeout, self._store.change(self._place, entry, change))
 
     async def delete(self, key: str) -> bool:
         """Remove `key` with all that is nested in it; return whether there was a value."""
@@ -75,7 +75,7 @@ class Namespace:
             was_there = removed(tree, tuple(inner))
             return encode(tree), was_there
 
-        return await self._within(self._store.change(self._place, entry, change))
+        return await within(self._timeout, self._store.change(self._place, entry, change))
 
     async def append(self, key: str, value: Json) -> int:
         """Append `value` to the list of `key`, which is begun if there is none; return the list's length.
@@ -87,7 +87,7 @@ class Namespace:
         entry, *inner = path_of(key)
         text = encode(value)
         if not inner:
-            return await self._within(self._store.append(self._place, entry, plain(text)))
+            return await within(self._timeout, self._store.append(self._place, entry, plain(text)))
 
         def change(before: str | None) -> tuple[str | None, int]:
             tree = {} if before is None else decode(before)
@@ -97,7 +97,7 @@ class Namespace:
             values = [*(values or []), value]
             return encode(placed(tree, tuple(inner), values)), len(values)
 
-        return await self._within(self._store.change(self._place, entry, change))
+        return await within(self._timeout, self._store.change(self._place, entry, change))
 
     async def length(self, key: str) -> int:
         """Return the number of values in the list or object of `key`; 0 if there is none.
@@ -110,7 +110,13 @@ class Namespace:
             raise StoreTypeError(f"length() needs a list or an object, the key holds a {type(value).__name__}")
         return len(value)
 
-    async def _within(self, call: Awaitable[T]) -> T:
-        with anyio.move_on_after(self._timeout):
-            return await call
-        raise StoreUnavailable(f"the store did not answer within {self._timeout:g} s; is it up, and reachable?")
+
+async def within(seconds: float, call: Awaitable[T]) -> T:
+    """Return the result of a call to a store.
+
+    Raises:
+        StoreUnavailable: It did not end within `seconds`.
+    """
+    with anyio.move_on_after(seconds):
+        return await call
+    raise StoreUnavailable(f"the store did not answer within {seconds:g} s; is it up, and reachable?")

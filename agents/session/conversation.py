@@ -14,6 +14,7 @@ from vivavoce.agents.core.event_source import EventSource
 from vivavoce.agents.core.inbox import InterruptedFromThread
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.records import TurnRecord, UsageRecord
 from vivavoce.agents.session.checks import (
     check_when_busy,
@@ -277,6 +278,11 @@ class Conversation(EventSource):
     def recording(self) -> SessionRecording:
         """Records the call."""
         return self._parts.recording.recording
+
+    @property
+    def memory(self) -> SessionMemory:
+        """State that outlives the call, and that other processes share, if `SessionOptions.memory` names a store."""
+        return self._parts.memory.memory
 
     @property
     def input(self) -> SessionInput:

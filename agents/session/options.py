@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vivavoce.agents.audio.recording.options import RecordingOptions
 from vivavoce.agents.history.sink import HistorySink
+from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.session.report_writer import report_file
 from vivavoce.agents.speech.content_guard import ContentGuard
 from vivavoce.agents.speech.limits import SpeechLimits
@@ -101,6 +102,8 @@ class SessionOptions(WatchOptions):
     """
     history_sink: HistorySink | None = None
     """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; its maker closes it."""
+    memory: MemoryOptions | None = None
+    """Where `session.memory` is kept, for how long, and whose it is; None: in this process, and only if it is used."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
 
@@ -112,6 +115,7 @@ class SessionOptions(WatchOptions):
             ("speech", SpeechLimits),
         ):
             check_instance(name, getattr(self, name), kind)
+        check_instance("memory", self.memory, MemoryOptions, or_none=True)
         check_instance("guard", self.guard, ContentGuard, or_none=True)
         if self.context_window is not None and not callable(self.context_window):
             raise ConfigurationError(

@@ -13,6 +13,7 @@ from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
@@ -51,6 +52,7 @@ class SessionParts:
     options: SessionOptions
     trace: TraceWriter | None
     history: HistoryControl
+    memory: MemoryControl
     recording: RecordingControl
     preparing: Preparing
     setup: AgentSetup
@@ -102,6 +104,7 @@ def build_parts(
     """
     context = _make_context(session, agent, pipeline, options, session_id)
     history = HistoryControl(context, make_history_feed(options, context), judges_caller=guards_caller(options.guard))
+    memory = MemoryControl(context, history, options.memory)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
     pipelines = PipelineSwitch(context, pipeline, history, options=options)
@@ -137,6 +140,7 @@ def build_parts(
         options=options,
         trace=trace,
         history=history,
+        memory=memory,
         recording=recording,
         preparing=preparing,
         setup=setup,
@@ -153,7 +157,7 @@ def build_parts(
         pipeline_requests=requests,
         machine=machine,
         records=records,
-        checkpoints=CheckpointFeed(context, history, machine),
+        checkpoints=CheckpointFeed(context, history, machine, memory.take),
         last_words=LastWords(context, apology=options.apology, limit=options.speech.hook_timeout),
         wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
         speeches=speeches,

@@ -165,13 +165,14 @@ class AgentSession(Conversation, Generic[UserdataT]):
             participant: Identity of the participant to talk to; None: the participant of the job, else the first caller
                 in the room.
             room_options: How to take part in the room.
-            resume_from: The result of another session's `snapshot()`: this one goes on with its history and userdata;
-                the agent must be the one that `resume_from["agent"]` names, and its `on_enter` is not called.
+            resume_from: The result of another session's `snapshot()`: this one goes on with its history, userdata and
+                memory; the agent must be the one that `resume_from["agent"]` names, and its `on_enter` is not called.
         Raises:
             SessionError: It was started before, or a step took longer than `start_step`.
             SessionClosedError: It was closed before, or before it got to `on_enter`.
             ConfigurationError: An argument is of another kind, no room was given and the code runs in no job,
                 `resume_from` does not fit, or there is no such file of background audio.
+            StoreError: Another session has the memory, and `resume_from` is not given.
             VoiceError: A step failed; everything is rolled back and the session is closed.
         """
         check_start(room, participant, room_options, resume_from)
@@ -413,6 +414,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             history=self._parts.history,
             userdata=self.userdata,
             turns=self._parts.machine.turns,
+            memory=self._parts.memory.take,
         )
 
     def report(self) -> SessionReport:
@@ -429,6 +431,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
     def _resume(self, resumed: Snapshot) -> None:
         self._parts.history.restore(resumed.history, resumed.last_sequence)
         self.userdata = resumed.userdata
+        self._parts.memory.resume(resumed.memory)
 
     async def _take_over(self, watch: SessionWatch) -> Snapshot | None:
         def read(data: Mapping[str, Any]) -> Snapshot:

@@ -23,6 +23,9 @@ from vivavoce.agents import (
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.stage_observers import StageObserver
 from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.memory.memory import SessionMemory
+from vivavoce.agents.memory.namespace import Namespace
+from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.wake_up_timer import WakeUpTimer
 from vivavoce.pipelines import CascadingPipeline
@@ -46,9 +49,12 @@ MEMBERS: dict[type, str] = {
         "wait_for_participant"
     ),
     PipelineChange: "exception id is_done outcome pipeline within",
+    Namespace: "append delete get get_all length set",
+    PrivateData: "delete get set",
     RunContext: "call_id disallow_interruptions session speech update userdata",
     SessionHistory: "add_message copy items messages remove replace_text summarise",
     SessionInput: "clear_turn commit_turn frames mute text",
+    SessionMemory: "agent_data attach data id metadata private stop stream_data to_dict wait",
     SessionRecording: "is_on is_paused pause records resume start stop",
     StageObserver: "close dropped is_closed",
     SpeechHandle: (
@@ -71,8 +77,8 @@ MEMBERS: dict[type, str] = {
 
 OF_A_SESSION = (
     "agent agent_state change_component change_pipeline close conversation_flow created_at current_speech hangup "
-    "history id input interrupt leave observe off on on_wake_up once pipeline play_background_audio recording reply "
-    "report run_task say set_conversation_flow snapshot start stop_background_audio turns update_agent usage "
+    "history id input interrupt leave memory observe off on on_wake_up once pipeline play_background_audio recording "
+    "reply report run_task say set_conversation_flow snapshot start stop_background_audio turns update_agent usage "
     "user_state userdata wait_closed wake_up wake_up_timer"
 )
 

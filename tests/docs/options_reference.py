@@ -37,6 +37,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.RoomOptions",
         "vivavoce.agents.VideoInputOptions",
         "vivavoce.agents.AvatarOptions",
+        "vivavoce.agents.MemoryOptions",
         "vivavoce.agents.ContextWindow",
         "vivavoce.agents.TaskOptions",
         "vivavoce.agents.ContentGuard",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -123,6 +124,10 @@ class InProcessStore(SessionStore):
         if self._leases.get(session_id, ("", 0.0))[0] == holder:
             del self._leases[session_id]
 
+    async def is_held(self, session_id: str) -> bool:
+        """Return whether a holder has the lease of a session."""
+        return self._clock.now() < self._leases.get(session_id, ("", -math.inf))[1]
+
     async def keep(self, session_id: str, seconds: float | None) -> None:
         """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
         self._used(session_id).keep = seconds
@@ -157,6 +162,19 @@ class InProcessStore(SessionStore):
         self._leases.pop(session_id, None)
         session = self._sessions.pop(session_id, None)
         return session is not None
+
+    # --- for the session that has this store to itself
+
+    def namespaces(self, session_id: str) -> dict[str, dict[str, str]]:
+        """Return the texts of all entries of a session, by namespace."""
+        session = self._sessions.get(session_id)
+        return {} if session is None else {name: dict(entries) for name, entries in session.namespaces.items()}
+
+    def fill(self, session_id: str, namespaces: Mapping[str, Mapping[str, str]]) -> None:
+        """Set the entries that a session lacks."""
+        own = self._used(session_id).namespaces
+        for name, entries in namespaces.items():
+            own[name] = {**entries, **own.get(name, {})}
 
     def _entries(self, place: Place) -> dict[str, str]:
         session = self._sessions.get(place.session_id)

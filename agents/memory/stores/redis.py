@@ -33,6 +33,12 @@ TRIES = 200
 USED_INTERVAL = 1.0
 """Seconds between two notes that a session is used."""
 
+MAX_NOTED = 10_000
+"""Keys with such a note in memory; then the old ones are dropped."""
+
+SWEPT = 100
+"""Sessions that one step of a sweep looks at."""
+
 WAIT_SLICE = 5.0
 """Seconds of one blocking read."""
 
@@ -117,7 +123,7 @@ class RedisStore(SessionStore):
         self._scripts = [self._redis.register_script(text) for text in (CHANGE, APPEND, LOG, HOLD, RELEASE)]
         self._change, self._append, self._log, self._hold, self._release = self._scripts
         self._noted: dict[str, float] = {}
-        """When it was last noted that a session is used."""
+        """When it was last noted that a key, and its session, is used."""
 
     async def read(self, place: Place, entry: str) -> str | None:
         """Return the text of an entry; None: there is none."""
@@ -138,8 +144,7 @@ class RedisStore(SessionStore):
                 calls.hsetnx(key, entry, text)
             else:
                 calls.hset(key, entry, text)
-            self._note_use(calls, place.session_id)
-            written = (await calls.execute())[0]
+            written = (await self._using(calls, place.session_id, key))[0]
         return bool(written) if nx else True
 
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
@@ -152,7 +157,7 @@ class RedisStore(SessionStore):
             async with self._reaching():
                 key, arguments = self._namespace(place), [entry, before or "", after or ""]
                 if await self._change(keys=[key], args=arguments):
-                    await self._use(place.session_id)
+                    await self._use(place.session_id, key)
                     return result
             await anyio.sleep(random.random() / 1000)
         raise StoreUnavailable(f"an entry could not be changed in {TRIES} attempts: others change it all the time")
@@ -160,8 +165,9 @@ class RedisStore(SessionStore):
     async def append(self, place: Place, entry: str, item: str) -> int:
         """Append `item`, the JSON of a value, to the list of an entry; return the list's length."""
         async with self._reaching():
-            length = int(await self._append(keys=[self._namespace(place)], args=[entry, item, MAX_BYTES]))
-            await self._use(place.session_id)
+            key = self._namespace(place)
+            length = int(await self._append(keys=[key], args=[entry, item, MAX_BYTES]))
+            await self._use(place.session_id, key)
         if length > 0:
             return length
         if length == -1:
@@ -178,7 +184,7 @@ class RedisStore(SessionStore):
         async with self._reaching():
             keys = [self._key(place.session_id, "l", place.name), self._key(place.session_id, "counts")]
             following = int(await self._log(keys=keys, args=[place.name, keep, *texts]))
-            await self._use(place.session_id)
+            await self._use(place.session_id, keys[0])
         return following
 
     async def records(self, place: Place, start: int, limit: int) -> list[Record]:
@@ -208,33 +214,56 @@ class RedisStore(SessionStore):
         async with self._reaching():
             await self._release(keys=[self._key(session_id, "lease")], args=[holder])
 
+    async def is_held(self, session_id: str) -> bool:
+        """Return whether a holder has the lease of a session."""
+        async with self._reaching():
+            return bool(await self._redis.exists(self._key(session_id, "lease")))
+
     async def keep(self, session_id: str, seconds: float | None) -> None:
         """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
         async with self._reaching():
-            calls = self._redis.pipeline(transaction=False)
+            calls, now = self._redis.pipeline(transaction=False), self._clock.wall()
             if seconds is None:
                 calls.hdel(f"{self._prefix}:keep", session_id)
+                calls.zrem(f"{self._prefix}:due", session_id)
             else:
                 calls.hset(f"{self._prefix}:keep", session_id, repr(seconds))
-            self._note_use(calls, session_id)
+                calls.zadd(f"{self._prefix}:due", {session_id: now + seconds})
+            calls.zadd(f"{self._prefix}:sessions", {session_id: now})
             await calls.execute()
 
     async def sweep(self) -> list[str]:
-        """Erase the sessions whose time is over; return their ids."""
-        now, over = self._clock.wall(), []
-        async with self._reaching():
-            limits = await self._redis.hgetall(f"{self._prefix}:keep")
-            used = dict(await self._redis.zrange(f"{self._prefix}:sessions", 0, -1, withscores=True))
-        for name, seconds in limits.items():
-            session_id = name.decode()
-            if now - used.get(name, now) <= float(seconds):
-                continue
+        """Erase the sessions whose time is over; return their ids. Each session is looked at once in its time."""
+        over: list[str] = []
+        while True:
+            now = self._clock.wall()
             async with self._reaching():
-                is_held = await self._redis.exists(self._key(session_id, "lease"))
-            if not is_held and not is_pinned(await self.read_all(Place(session_id, METADATA))):
-                await self.delete(session_id)
-                over.append(session_id)
-        return over
+                due = await self._redis.zrangebyscore(f"{self._prefix}:due", "-inf", f"({now!r}", start=0, num=SWEPT)
+            for name in due:
+                if await self._is_over(name.decode(), now):
+                    await self.delete(name.decode())
+                    over.append(name.decode())
+            if len(due) < SWEPT:
+                return over
+
+    async def _is_over(self, session_id: str, now: float) -> bool:
+        """Return whether a session's time is over; if not, note when to look again."""
+        async with self._reaching():
+            seconds = await self._redis.hget(f"{self._prefix}:keep", session_id)
+            used_at = await self._redis.zscore(f"{self._prefix}:sessions", session_id)
+        if seconds is None or used_at is None:
+            return True
+        over_at = used_at + float(seconds)
+        if over_at < now and (await self.is_held(session_id) or await self._is_pinned(session_id)):
+            over_at = now + max(float(seconds), USED_INTERVAL)
+        if over_at < now:
+            return True
+        async with self._reaching():
+            await self._redis.zadd(f"{self._prefix}:due", {session_id: over_at})
+        return False
+
+    async def _is_pinned(self, session_id: str) -> bool:
+        return is_pinned(await self.read_all(Place(session_id, METADATA)))
 
     async def summaries(self) -> list[SessionSummary]:
         """Return all sessions, those written last first."""
@@ -251,12 +280,18 @@ class RedisStore(SessionStore):
 
     async def delete(self, session_id: str) -> bool:
         """Erase a session; return whether there was one."""
-        self._noted.pop(session_id, None)
         async with self._reaching():
-            async for key in self._redis.scan_iter(match=f"{_literal(self._key(session_id))}:*", count=1000):
-                await self._redis.unlink(key)
-            await self._redis.hdel(f"{self._prefix}:keep", session_id)
-            return bool(await self._redis.zrem(f"{self._prefix}:sessions", session_id))
+            used = self._key(session_id, "keys")
+            keys = [key.decode() for key in await self._redis.smembers(used)]
+            calls = self._redis.pipeline(transaction=False)
+            calls.unlink(*keys, used, self._key(session_id, "lease"), self._key(session_id, "counts"))
+            calls.hdel(f"{self._prefix}:keep", session_id)
+            calls.zrem(f"{self._prefix}:due", session_id)
+            calls.zrem(f"{self._prefix}:sessions", session_id)
+            was_there = (await calls.execute())[-1]
+        for key in keys:
+            self._noted.pop(key, None)
+        return bool(was_there)
 
     async def aclose(self) -> None:
         """Close the connections; a later call connects again."""
@@ -268,17 +303,22 @@ class RedisStore(SessionStore):
     def _key(self, session_id: str, *names: str) -> str:
         return ":".join([self._prefix, "s", *(quote(name, safe="") for name in (session_id, *names))])
 
-    async def _use(self, session_id: str) -> None:
-        calls = self._redis.pipeline(transaction=False)
-        self._note_use(calls, session_id)
-        if len(calls):
-            await calls.execute()
+    async def _use(self, session_id: str, key: str) -> None:
+        await self._using(self._redis.pipeline(transaction=False), session_id, key)
 
-    def _note_use(self, calls: Any, session_id: str) -> None:
+    async def _using(self, calls: Any, session_id: str, key: str) -> list[Any]:
+        """Make calls that write a key of a session; note that it is used, and the key, if the last note is old."""
         now = self._clock.wall()
-        if now - self._noted.get(session_id, float("-inf")) >= USED_INTERVAL:
-            self._noted[session_id] = now
+        is_due = now - self._noted.get(key, float("-inf")) >= USED_INTERVAL
+        if is_due:
             calls.zadd(f"{self._prefix}:sessions", {session_id: now})
+            calls.sadd(self._key(session_id, "keys"), key)
+        results: list[Any] = await calls.execute() if len(calls) else []
+        if is_due:
+            if len(self._noted) >= MAX_NOTED:
+                self._noted = {noted: at for noted, at in self._noted.items() if now - at < USED_INTERVAL}
+            self._noted[key] = now
+        return results
 
     @asynccontextmanager
     async def _reaching(self) -> AsyncIterator[None]:
@@ -295,8 +335,3 @@ class RedisStore(SessionStore):
 
 def _text(found: bytes | str | None) -> str | None:
     return found.decode() if isinstance(found, bytes) else found
-
-
-def _literal(text: str) -> str:
-    """Escape what a pattern of Redis gives a meaning."""
-    return "".join(f"\\{sign}" if sign in "*?[]^\\" else sign for sign in text)

@@ -199,6 +199,16 @@ class SqliteStore(SessionStore):
             )
         )
 
+    async def is_held(self, session_id: str) -> bool:
+        """Return whether a holder has the lease of a session."""
+        now = self._clock.wall()
+
+        def look(database: sqlite3.Connection) -> bool:
+            found = database.execute("SELECT 1 FROM leases WHERE session_id = ? AND until > ?", (session_id, now))
+            return found.fetchone() is not None
+
+        return await self._run(look)
+
     async def keep(self, session_id: str, seconds: float | None) -> None:
         """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
         now = self._clock.wall()

@@ -118,6 +118,10 @@ class SessionStore(ABC):
         """Give the lease up, if this holder has it."""
 
     @abstractmethod
+    async def is_held(self, session_id: str) -> bool:
+        """Return whether a holder has the lease of a session."""
+
+    @abstractmethod
     async def keep(self, session_id: str, seconds: float | None) -> None:
         """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
 

@@ -78,6 +78,8 @@ class SessionStart:
         parts.flows.begin_session(self._context.session)
         with watched("mcp"):
             first = await parts.setup.for_start()
+        if not callable(resumed):
+            await self._open_memory()
         transport = await self._connect(connect, partial(parts.preparing.first, first, parts.pipelines.pipeline))
         take_over = resumed if callable(resumed) else None
         snapshot = None if callable(resumed) else resumed
@@ -97,6 +99,7 @@ class SessionStart:
             parts.handoffs.take_over(await parts.setup.for_start(prepares=True))
         if take_over is not None:
             snapshot = await self._result_of("take over", take_over)
+            await self._open_memory()
             self._begin(snapshot)
             parts.caller.end_wait()
         parts.checkpoints.open()
@@ -110,6 +113,14 @@ class SessionStart:
         parts.checkpoints.turn_over()
         self._context.log.note(ev.Started)
         self._context.log.flush()
+
+    async def _open_memory(self) -> None:
+        memory = self._parts.memory
+        if not memory.is_shared:
+            memory.open_here()
+            return
+        with self._watched("memory"):
+            await memory.open()
 
     def _watched(self, step: str) -> Watch:
         return self._context.observer.phase_step("start", step)

@@ -325,10 +325,12 @@ def test_another_agent_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda data: data | {"version": 2}, "version 1, got 2"),
+        (lambda data: data | {"version": 3}, "version 1 or 2, got 3"),
         (lambda data: [], "must be what snapshot"),
-        (lambda data: {}, "version 1, got None"),
+        (lambda data: {}, "version 1 or 2, got None"),
         (lambda data: data | {"agent": None}, "got 'Host'"),
+        (lambda data: data | {"memory": []}, "a snapshot's memory needs"),
+        (lambda data: data | {"memory": {"id": 3, "private": {}}}, "a snapshot's memory needs"),
         (lambda data: data | {"counters": None}, "counters"),
         (lambda data: data | {"counters": {"items": 1.5, "turns": 1}}, "counters"),
         (lambda data: data | {"history": None}, "a history must be of version"),

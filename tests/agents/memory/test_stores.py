@@ -159,7 +159,9 @@ async def test_a_reader_waits_for_the_next_record(store: SessionStore) -> None:
 
 
 async def test_one_holder_has_a_session_until_it_gives_it_up_or_another_takes_over(store: SessionStore) -> None:
+    assert not await store.is_held("session_1")
     assert await store.hold("session_1", "a", 60)
+    assert await store.is_held("session_1")
     assert await store.hold("session_1", "a", 60)
     assert not await store.hold("session_1", "b", 60)
     assert await store.hold("session_1", "b", 60, takes_over=True)
@@ -167,6 +169,7 @@ async def test_one_holder_has_a_session_until_it_gives_it_up_or_another_takes_ov
     await store.release("session_1", "a")
     assert not await store.hold("session_1", "a", 60)
     await store.release("session_1", "b")
+    assert not await store.is_held("session_1")
     assert await store.hold("session_1", "a", 60)
 
 
@@ -174,6 +177,10 @@ async def test_a_lease_ends_by_itself(store: SessionStore) -> None:
     assert await store.hold("session_1", "a", 0.01)
     with anyio.fail_after(5):
         while not await store.hold("session_1", "b", 60):  # noqa: ASYNC110 - time is the event
+            await anyio.sleep(0.01)
+    assert await store.hold("session_2", "a", 0.01)
+    with anyio.fail_after(5):
+        while await store.is_held("session_2"):  # noqa: ASYNC110 - time is the event
             await anyio.sleep(0.01)
 
 

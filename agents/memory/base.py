@@ -1,0 +1,66 @@
+"""MemoryBase: the base of all parts of a memory: its id, its store, and the limit of a call to the store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from vivavoce.agents.memory.namespace import Namespace, within
+from vivavoce.agents.memory.stores.store import Place, SessionStore
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import SessionNotStartedError
+
+T = TypeVar("T")
+
+
+class MemoryBase:
+    """The memory of one session, in a store.
+
+    Its id is that of the session which began it. A session that is resumed continues the memory of the earlier one,
+    therefore the id is known when the session starts.
+
+    Args:
+        timeout: Seconds for one call to the store.
+    """
+
+    def __init__(self, store: SessionStore, *, timeout: float, clock: Clock) -> None:
+        self.store = store
+        self.timeout = timeout
+        self.clock = clock
+        self._id: str | None = None
+
+    def open(self, memory_id: str) -> None:
+        """Be the memory with that id."""
+        self._id = memory_id
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the id is known."""
+        return self._id is not None
+
+    @property
+    def id(self) -> str:
+        """The memory's id, which is the session's in the store.
+
+        Raises:
+            SessionNotStartedError: The session was not started.
+        """
+        if self._id is None:
+            raise SessionNotStartedError("a session has its memory from the start on; call start() first")
+        return self._id
+
+    def place(self, name: str) -> Place:
+        """Return the namespace or log of that name; each name is used for one of both."""
+        return Place(self.id, name)
+
+    def namespace(self, name: str) -> Namespace:
+        """Return the values of that namespace."""
+        return Namespace(self.store, self.place(name), timeout=self.timeout)
+
+    async def within(self, call: Awaitable[T]) -> T:
+        """Return the result of a call to the store.
+
+        Raises:
+            StoreUnavailable: It did not end within the limit.
+        """
+        return await within(self.timeout, call)

@@ -1,0 +1,211 @@
+"""MemoryControl: the session's side of its memory: it opens it at the start and closes it at the end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from typing import Any
+
+import anyio
+
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.memory.base import MemoryBase
+from vivavoce.agents.memory.lease import SessionLease
+from vivavoce.agents.memory.memory import SessionMemory
+from vivavoce.agents.memory.options import MemoryOptions
+from vivavoce.agents.memory.private import PrivateData
+from vivavoce.agents.memory.session_side import SessionSide
+from vivavoce.agents.memory.store_health import StoreHealth
+from vivavoce.agents.memory.stores.in_process import InProcessStore
+from vivavoce.agents.memory.stores.store import METADATA
+from vivavoce.agents.memory.stores.values import decode, encode
+from vivavoce.agents.memory.writer import MemoryWriter, Write
+from vivavoce.pipelines.core.errors import SessionError, StoreUnavailable
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
+
+logger = logging.getLogger(__name__)
+
+SWEEP_LIMIT = 60.0
+"""Seconds for a sweep of the store."""
+
+
+class MemoryControl:
+    """The memory of one session, whose `memory` applications use.
+
+    Without `MemoryOptions`, and until the application first asks for it, a memory does nothing; its values are then in
+    this process. A store of `MemoryOptions` is shared: the session holds a lease of it while it runs.
+
+    Args:
+        options: None: the application has set none.
+    """
+
+    def __init__(self, context: SessionContext, history: HistoryControl, options: MemoryOptions | None) -> None:
+        self._context = context
+        self._history = history
+        self._options = options or MemoryOptions()
+        self._is_used = options is not None
+        shared = self._options.store
+        store = InProcessStore(clock=context.clock) if shared is None else shared
+        self.base = MemoryBase(store, timeout=self._options.timeout, clock=context.clock)
+        self._entries: dict[str, str] = {}
+        """The texts of the private data."""
+        self.health = StoreHealth(context)
+        self.writer = MemoryWriter(context, self.base, self.health)
+        self._lease = None if shared is None else SessionLease(context, self.base, self.health)
+        self._resumed: Mapping[str, Any] | None = None
+        self._has_begun = False
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is anything to do: the application has set options, or has asked for the memory."""
+        return self._is_used
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other sessions and processes use its store too."""
+        return self._lease is not None
+
+    @property
+    def lost_writes(self) -> int:
+        """The session's own writes that its store did not get."""
+        return self.writer.lost
+
+    @property
+    def memory(self) -> SessionMemory:
+        """The memory as applications know it. To ask for it is to use it."""
+        self._is_used = True
+        if self.base.is_open and self._lease is None and not self._has_begun:
+            self._begin_here()
+        return self._memory
+
+    @cached_property
+    def _memory(self) -> SessionMemory:
+        side = SessionSide(
+            context=self._context,
+            history=self._history,
+            options=self._options,
+            health=self.health,
+            writer=self.writer,
+            private=PrivateData(self._entries),
+        )
+        return SessionMemory(self.base, side)
+
+    # --- snapshots
+
+    def take(self) -> Callable[[], dict[str, Any] | None]:
+        """Take the part of a snapshot as it is now; the returned call, from any thread, makes its data.
+
+        It holds the id and the private data, and the namespaces if they are only in this process.
+        """
+        if not (self._is_used and self.base.is_open):
+            return lambda: None
+        store, memory_id, private = self.base.store, self.base.id, dict(self._entries)
+        namespaces = store.namespaces(memory_id) if isinstance(store, InProcessStore) else None
+
+        def data() -> dict[str, Any]:
+            taken: dict[str, Any] = {"id": memory_id, "private": _values(private)}
+            if namespaces is not None:
+                taken["namespaces"] = {name: _values(entries) for name, entries in namespaces.items()}
+            return taken
+
+        return data
+
+    def resume(self, taken: Mapping[str, Any] | None) -> None:
+        """Continue the memory of a snapshot; its values replace those that were set before the start."""
+        if taken is not None:
+            self._is_used = True
+            self._resumed = taken
+            self._entries.update(_texts(taken["private"]))
+
+    # --- life
+
+    async def open(self) -> None:
+        """Begin, or go on with the memory that is resumed, in a store that is shared.
+
+        Raises:
+            StoreError: Another session has the memory.
+        """
+        assert self._lease is not None
+        self._open()
+        await self._lease.take(takes_over=self._resumed is not None)
+        await self._begin_in_store(is_down=self.health.is_failing)
+        self._context.group.start_soon(self._sweep, name="sweep of the session store")
+
+    def open_here(self) -> None:
+        """Begin, or go on with the memory that is resumed, in this process only."""
+        self._open()
+        if self._is_used:
+            self._begin_here()
+
+    async def aclose(self) -> None:
+        """Make the waiting writes and give the lease up; the caller limits it.
+
+        Raises:
+            SessionError: Some writes were not made.
+        """
+        if self._lease is not None and self._lease.is_lost:
+            self.writer.drop()
+        await self.writer.aclose()
+        is_left = self.lost_writes and self.health.is_failing  # then the lease runs out by itself
+        if self._lease is not None and self.base.is_open and not is_left and await self._lease.end():
+            await self.base.within(self.base.store.keep(self.base.id, self._options.keep))
+        if self.lost_writes:
+            raise SessionError(f"{self.lost_writes} writes of the memory were not made")
+
+    def _open(self) -> None:
+        self.base.open(self._context.id if self._resumed is None else self._resumed["id"])
+        self.writer.open()
+
+    def _begin_here(self) -> None:
+        self._has_begun = True
+        store, resumed = self.base.store, self._resumed
+        assert isinstance(store, InProcessStore)
+        if resumed is not None and "namespaces" not in resumed:
+            logger.warning("The memory %s is in a store that this session does not have; it begins empty", self.base.id)
+        store.fill(self.base.id, self._first_entries())
+
+    async def _begin_in_store(self, *, is_down: bool) -> None:
+        """Set the entries that are missing; if the store is down, as soon as it is back."""
+        base = self.base
+        writes: list[Write] = [
+            partial(base.store.write, base.place(name), entry, text, nx=True)
+            for name, entries in self._first_entries().items()
+            for entry, text in entries.items()
+        ]
+        writes.append(partial(base.store.keep, base.id, self._options.keep))
+        try:
+            while writes and not is_down:
+                await base.within(writes[0]())
+                writes.pop(0)
+        except StoreUnavailable as error:
+            self.health.failed(error)
+        for write in writes:
+            self.writer.put(write)
+
+    async def _sweep(self) -> None:
+        """Have the store erase the sessions whose time is over."""
+        try:
+            with anyio.move_on_after(SWEEP_LIMIT), strays_as_errors("the session store"):
+                await self.base.store.sweep()
+        except Exception as error:  # noqa: BLE001 - a store is foreign code; the next session sweeps it
+            self.health.failed(error)
+
+    def _first_entries(self) -> dict[str, dict[str, str]]:
+        """Return the texts that the memory begins with: those of the snapshot, and metadata."""
+        resumed: Mapping[str, Any] = {} if self._resumed is None else self._resumed.get("namespaces", {})
+        entries = {name: _texts(values) for name, values in resumed.items()}
+        created = datetime.fromtimestamp(self._context.clock.wall(), UTC).isoformat()
+        metadata = {"created_date": created, "user": self._options.user, "name": self._options.name, "pinned": False}
+        entries[METADATA] = _texts(metadata) | entries.get(METADATA, {})
+        return entries
+
+
+def _values(entries: Mapping[str, str]) -> dict[str, Any]:
+    return {name: decode(text) for name, text in entries.items()}
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: encode(value) for name, value in values.items()}

@@ -1,0 +1,119 @@
+"""SessionLease: a running session's right to its memory in a store that others use too."""
+
+from __future__ import annotations
+
+import logging
+
+import anyio
+
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.memory.base import MemoryBase
+from vivavoce.agents.memory.session_state import Life, SessionState
+from vivavoce.agents.memory.store_health import SOURCE, StoreHealth
+from vivavoce.agents.states import CloseReason
+from vivavoce.pipelines.core.errors import StoreError, StoreUnavailable
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
+
+logger = logging.getLogger(__name__)
+
+LEASE = 15.0
+"""Seconds that a lease lasts."""
+RENEW_INTERVAL = 5.0
+"""Seconds between two renewals."""
+PAUSE = 1.0
+"""Seconds from a failed call to the next one."""
+
+
+class SessionLease:
+    """Takes the lease, renews it in a task of the session, and gives it up.
+
+    The session closes with reason `error` when another one has taken the lease, and by request when another process
+    has asked for it (`SessionMemory.stop`).
+    """
+
+    def __init__(self, context: SessionContext, base: MemoryBase, health: StoreHealth) -> None:
+        self._context = context
+        self._base = base
+        self._health = health
+        self._state = SessionState(base)
+        self._holder = new_id("holder")
+        self._takes_over = False
+        self._is_held = False
+        self._has_begun = False
+        self._scope = anyio.CancelScope()
+        self.is_lost = False
+        """Whether another session has it."""
+
+    async def take(self, *, takes_over: bool) -> None:
+        """Take the lease, from another holder only if it `takes_over`; without the store, as soon as that is back.
+
+        Raises:
+            StoreError: Another session has it.
+        """
+        self._takes_over = takes_over
+        try:
+            await self._hold()
+        except StoreUnavailable as error:
+            self._health.failed(error)
+        if self.is_lost:
+            raise StoreError(
+                f"the session {self._base.id!r} runs already, here or in another process; wait for its end, take "
+                "another id, or continue it with start(resume_from=…)"
+            )
+        self._context.group.start_soon(self._run, name="lease of the memory")
+
+    async def end(self) -> bool:
+        """Renew the lease no more, and give it up with a note that the session has ended.
+
+        Returns:
+            Whether the session had it until now.
+        """
+        self._scope.cancel()
+        if not self.is_lost:
+            await self._hold()
+        if self.is_lost:
+            return False
+        await self._state.end()
+        await self._base.within(self._base.store.release(self._base.id, self._holder))
+        return True
+
+    async def _hold(self) -> None:
+        """Take or renew the lease, and begin the session in the store when it is taken."""
+        base, takes_over = self._base, self._takes_over and not self._is_held
+        self._is_held = await base.within(base.store.hold(base.id, self._holder, LEASE, takes_over=takes_over))
+        self.is_lost = not self._is_held
+        if self._is_held and not self._has_begun:
+            await self._state.begin(is_resumed=self._takes_over)
+            self._has_begun = True
+
+    async def _run(self) -> None:
+        clock = self._context.clock
+        renewed = clock.now()
+        life: Life | None = None
+        """The state when it was read last; None: it has changed."""
+        with self._scope:
+            while not self.is_lost:
+                try:
+                    with strays_as_errors("the session store"):
+                        left = renewed + RENEW_INTERVAL - clock.now()
+                        if left <= 0 or not self._has_begun:
+                            await self._hold()
+                            renewed = clock.now()
+                        elif life is None:
+                            life = await self._state.read()
+                            if life.is_stop_asked:
+                                self._context.closing.request(CloseReason.USER_INITIATED)
+                        else:
+                            await self._state.changed(life, left)
+                            if clock.now() - renewed < RENEW_INTERVAL:
+                                life = None
+                except Exception as error:  # noqa: BLE001 - a store is foreign code; the conversation goes on without it
+                    self._health.failed(error)
+                    await anyio.sleep(PAUSE)
+                else:
+                    self._health.worked()
+            if not self._context.closing.is_asked:
+                lost = StoreError("another session continues this one's memory")
+                self._context.report_error(lost, SOURCE)
+                self._context.closing.request(CloseReason.ERROR, lost)

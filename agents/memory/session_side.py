@@ -1,0 +1,29 @@
+"""SessionSide: the parts of a memory that only the session's own process has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.memory.options import MemoryOptions
+from vivavoce.agents.memory.private import PrivateData
+from vivavoce.agents.memory.store_health import StoreHealth
+from vivavoce.agents.memory.writer import MemoryWriter
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SessionSide:
+    """The parts that a memory's own session adds to it. Parts of an attached memory go without.
+
+    Args:
+        health: Reports an outage of the store, once.
+        writer: Makes the session's own writes, off the audio path.
+    """
+
+    context: SessionContext
+    history: HistoryControl
+    options: MemoryOptions
+    health: StoreHealth
+    writer: MemoryWriter
+    private: PrivateData

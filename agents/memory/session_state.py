@@ -1,0 +1,93 @@
+"""SessionState: whether a session runs, as other processes see it in the store, and their request to close it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vivavoce.agents.memory.base import MemoryBase
+from vivavoce.agents.memory.namespace import within
+from vivavoce.agents.memory.stores.values import decode, encode
+
+LOG = "session"
+"""The log of a session's life."""
+KEPT = 100
+"""Records of it."""
+GRACE = 6.0
+"""Seconds without a lease after which a session has ended, however: a store that lost its leases gets them back."""
+
+Entry = Literal["running", "resumed", "stop", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A session's life by its log.
+
+    Args:
+        following: Index of the next record of the log.
+        is_stop_asked: Whether another process has asked it to close.
+    """
+
+    following: int = 0
+    has_begun: bool = False
+    has_ended: bool = False
+    is_stop_asked: bool = False
+
+
+class SessionState:
+    """The state of one session in its store."""
+
+    def __init__(self, base: MemoryBase) -> None:
+        self._base = base
+
+    async def begin(self, *, is_resumed: bool) -> None:
+        """Note that the session runs. A request to close it from before counts only if it is resumed."""
+        await self._note("resumed" if is_resumed else "running")
+
+    async def end(self) -> None:
+        """Note that the session has ended."""
+        await self._note("ended")
+
+    async def ask_stop(self) -> None:
+        """Ask the session to close. One whose process has died has ended; if another one resumes it, it closes."""
+        life = await self.read()
+        if not life.has_begun or life.has_ended:
+            return
+        if not await self._is_held():
+            await self._note("ended")
+        await self._note("stop")
+
+    async def read(self) -> Life:
+        """Return the state as it is now."""
+        following, has_begun, has_ended, is_stop_asked = 0, False, False, False
+        for record in await self._base.within(self._base.store.records(self._base.place(LOG), 0, KEPT)):
+            following, has_begun, entry = record.index + 1, True, decode(record.text)
+            has_ended = entry == "ended" or (entry == "stop" and has_ended)
+            is_stop_asked = entry == "stop" or (entry == "resumed" and is_stop_asked)
+        return Life(following, has_begun, has_ended, is_stop_asked)
+
+    async def changed(self, since: Life, seconds: float) -> None:
+        """Wait for a change, for so long.
+
+        Raises:
+            StoreUnavailable: The store does not answer.
+        """
+        call = self._base.store.wait(self._base.place(LOG), since.following, seconds)
+        await within(seconds + self._base.timeout, call)
+
+    async def ended(self) -> None:
+        """Wait until the session has ended, or its process has died and no other one has resumed it."""
+        clock = self._base.clock
+        held_at = clock.now()
+        while not (life := await self.read()).has_ended:
+            if await self._is_held():
+                held_at = clock.now()
+            elif clock.now() - held_at > GRACE:
+                return
+            await self.changed(life, GRACE / 2)
+
+    async def _note(self, entry: Entry) -> None:
+        await self._base.within(self._base.store.log(self._base.place(LOG), [encode(entry)], keep=KEPT))
+
+    async def _is_held(self) -> bool:
+        return await self._base.within(self._base.store.is_held(self._base.id))

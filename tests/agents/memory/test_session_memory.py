@@ -1,0 +1,342 @@
+"""`session.memory` in virtual time: data, private data, snapshots, the lease, and other processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+import pytest
+
+from kit.memory import ScriptedStore, session_with, started
+from vivavoce.agents import (
+    Agent,
+    InProcessStore,
+    MemoryOptions,
+    SessionMemory,
+    StoreError,
+    StoreTypeError,
+    StoreUnavailable,
+    StoreValueError,
+)
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.testing import VirtualClock, run_virtual
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError
+
+Test = Callable[[], Coroutine[Any, Any, None]]
+
+
+def virtually(test: Test) -> Callable[[], None]:
+    """Run a test in virtual time."""
+
+    def run() -> None:
+        run_virtual(test())
+
+    run.__name__ = test.__name__
+    return run
+
+
+def in_process() -> InProcessStore:
+    return InProcessStore(clock=VirtualClock())
+
+
+# --- data
+
+
+@virtually
+async def test_a_memory_without_options_keeps_data_of_the_session_its_agents_and_streams() -> None:
+    session = session_with()
+    await started(session)
+    memory = session.memory
+    await memory.data.set("order.size", 2)
+    await memory.agent_data("desk").set("mood", "good")
+    await memory.stream_data("orders").append("seen", 1)
+    assert await memory.data.get_all() == {"order": {"size": 2}}
+    assert await memory.agent_data(session.agent).get("mood") == "good"
+    assert await memory.stream_data("orders").length("seen") == 1
+    report = await session.close()
+    assert report.is_clean
+    assert await memory.data.get("order.size") == 2
+
+
+@virtually
+async def test_metadata_begin_with_the_date_the_user_the_name_and_not_pinned() -> None:
+    for store in (None, in_process()):
+        session = session_with(MemoryOptions(store=store, user="ada", name="A table"))
+        await started(session)
+        found = await session.memory.metadata.get_all()
+        assert found.pop("created_date").endswith("+00:00")
+        assert found == {"user": "ada", "name": "A table", "pinned": False}
+        await session.close()
+
+
+@virtually
+async def test_to_dict_shows_id_metadata_budget_and_agents_and_nothing_private() -> None:
+    session = session_with()
+    await started(session)
+    session.memory.private.set("secret", "hunter2")
+    shown = await session.memory.to_dict()
+    assert set(shown) == {"id", "metadata", "budget", "agents"}
+    assert shown["id"] == "call"
+    assert "hunter2" not in json.dumps(shown)
+    await session.close()
+
+
+@virtually
+async def test_before_the_start_a_memory_says_so() -> None:
+    session = session_with()
+    with pytest.raises(SessionNotStartedError, match="call start"):
+        _ = session.memory.data
+
+
+@pytest.mark.parametrize("agent", ["", 3, None, "a\nb"])
+def test_the_data_of_no_agent_are_refused(agent: Any) -> None:
+    async def test() -> None:
+        session = session_with()
+        await started(session)
+        with pytest.raises(ValueError, match="need the agent"):
+            session.memory.agent_data(agent)
+        with pytest.raises(ValueError, match="need the stream"):
+            session.memory.stream_data(agent)
+        await session.close()
+
+    run_virtual(test())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"store": "redis"}, {"keep": 0}, {"keep": float("nan")}, {"timeout": 0}, {"user": None}, {"name": 3}],
+)
+def test_wrong_options_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        MemoryOptions(**wrong)
+
+
+# --- private data
+
+
+@virtually
+async def test_private_data_are_set_read_and_deleted_without_waiting() -> None:
+    private = session_with().memory.private
+    private.set("visits", 3)
+    private.set("caller.name", "Ada")
+    assert (private.get("visits"), private.get("caller"), private.get("none", 7)) == (3, {"name": "Ada"}, 7)
+    assert private.delete("visits")
+    assert not private.delete("visits")
+    assert private.delete("caller.name")
+    assert not private.delete("caller.name")
+    assert private.get("caller") == {}
+
+
+@virtually
+async def test_private_data_have_the_keys_and_values_of_a_namespace() -> None:
+    private = session_with().memory.private
+    private.set("number", 1)
+    for key in ("", "a..b", 3):
+        with pytest.raises(ValueError, match="a key"):
+            private.set(key, 1)  # type: ignore[arg-type]  # that is the test
+    with pytest.raises(StoreValueError):
+        private.set("key", object())
+    with pytest.raises(StoreTypeError):
+        private.set("number.part", 1)
+
+
+# --- snapshots
+
+
+def stored(session: Any) -> dict[str, Any]:
+    """Return a snapshot as another process would read it."""
+    read: dict[str, Any] = json.loads(json.dumps(session.snapshot()))
+    return read
+
+
+@virtually
+async def test_a_snapshot_carries_the_private_data_and_the_namespaces_of_this_process() -> None:
+    first = session_with()
+    await started(first)
+    await first.memory.data.set("order", {"size": 2})
+    first.memory.private.set("visits", 3)
+    snapshot = stored(first)
+    await first.close()
+    second = session_with(id="later")
+    second.memory.private.set("visits", 0)
+    await started(second, resume_from=snapshot)
+    assert second.memory.id == "call"
+    assert await second.memory.data.get("order.size") == 2
+    assert second.memory.private.get("visits") == 3
+    await second.close()
+
+
+@virtually
+async def test_a_snapshot_of_an_unused_memory_holds_none_and_one_of_version_1_is_read() -> None:
+    first = session_with()
+    await started(first)
+    snapshot = stored(first)
+    await first.close()
+    assert snapshot["version"] == 2
+    assert snapshot["memory"] is None
+    del snapshot["memory"]
+    second = session_with(id="later")
+    await started(second, resume_from=snapshot | {"version": 1})
+    assert second.memory.id == "later"
+    await second.close()
+
+
+# --- the lease
+
+
+@virtually
+async def test_a_second_start_under_the_same_id_is_refused_while_the_first_runs() -> None:
+    store = in_process()
+    first = session_with(MemoryOptions(store=store))
+    await started(first)
+    await anyio.sleep(60.0)
+    with pytest.raises(StoreError, match="runs already"):
+        await started(session_with(MemoryOptions(store=store)))
+    await first.memory.data.set("order", 1)
+    report = await first.close()
+    assert report.is_clean
+    third = session_with(MemoryOptions(store=store))
+    await started(third)
+    assert await third.memory.data.get("order") == 1
+    await third.close()
+
+
+@virtually
+async def test_a_resumed_session_continues_the_memory_and_a_former_holder_that_lives_closes() -> None:
+    store = in_process()
+    first = session_with(MemoryOptions(store=store))
+    await started(first)
+    await first.memory.data.set("order", 1)
+    second = session_with(MemoryOptions(store=store), id="later")
+    await started(second, resume_from=stored(first))
+    assert second.memory.id == "call"
+    assert await second.memory.data.get("order") == 1
+    with anyio.fail_after(6.0):
+        report = await first.wait_closed()
+    assert report.reason == CloseReason.ERROR.value
+    assert "another session" in report.error
+    await anyio.sleep(60.0)
+    assert (await second.close()).is_clean
+
+
+# --- other processes
+
+
+@virtually
+async def test_an_attached_process_shares_everything_but_the_private_data() -> None:
+    store = in_process()
+    session = session_with(MemoryOptions(store=store))
+    await started(session)
+    await session.memory.data.set("order", 1)
+    async with SessionMemory.attach(store, "call") as memory:
+        assert await memory.data.get("order") == 1
+        await memory.agent_data("desk").set("mood", "good")
+        with pytest.raises(StoreError, match="own process"):
+            _ = memory.private
+        assert not await memory.wait(timeout=3.0)
+        await memory.stop()
+        assert await memory.wait(timeout=5.0)
+    assert await session.memory.agent_data("desk").get("mood") == "good"
+    assert (await session.wait_closed()).reason == CloseReason.USER_INITIATED.value
+
+
+@virtually
+async def test_attaching_to_a_session_that_the_store_does_not_have_is_refused() -> None:
+    with pytest.raises(StoreError, match="no session 'nobody'"):
+        async with SessionMemory.attach(in_process(), "nobody"):
+            pass
+    with pytest.raises(ConfigurationError):
+        async with SessionMemory.attach(None, "call"):  # type: ignore[arg-type]  # that is the test
+            pass
+
+
+@virtually
+async def test_stop_and_wait_in_the_sessions_own_process() -> None:
+    session = session_with()
+    await started(session)
+    assert not await session.memory.wait(timeout=1.0)
+    await session.memory.stop()
+    assert await session.memory.wait()
+
+
+# --- a store that is down
+
+
+@virtually
+async def test_a_store_that_hangs_makes_calls_fail_within_the_timeout() -> None:
+    store = ScriptedStore()
+    session = session_with(MemoryOptions(store=store, timeout=1.0))
+    await started(session)
+    store.hangs = True
+    before = anyio.current_time()
+    for call in (session.memory.data.get("key"), session.memory.data.get_all(), session.memory.data.set("key", 1)):
+        with pytest.raises(StoreUnavailable, match="1 s"):
+            await call
+    assert anyio.current_time() - before <= 3.1
+    store.hangs = False
+    await session.close()
+
+
+@virtually
+async def test_a_call_goes_on_while_its_store_is_down_and_says_so_once() -> None:
+    store = ScriptedStore()
+    session = session_with(MemoryOptions(store=store))
+    errors: list[ErrorOccurred] = []
+    session.on("error", errors.append)
+    room = await started(session)
+    store.is_down = True
+    room.send_text("a table")
+    await anyio.sleep(60.0)
+    assert [turn.outcome for turn in session.turns] == ["completed"]
+    assert [(event.source, event.is_recovered) for event in errors] == [("memory", True)]
+    store.is_down = False
+    await anyio.sleep(10.0)
+    assert (await session.close()).is_clean
+
+
+@virtually
+async def test_a_session_starts_without_its_store_and_takes_the_lease_once_that_is_back() -> None:
+    store = ScriptedStore()
+    store.is_down = True
+    session = session_with(MemoryOptions(store=store, user="ada"))
+    await started(session)
+    await anyio.sleep(30.0)
+    store.is_down = False
+    await anyio.sleep(10.0)
+    assert await session.memory.metadata.get("user") == "ada"
+    with pytest.raises(StoreError, match="runs already"):
+        await started(session_with(MemoryOptions(store=store)))
+    assert (await session.close()).lost_writes == 0
+
+
+@virtually
+async def test_the_close_counts_the_writes_that_the_store_did_not_get() -> None:
+    store = ScriptedStore()
+    store.hangs = True
+    session = session_with(MemoryOptions(store=store))
+    await started(session)
+    report = await session.close()
+    assert report.lost_writes == 5
+    assert "5 writes" in next(step.error for step in report.steps if step.name == "memory")
+    assert report.seconds < 5.5
+
+
+# --- unused
+
+
+def test_an_unused_memory_makes_no_task_and_no_step_of_the_close() -> None:
+    names: set[str] = set()
+
+    async def test() -> None:
+        session = session_with(agent=Agent("Be brief."))
+        await started(session)
+        names.update(task.name or "" for task in anyio.get_running_tasks())
+        report = await session.close()
+        names.update(step.name for step in report.steps)
+        assert report.lost_writes == 0
+
+    run_virtual(test())
+    assert not [name for name in names if "memory" in name]

@@ -1,0 +1,105 @@
+"""Sessions whose memory is in SQLite and Redis: other processes, killed ones, and a Redis that restarts in a call."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from kit.memory import session_with, started
+from kit.memory_process import opened
+from kit.servers.redis_server import RedisServer, running_redis_server
+from vivavoce.agents import MemoryOptions, RedisStore
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.transports.local import VirtualSink
+from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.core.ids import new_id
+
+PROCESS = Path(__file__).parents[2] / "kit" / "memory_process.py"
+Where = tuple[str, str]
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Where:
+    """Where processes find the same store: file or URL, and prefix."""
+    if request.param == "sqlite":
+        return str(tmp_path / "store.sqlite"), "none"
+    server: RedisServer = request.getfixturevalue("redis_server")
+    return server.url, new_id("test")
+
+
+def process(role: str, where: Where) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, str(PROCESS), role, *where], stdout=subprocess.PIPE, text=True)
+
+
+async def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return await anyio.to_thread.run_sync(process.stdout.readline)
+
+
+async def test_a_helper_process_shares_the_data_of_a_call_and_ends_it(where: Where) -> None:
+    store, clock = opened(*where), LoopClock()
+    session = session_with(MemoryOptions(store=store), clock=clock)
+    await started(session, clock=clock)
+    await session.memory.data.set("question", 21)
+    helper = process("helper", where)
+    report = await session.wait_closed()
+    assert (report.reason, report.is_clean) == (CloseReason.USER_INITIATED.value, True)
+    assert json.loads(await line_of(helper)) is True
+    await anyio.to_thread.run_sync(helper.wait)
+    assert await session.memory.agent_data("desk").get("answer") == 42
+    await store.aclose()
+
+
+async def test_another_process_resumes_a_killed_call_with_its_memory(where: Where) -> None:
+    caller = process("caller", where)
+    snapshot = json.loads(await line_of(caller))
+    caller.kill()
+    await anyio.to_thread.run_sync(caller.communicate)
+    store, clock = opened(*where), LoopClock()
+    session = session_with(MemoryOptions(store=store), id="later", clock=clock)
+    await started(session, resume_from=snapshot, clock=clock)
+    assert session.memory.id == "call"
+    assert await session.memory.data.get("order.size") == 2
+    assert session.memory.private.get("visits") == 3
+    assert "namespaces" not in snapshot["memory"]
+    await session.close()
+    assert [one.id for one in await store.sessions()] == ["call"]
+    await store.aclose()
+
+
+@pytest.fixture
+def own_server() -> Iterator[RedisServer]:
+    """A server that a test may stop."""
+    with running_redis_server() as server:
+        yield server
+
+
+async def test_redis_restarts_during_speech_without_a_gap(own_server: RedisServer) -> None:
+    store, clock = RedisStore(own_server.url), LoopClock()
+    session = session_with(MemoryOptions(store=store, timeout=0.5), clock=clock)
+    errors: list[ErrorOccurred] = []
+    session.on("error", errors.append)
+    room = await started(session, clock=clock)
+    await session.memory.data.set("order", 1)
+    speech = session.say("one two three four five six seven eight nine ten")
+    await anyio.sleep(0.3)
+    own_server.stop()
+    await anyio.sleep(0.5)
+    own_server.start()
+    await speech
+    assert isinstance(room.sink, VirtualSink)
+    frames = room.sink.frames()
+    gaps = [later.at - (frame.at + frame.frame.duration) for frame, later in zip(frames, frames[1:], strict=False)]
+    assert max(gaps) < 0.005
+    assert len(frames) * frames[0].frame.duration > 1.5
+    assert await session.memory.data.get("order") == 1
+    assert (await session.close()).is_clean
+    assert len(errors) <= 1
+    await store.aclose()

@@ -1,0 +1,88 @@
+"""Sessions with a memory: the smallest session that runs, and stores that fail or hang by script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import anyio
+
+from vivavoce.agents import Agent, AgentSession, InProcessStore, MemoryOptions, SessionOptions, StoreUnavailable
+from vivavoce.agents.memory.stores.store import Change, Place
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
+from vivavoce.agents.transports.local import LocalTransport
+from vivavoce.pipelines.core.clock import Clock
+
+T = TypeVar("T")
+
+
+def session_with(
+    memory: MemoryOptions | None = None,
+    *,
+    id: str = "call",
+    agent: Agent | None = None,
+    clock: Clock | None = None,
+) -> AgentSession[Any]:
+    """Return a session, by default in virtual time; its agent answers every turn with "Fine."."""
+    agent = agent or Agent("Be brief.", id="desk")
+    pipeline = SessionHarness(agent, ScriptedLLM(default="Fine.")).pipeline
+    options = SessionOptions(clock=clock or VirtualClock(), memory=memory)
+    return AgentSession(agent, pipeline, options=options, id=id)
+
+
+async def started(
+    session: AgentSession[Any], *, resume_from: Mapping[str, Any] | None = None, clock: Clock | None = None
+) -> LocalTransport:
+    """Start a session in a room of its own, and return the room."""
+    room = LocalTransport(clock or VirtualClock())
+    await session.start(room, resume_from=resume_from)
+    return room
+
+
+class ScriptedStore(InProcessStore):
+    """A store that a test can make fail, or hang."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=VirtualClock())
+        self.is_down = False
+        self.hangs = False
+        self.calls = 0
+
+    async def _reach(self) -> None:
+        self.calls += 1
+        if self.hangs:
+            await anyio.sleep_forever()
+        if self.is_down:
+            raise StoreUnavailable("scripted: the store is down")
+
+    async def read(self, place: Place, entry: str) -> str | None:
+        await self._reach()
+        return await super().read(place, entry)
+
+    async def read_all(self, place: Place) -> dict[str, str]:
+        await self._reach()
+        return await super().read_all(place)
+
+    async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
+        await self._reach()
+        return await super().write(place, entry, text, nx=nx)
+
+    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
+        await self._reach()
+        return await super().change(place, entry, change)
+
+    async def log(self, place: Place, texts: Sequence[str], *, keep: int) -> int:
+        await self._reach()
+        return await super().log(place, texts, keep=keep)
+
+    async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
+        await self._reach()
+        return await super().hold(session_id, holder, seconds, takes_over=takes_over)
+
+    async def release(self, session_id: str, holder: str) -> None:
+        await self._reach()
+        await super().release(session_id, holder)
+
+    async def keep(self, session_id: str, seconds: float | None) -> None:
+        await self._reach()
+        await super().keep(session_id, seconds)
