@@ -50,11 +50,14 @@ class UserFinal:
 
     Args:
         audio_seconds: Seconds of audio that the recogniser took for it, for usage.
+        is_past: A recogniser that was replaced settles what it has heard: the words are older than those of its
+            successor.
     """
 
     text: str = field(repr=False)
     item_id: str = ""
     audio_seconds: float = 0.0
+    is_past: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,7 @@ class TurnMachine:
             case i.UserInterim():
                 self._user_turns.interim(_unless_blank(event.text), now, event.item_id)
             case i.UserFinal():
-                self._user_turns.final(_unless_blank(event.text), now, event.item_id)
+                self._user_turns.final(_unless_blank(event.text), now, event.item_id, is_past=event.is_past)
             case i.RecogniserLost():
                 self._user.hears_words_since = None
             case i.RecogniserBack():

@@ -119,6 +119,8 @@ class HeardTurns:
         # A final that commits its turn at once finds the turn closed: it is the one whose recognition is open.
         recognising = (turn for turn in self._turns.values() if turn.open_recognition is not None)
         parts = self._turns.get(turn_id) or next(recognising, None)
+        if event.is_past and parts is not None:
+            return
         if parts is None:
             if not turn_id:
                 return

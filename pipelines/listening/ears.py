@@ -34,6 +34,9 @@ from vivavoce.pipelines.speech import SpeechComponents, SpeechOptions
 from vivavoce.pipelines.turn_detector.base import TurnContext
 from vivavoce.pipelines.vad.base import VADEvent, VADSpeechEnded, VADSpeechStarted, VADVoicePaused
 
+LAST_UTTERANCE = 10.0
+"""Seconds for which a recogniser hears on an utterance in whose midst its successor was taken."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Way:
@@ -43,6 +46,14 @@ class _Way:
     rate: int
     wanted: int
     listener: Listener
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Leaving:
+    """A recogniser whose successor was taken in the midst of speech, which it hears to its end, or until then."""
+
+    recognizer: Recognizer
+    until: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +105,8 @@ class Ears:
         """Seconds of audio that follow the frame which is heard, while earlier audio is heard."""
         self._recent: RecentFrames | None = None
         self._ways: tuple[_Way, ...] = ()
+        self._leaving: _Leaving | None = None
+        """The recogniser that hears on although its successor was taken."""
         self._set_up(self._made(components, context, None))
 
     def _made(self, components: SpeechComponents, context: PipelineContext, old: EarParts | None) -> EarParts:
@@ -121,24 +134,24 @@ class Ears:
 
     def _set_up(self, parts: EarParts) -> None:
         """Put the stages into the way of a frame."""
-        components = parts.components
+        components, leaving = parts.components, self._leaving
         stt, detector, vad, denoise = components.stt, components.turn_detector, components.vad, components.denoise
         self._parts = parts
         self._needs_vad = self._model_needs_vad or (stt is not None and stt.capabilities.needs_flush)
-        self._denoising, self._recognizer = parts.denoising, parts.recognizer
+        self._denoising, self._recognizer = parts.denoising, parts.recognizer if leaving is None else leaving.recognizer
         self._predictor, self._activity = parts.predictor, parts.activity
         self._rate = self._context.input_rate if denoise is None else denoise.capabilities.sample_rate
         ways: list[_Way] = []
         if self._model is not None:
             ways.append(self._way(self._model, self._model_rate))
-        if stt is not None and self._recognizer is not None:
-            ways.append(self._way(self._recognizer, stt.capabilities.sample_rate))
+        if self._recognizer is not None:
+            ways.append(self._way(self._recognizer, self._recognizer.rate))
         if detector is not None and self._predictor is not None and detector.capabilities.needs_audio:
             ways.append(self._way(self._predictor, detector.capabilities.sample_rate))
         if vad is not None and self._activity is not None:  # last: its events are about frames that the others have
             ways.append(self._way(self._activity, vad.capabilities.sample_rate))
         self._ways = tuple(ways)
-        self._stages = tuple(way.listener for way in ways)
+        self._stages = tuple(way.listener for way in ways) + (() if self._recent is None else (self._recent,))
 
     def _way(self, stage: Listener, wanted: int) -> _Way:
         """Return the way of a frame to that stage; the present one if nothing on it changes."""
@@ -221,6 +234,8 @@ class Ears:
                 return
         for stage in self._stages:
             stage.push(frame)
+        if self._leaving is not None and self._clock.now() >= self._leaving.until:
+            self._leave()
 
     def stop(self) -> None:
         """The audio stops: have the recogniser settle its utterance; later audio begins in silence."""
@@ -229,6 +244,7 @@ class Ears:
         if self._recognizer is not None and (self.is_speaking or not self.has_vad):
             self._recognizer.flush()
         self.is_speaking = False
+        self._leave()
 
     def commit(self) -> None:
         """The turn is over: have the recogniser settle its utterance. Continuing speech is another utterance."""
@@ -271,17 +287,18 @@ class Ears:
     def take(self, parts: EarParts) -> EarParts:
         """Hear with these stages from here on, and return those before. New ones hear the audio that was kept.
 
-        Speech that goes on begins again for the session: a speech that only the old VAD has heard ends.
+        Speech that goes on begins again for the session: a speech that only the old VAD has heard ends. Its old
+        recogniser hears it to its end, for `LAST_UTTERANCE` at most, and the new one hears from there.
         """
-        old, recent, rate = self._parts, self._recent, self._rate
-        if self.is_speaking and parts.activity is not old.activity:
+        if self.is_speaking and parts.activity is not self._parts.activity:
             self._on_speech_ended(0.0)
+        self._leave()
+        old, rate, recent, self._recent = self._parts, self._rate, self._recent, None
         before = [way.stage for way in self._ways]
+        if old.recognizer is not None and old.recognizer is not parts.recognizer:
+            self._replace(old.recognizer)
         self._set_up(parts)
-        self._recent = None
         frames = [] if recent is None else recent.drain()
-        if parts.recognizer is not None and parts.recognizer is not old.recognizer and self.is_speaking:
-            parts.recognizer.speech_started(self._clock.now() - self._spoke_at)
         new = [way for way in self._ways if not any(way.stage is stage for stage in before)]
         hears = [way.listener if way.rate == rate else resampled(way.stage, rate, way.wanted) for way in new]
         self._behind = sum(frame.duration for frame in frames)
@@ -293,6 +310,28 @@ class Ears:
         if self.is_speaking and parts.activity is old.activity:
             self._emit(UserSpeechStarted(self._spoke_at))
         return old
+
+    def _replace(self, recognizer: Recognizer) -> None:
+        """Leave a recogniser, at once in silence, else when its utterance is over."""
+        if self.is_speaking:
+            self._leaving = _Leaving(recognizer, self._clock.now() + LAST_UTTERANCE)
+            recognizer.hear_out(self._leave)
+            return
+        if not self.has_vad:
+            recognizer.flush()  # no end of speech will be reported to it
+        recognizer.leave(is_past=True)
+
+    def _leave(self) -> None:
+        """Have the recogniser that hears its last utterance settle that; its successor hears from here on."""
+        if self._leaving is None:
+            return
+        leaving, self._leaving = self._leaving, None
+        if self.is_speaking:
+            leaving.recognizer.flush()
+        leaving.recognizer.leave(is_past=False)
+        self._set_up(self._parts)
+        if self._recognizer is not None:
+            self._begin_rest(self._recognizer)
 
     # --- the VAD
 
@@ -321,6 +360,7 @@ class Ears:
         self.is_speaking = False
         if self._recognizer is not None:
             self._recognizer.flush()
+        self._leave()
         self._emit(UserSpeechEnded(self._clock.now() - ago))
 
     def _on_vad_failure(self, error: ProviderError, has_given_up: bool) -> None:

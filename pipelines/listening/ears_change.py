@@ -67,8 +67,6 @@ class EarsChange(ConnectionChange):
         self._unused = [stage for stage in old.streams if not _is_in(stage, new)]
         self._on_take()
         self._ears.take(new)
-        if old.recognizer is not None and old.recognizer is not new.recognizer:
-            old.recognizer.leave()
         if old.predictor is not None and old.predictor is not new.predictor:
             old.predictor.leave()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.pipelines.core.clock import TimerHandle
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.core.reconnect import ReconnectingStream
@@ -29,6 +31,8 @@ from vivavoce.pipelines.stt.base import STT, STT_EVENTS, STTEvent, STTFinal, STT
 
 KEPT_SECONDS = 10.0
 """Audio that is kept for the next stream while there is none."""
+LATE_WORDS = 5.0
+"""Seconds for which a recogniser that was left may still settle what it has heard."""
 
 
 class Recognizer(ReconnectingStream[STTStream, STTEvent]):
@@ -60,6 +64,8 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         self._is_flush_due = False
         self._interim = ""
         self._life = anyio.CancelScope()
+        self._leaves_at: TimerHandle | None = None
+        """When no words of a recogniser that was left can be late any more."""
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Recognise until cancelled, or left.
@@ -67,13 +73,45 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         Raises:
             ProviderError: The first stream cannot be opened.
         """
-        with self._life:
-            await super().run(task_status=task_status)
+        try:
+            with self._life:
+                await super().run(task_status=task_status)
+        finally:
+            if self._leaves_at is not None:
+                self._leaves_at.cancel()
 
-    def leave(self) -> None:
-        """End `run()`, and emit no words any more: another recogniser has taken over."""
-        self._emit = _drop_words(self._emit)
-        self._life.cancel()
+    def hear_out(self, on_lost: Callable[[], None]) -> None:
+        """Hear the present utterance to its end; another recogniser hears the next one.
+
+        Args:
+            on_lost: Called if it is lost for good before; that is no loss for the pipeline.
+        """
+        emit = self._emit
+
+        def emit_but_loss(event: PipelineEvent) -> None:
+            if isinstance(event, PipelineFailed) and not event.recovered:
+                emit(replace(event, recovered=True, unheard=()))
+                on_lost()
+            else:
+                emit(event)
+
+        self._emit = emit_but_loss
+
+    def leave(self, *, is_past: bool) -> None:
+        """Hear no more: another recogniser has taken over. `run()` ends when no words can be late any more.
+
+        Until then it settles what it has heard.
+
+        Args:
+            is_past: Whether its successor may have words before these come.
+        """
+        self._emit = _only_late(self._emit, is_past=is_past)
+        self._leaves_at = self._clock.call_at(self._clock.now() + LATE_WORDS, self._life.cancel)
+
+    @property
+    def rate(self) -> int:
+        """The sample rate in Hz of the frames that it takes."""
+        return self._stt.capabilities.sample_rate
 
     # --- the caller
 
@@ -160,6 +198,8 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             interim, self._interim = self._interim, ""
             self._emit(UserFinal(text=interim))
         self._emit(RecogniserLost())
+        if self._leaves_at is not None:
+            self._life.cancel()
 
     def _give_up(self) -> None:
         self._has_given_up = True
@@ -172,11 +212,14 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         self._emit(PipelineFailed(error, recovered, "stt", tuple(unheard)))
 
 
-def _drop_words(emit: Callable[[PipelineEvent], None]) -> Callable[[PipelineEvent], None]:
-    """Return an `emit` for a recogniser that was left: only a failure to close it still matters."""
+def _only_late(emit: Callable[[PipelineEvent], None], *, is_past: bool) -> Callable[[PipelineEvent], None]:
+    """Return an `emit` for a recogniser that was left: its late finals still matter, and a failure to close it."""
 
-    def emit_failure(event: PipelineEvent) -> None:
-        if isinstance(event, PipelineFailed) and event.recovered:
+    def emit_late(event: PipelineEvent) -> None:
+        if isinstance(event, UserFinal):
+            if event.text.strip():
+                emit(replace(event, is_past=is_past))
+        elif isinstance(event, PipelineFailed) and event.recovered:
             emit(event)
 
-    return emit_failure
+    return emit_late

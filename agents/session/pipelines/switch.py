@@ -13,7 +13,8 @@ The turn machine decides which pipeline is opened, when it takes over, and wheth
 
 `change_component()` is a change to a pipeline like the present one with another component in it, and it goes the same
 way. The present connection stays, with the streams of all other components (`swap`): only the new component's stream
-is opened beside, hears the last half second, and the old one's is closed. Where that cannot be, as when a realtime
+is opened beside, hears the last half second, and the old one's is closed; an old recogniser hears its utterance to the
+end first, and settles its words (`Ears.take`). Where that cannot be, as when a realtime
 model's session has to be set up in another way, or the present connection is lost, the new pipeline gets a connection
 of its own.
 
@@ -319,7 +320,9 @@ class PipelineSwitch:
             self._reports.take(event)
         elif isinstance(event, RemoteReplyStarted):
             attached.connection.refuse(event.remote_reply_id)
-        elif isinstance(event, AgentTranscript) or (isinstance(event, UserFinal) and event.item_id):
+        elif isinstance(event, UserFinal):
+            self._reports.take(event if event.item_id else replace(event, is_past=True))
+        elif isinstance(event, AgentTranscript):
             self._reports.take(event)
 
     def _on_crash(self, attached: AttachedPipeline, error: Exception) -> None:

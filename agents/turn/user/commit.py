@@ -245,16 +245,20 @@ class TurnCommit:
         self._finals.words_follow()
         return False
 
-    def settle_late(self, text: str, now: float, item_id: str) -> str | None:
+    def settle_late(self, text: str, now: float, item_id: str, *, is_past: bool = False) -> str | None:
         """Let a final amend the committed turn that it belongs to; return the words that count as said now, None if
         there are none.
 
         If it differs from the answered words and nothing of the answer was heard, the turn is opened again, or
         continues in the open one. If the answer was heard, the amended message is answered as the next turn.
+
+        Args:
+            is_past: It is of a recogniser that was replaced.
         """
-        found, turn = self._finals.take(text, now, item_id, is_in_speech=self._user.is_speaking), self._user.turn
+        is_in_speech, turn = self._user.is_speaking, self._user.turn
+        found = self._finals.take(text, now, item_id, is_in_speech=is_in_speech, is_past=is_past)
         if found is None:
-            return self._finals.news(text, item_id) if text else text
+            return self._finals.news(text, item_id) if text and not is_past else text
         whole, guess = found
         if not text:
             return None

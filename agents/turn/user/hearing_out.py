@@ -39,9 +39,11 @@ class HearingOut:
     def take(self, event: UserInterim | UserFinal, text: str, now: float) -> bool:
         """Take a transcript; return whether no more words are owed."""
         if isinstance(event, UserFinal):
-            news = self._turn_commit.settle_late(text, now, event.item_id)
+            news = self._turn_commit.settle_late(text, now, event.item_id, is_past=event.is_past)
             turn = self._user.turn  # opened again, perhaps
-            if turn is not None and news is not None:
+            if turn is not None and news is not None and event.is_past:
+                turn.add_past_final(news)
+            elif turn is not None and news is not None:
                 turn.add_final(news, now, event.item_id)
         elif (turn := self._user.turn) is not None and not self._turn_commit.is_named(event.item_id):
             turn.add_interim(text, now, event.item_id)

@@ -37,7 +37,8 @@ class Guess:
         is_followed: New speech has begun since.
         has_newer: Another guess was committed since.
         is_passed: A final of new speech has come since: finals come in order.
-        expires_at: When nothing settles it any more, because another pipeline listens.
+        expires_at: When nothing settles it any more, because another pipeline listens; but past finals do.
+        is_left: Another pipeline, or another recogniser, listens by now.
         came_at: When its first word came.
         committed_at: When it was committed.
     """
@@ -53,6 +54,7 @@ class Guess:
     has_newer: bool = False
     is_passed: bool = False
     expires_at: float = float("inf")
+    is_left: bool = False
     came_at: float = float("-inf")
     committed_at: float = float("-inf")
 
@@ -73,12 +75,15 @@ class Guess:
         is_of_voice = self.is_in_time(now) and (bool(self.item_id) or self.was_voice)
         return not self.is_followed and (is_of_voice or (not self.was_in_speech and self.resembles(text)))
 
-    def may_be_settled(self, text: str, item_id: str, now: float, *, is_in_speech: bool) -> bool:
+    def may_be_settled(self, text: str, item_id: str, now: float, *, is_in_speech: bool, is_past: bool = False) -> bool:
         """Whether a final that comes now may be of this utterance.
 
         Args:
             is_in_speech: Whether the VAD hears speech.
+            is_past: It is of a recogniser that was replaced.
         """
+        if is_past:
+            return self.is_left and self._may_be_late(text)
         if now > self.expires_at:
             return False
         if self.item_id and item_id:
@@ -240,6 +245,7 @@ class LateFinals:
         self.words_follow()
         for _, guess in self._open:
             guess.until = guess.expires_at = min(guess.until, now + timeout)
+            guess.is_left = True
         self._unnamed.clear()
         self._name = ""
 
@@ -280,16 +286,19 @@ class LateFinals:
         """Whether an interim is still of words that were committed."""
         return any(guess.may_be_guessed_again(text, item_id, now) for _, guess in self._open)
 
-    def take(self, text: str, now: float, item_id: str, *, is_in_speech: bool) -> tuple[CommittedTurn, Guess] | None:
+    def take(
+        self, text: str, now: float, item_id: str, *, is_in_speech: bool, is_past: bool = False
+    ) -> tuple[CommittedTurn, Guess] | None:
         """Return the guess that a final is of, with its turn, and wait for it no more; None if the final is of none.
 
         Args:
             is_in_speech: Whether the VAD hears speech.
+            is_past: It is of a recogniser that was replaced.
         """
         found = [
             (whole, guess)
             for whole, guess in self._open
-            if guess.may_be_settled(text, item_id, now, is_in_speech=is_in_speech)
+            if guess.may_be_settled(text, item_id, now, is_in_speech=is_in_speech, is_past=is_past)
         ]
         if not found:
             return None

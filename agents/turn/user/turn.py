@@ -249,6 +249,10 @@ class UserTurn:
         if text:
             self.segments.append(text)
 
+    def add_past_final(self, text: str) -> None:
+        """A recogniser that was replaced settles words before those of its successor, which owes its own finals."""
+        self.segments.insert(max(self.hushed, self.past.amended), text)
+
     def _lacks(self, final: str, item_id: str) -> bool:
         """Whether the interim is of a later utterance than that final."""
         if not (final and self.interim):

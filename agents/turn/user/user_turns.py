@@ -153,12 +153,22 @@ class UserTurns:
         turn.add_interim(text, now, item_id)
         self._interruption.words_came(now, is_guess=True)
 
-    def final(self, text: str, now: float, item_id: str = "") -> None:
-        """An utterance is settled; an empty text says that it was nothing."""
+    def final(self, text: str, now: float, item_id: str = "", *, is_past: bool = False) -> None:
+        """An utterance is settled; an empty text says that it was nothing.
+
+        Args:
+            is_past: A recogniser that was replaced settles it.
+        """
         if text:
             self._user.act(now)
-        news = self._turn_commit.settle_late(text, now, item_id)
+        newer = self._user.turn
+        news = self._turn_commit.settle_late(text, now, item_id, is_past=is_past)
         if news is None:
+            return
+        if is_past and newer is not None:
+            if news:
+                newer.add_past_final(news)
+                self._interruption.words_came(now)
             return
         text = news
         if not text and self._user.turn is None:

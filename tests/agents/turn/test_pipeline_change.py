@@ -218,6 +218,48 @@ def test_a_new_model_names_its_own_commits_and_not_those_of_the_one_before() -> 
     assert talk.take()[-1] == (6.6, "amend", "turn_2", "hello")
 
 
+# --- past finals: a recogniser that was replaced settles its words
+
+
+def past(text: str) -> i.UserFinal:
+    return i.UserFinal(text=text, is_past=True)
+
+
+def guessed() -> Conversation:
+    """A turn that was answered as an interim; the answer was heard, and another recogniser has taken over."""
+    talk = Conversation().starts(1.0).at(1.5, i.UserInterim(text="hello there")).stops(2.0).until(3.0)
+    talk.plays(3.1).played(4.0).take()
+    return asks(talk, 4.5)
+
+
+def test_a_past_final_settles_a_guess_of_before_even_behind_new_speech() -> None:
+    talk = guessed().starts(4.8)
+    talk.take()
+    assert talk.at(5.0, past("Hello there.")).take() == [(5.0, "amend", "turn_1", "Hello there.")]
+
+
+def test_a_past_final_of_words_that_were_given_up_is_a_turn() -> None:
+    talk = asks(Conversation().starts(1.0).stops(2.0).until(3.2), 3.2)
+    talk.take()
+    talk.at(3.5, past("hello there")).until(5.0)
+    assert talk.take()[0][1:] == ("commit", "turn_2", "hello there")
+
+
+def test_a_past_final_goes_before_the_words_of_the_open_turn_and_settles_none_of_its_speech() -> None:
+    talk = asks(Conversation(), 1.0).starts(1.2).at(1.5, past("five"), past(" ")).stops(2.0).until(2.6)
+    assert talk.take() == [(1.0, *TAKEN)]  # the final of its own speech is still owed
+    talk.at(2.7, i.UserFinal(text="in the High Street")).until(3.5)
+    assert talk.take()[0][1:] == ("commit", "turn_1", "five in the High Street")
+
+
+def test_a_past_final_as_the_session_closes_is_kept_and_the_last_words_are_waited_for() -> None:
+    talk = asks(Conversation(), 1.0).starts(1.2).stops(2.0).at(2.1, i.SessionClosing(hears_out=True))
+    talk.take()
+    assert talk.at(2.2, past("five")).take() == []
+    talk.at(2.4, i.UserFinal(text="in the High Street"))
+    assert talk.take()[0] == (2.4, "commit", "turn_1", "five in the High Street")
+
+
 # --- in the place of one that is lost
 
 

@@ -1,0 +1,189 @@
+"""A recogniser that `change_component` has replaced: the words that it owes come late, to their turn, and once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vivavoce.agents import Agent
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.core.errors import ProviderConnectionError
+from vivavoce.pipelines.stt.base import STTCapabilities
+from vivavoce.pipelines.testing import ScriptedSTT, ScriptedVAD
+
+SLOW = STTCapabilities(emits_interims=False)
+
+
+def changing(at: float, stt: ScriptedSTT, **components: Any) -> Any:
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(at)
+        change = harness.session.change_component(stt=stt, **components)
+        await change
+        assert change.outcome == "completed"
+
+    return scenario
+
+
+def said(harness: SessionHarness) -> str:
+    return " ".join(text for role, text in harness.messages if role == "user")
+
+
+def hearing(stt: ScriptedSTT, *answers: Any, **more: Any) -> SessionHarness:
+    return SessionHarness(Agent("Help."), ScriptedLLM(*answers, delay=0.1), stt=stt, **more)
+
+
+def test_words_that_a_slow_recogniser_settles_behind_its_successor_are_answered() -> None:
+    harness = hearing(ScriptedSTT(["my number is five"], final_delay=2.0), "Thanks.")
+    harness.caller.makes_noise(0.5, 1.5)  # the turn is given up a second later, and the change comes
+    harness.run(changing(1.0, ScriptedSTT()), until=8.0)
+    harness.expect_history(("user", "my number is five"), ("assistant", "Thanks."))
+    assert len(harness.stt.streams) == 1
+
+
+def test_words_that_were_answered_as_a_guess_are_not_a_second_turn_when_they_settle() -> None:
+    harness = hearing(ScriptedSTT(["My number is five."], final_delay=3.0), "Thanks.")
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.is_recognised("my number is five", 1.4, is_final=False)
+    harness.run(changing(1.0, ScriptedSTT()), until=9.0)
+    harness.expect_history(("user", "My number is five."), ("assistant", "Thanks."))
+    assert len(harness.session.turns) == 1
+
+
+def test_late_words_come_before_those_of_the_successor_in_one_turn() -> None:
+    new = ScriptedSTT(["in the High Street"], final_delay=0.5)
+    harness = hearing(ScriptedSTT(["number five"], final_delay=2.0), "Thanks.")
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.makes_noise(3.0, 4.5)
+    harness.run(changing(1.0, new), until=9.0)
+    harness.expect_history(("user", "number five in the High Street"), ("assistant", "Thanks."))
+
+
+def test_late_words_do_not_stand_for_the_successor_s_own() -> None:
+    new = ScriptedSTT(["in the High Street"], final_delay=0.5)
+    harness = hearing(ScriptedSTT(["number five"], final_delay=3.2), "Thanks.")
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.makes_noise(3.5, 4.5)  # the old words come at 4.7, behind this
+    harness.run(changing(1.0, new), until=9.0)
+    harness.expect_history(("user", "number five in the High Street"), ("assistant", "Thanks."))
+
+
+def test_the_old_recogniser_hears_a_long_utterance_to_its_end() -> None:
+    old = ScriptedSTT(["a very long story"], final_delay=0.5, capabilities=SLOW)
+    new = ScriptedSTT(["the end"], final_delay=0.5, capabilities=SLOW)
+    harness = hearing(old, "Well.", "Bye.")
+    harness.caller.makes_noise(0.5, 35.0)  # taken for noise after 30 s, so that the change comes
+    harness.caller.makes_noise(40.0, 41.0)
+    harness.run(changing(1.0, new), until=45.0)
+    harness.expect_history(
+        ("user", "a very long story"), ("assistant", "Well."), ("user", "the end"), ("assistant", "Bye.")
+    )
+    assert new.streams[0].utterances[0] == pytest.approx(41.0 - 35.0, abs=0.5)
+
+
+def test_the_new_recogniser_gets_the_rest_of_an_utterance_without_end() -> None:
+    old = ScriptedSTT(["a very long story"], final_delay=0.5, capabilities=SLOW)
+    new = ScriptedSTT(["and the end of it"], final_delay=0.5, capabilities=SLOW)
+    harness = hearing(old, "Well.", "Well.")
+    harness.caller.makes_noise(0.5, 42.0)
+    harness.run(changing(1.0, new), until=45.0)
+    assert said(harness) == "a very long story and the end of it"
+    assert old.streams[0].flushes == [pytest.approx(40.5, abs=0.2)]
+    assert new.streams[0].speech_starts == old.streams[0].flushes
+
+
+def test_a_recogniser_that_dies_in_its_last_utterance_leaves_the_rest_to_its_successor() -> None:
+    old = ScriptedSTT(capabilities=SLOW)
+    new = ScriptedSTT(["and the end of it"], final_delay=0.5, capabilities=SLOW)
+    harness = hearing(old, "Well.")
+    harness.expects_error("stt")
+    harness.caller.makes_noise(0.5, 38.0)
+    change = changing(1.0, new)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await change(harness)
+        old.fail_open(*[ProviderConnectionError("gone", provider="scripted", retryable=False)] * 3)
+        old.streams[0].emit(ProviderConnectionError("gone", provider="scripted"))
+
+    harness.run(scenario, until=42.0)
+    harness.expect_history(("user", "and the end of it"), ("assistant", "Well."))
+    assert all(event.is_recovered for event in harness.recording.of(ErrorOccurred))
+
+
+def test_a_new_vad_ends_the_utterance_of_the_old_recogniser() -> None:
+    old = ScriptedSTT(["a very long story"], final_delay=0.5, capabilities=SLOW)
+    new = ScriptedSTT(["and the end of it"], final_delay=0.5, capabilities=SLOW)
+    harness = hearing(old, "Well.")
+    harness.caller.makes_noise(0.5, 35.0)
+    harness.run(changing(1.0, new, vad=ScriptedVAD()), until=40.0)
+    harness.expect_history(("user", "a very long story and the end of it"), ("assistant", "Well."))
+
+
+def test_two_changes_in_one_utterance_leave_each_its_part() -> None:
+    old = ScriptedSTT(["one"], final_delay=0.2, capabilities=SLOW)
+    second, third = (ScriptedSTT([text], final_delay=0.2, capabilities=SLOW) for text in ("two", "three"))
+    harness = hearing(old, *["Well."] * 3)
+    harness.caller.makes_noise(0.5, 39.0)  # taken for noise again at 35.6
+    harness.caller.makes_noise(44.0, 45.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await changing(1.0, second)(harness)
+        await changing(31.0, third)(harness)
+
+    harness.run(scenario, until=48.0)
+    assert said(harness) == "one two three"
+
+
+def test_a_recogniser_without_a_vad_settles_its_words_at_the_change() -> None:
+    old, new = ScriptedSTT(["call me"], final_delay=0.3), ScriptedSTT()
+    pipeline = CascadingPipeline(stt=old, llm=ScriptedLLM("Sure.", delay=0.1), tts=ScriptedTTS())
+    harness = SessionHarness(Agent("Help."), stt=old, pipeline=pipeline)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await changing(1.0, new)(harness)
+        await harness.until(1.9)
+        new.final("at nine")
+
+    harness.run(scenario, until=6.0)
+    harness.expect_history(("user", "call me at nine"), ("assistant", "Sure."))
+
+
+def test_late_words_of_a_whole_pipeline_that_was_left_are_answered_by_the_next_one() -> None:
+    harness = hearing(ScriptedSTT(["my number is five"], final_delay=1.5))
+    model = ScriptedLLM("Thanks.", delay=0.1)
+    other = CascadingPipeline(stt=ScriptedSTT(), llm=model, tts=ScriptedTTS(), vad=ScriptedVAD())
+    harness.caller.makes_noise(0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        await harness.session.change_pipeline(other)
+
+    harness.run(scenario, until=6.0)
+    harness.expect_history(("user", "my number is five"), ("assistant", "Thanks."))
+
+
+def test_a_recogniser_that_was_left_and_dies_is_not_opened_again() -> None:
+    old = ScriptedSTT()
+    harness = hearing(old)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await changing(1.0, ScriptedSTT())(harness)
+        old.streams[0].emit(ProviderConnectionError("gone", provider="scripted"))
+
+    harness.run(scenario, until=10.0)
+    assert old.open_attempts == 1
+    assert harness.recording.of(ErrorOccurred) == []
+
+
+def test_a_recogniser_that_was_left_is_closed_within_seconds() -> None:
+    old = ScriptedSTT()
+    harness = hearing(old)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await changing(1.0, ScriptedSTT())(harness)
+        await harness.until(7.0)
+        assert old.streams[0].is_closed
+
+    harness.run(scenario)
