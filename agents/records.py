@@ -167,7 +167,12 @@ class WaitRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRecord:
-    """The usage of providers by a session, or a turn, summed."""
+    """The usage of providers by a session, or a turn, summed.
+
+    Args:
+        llm_input_tokens, llm_output_tokens, llm_cached_tokens: Of models; the cached ones are a part of the input.
+        llm_input_audio_tokens, llm_output_audio_tokens, llm_cached_audio_tokens: The parts of them that are audio.
+    """
 
     llm_input_tokens: int = 0
     llm_output_tokens: int = 0
@@ -175,6 +180,9 @@ class UsageRecord:
     tts_characters: int = 0
     tts_audio_seconds: float = 0.0
     stt_audio_seconds: float = 0.0
+    llm_input_audio_tokens: int = 0
+    llm_output_audio_tokens: int = 0
+    llm_cached_audio_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from vivavoce.pipelines.pipeline import (
 )
 from vivavoce.pipelines.speaking.text_voice import TextVoice
 from vivavoce.pipelines.speaking.voice import Voice
-from vivavoce.pipelines.speech import ComponentSet, SpeechComponents, SpeechOptions, check_port
+from vivavoce.pipelines.speech import ComponentSet, Parts, SpeechComponents, SpeechOptions, check_port
 from vivavoce.pipelines.stt.base import STT
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
 from vivavoce.pipelines.turn_detector.base import TurnDetector
@@ -133,6 +133,12 @@ class CascadingPipeline(Pipeline):
             **parts.listening(self.options),
             components=tuple((kind, each.provider, each.model) for kind in _KINDS if (each := present.get(kind))),
         )
+
+    def parts(self) -> Parts:
+        """Yield kind and component of each part."""
+        if self.llm is not None:
+            yield "llm", self.llm
+        yield from self.components.present()
 
     def open(self, context: PipelineContext) -> CascadingConnection:
         """Return the connection of one session; after its `aclose()` the pipeline may be opened again.

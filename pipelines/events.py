@@ -134,6 +134,10 @@ class PipelineUsage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    input_audio_tokens: int = 0
+    output_audio_tokens: int = 0
+    cached_audio_tokens: int = 0
+    made_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

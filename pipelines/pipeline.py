@@ -33,7 +33,7 @@ from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
 from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.speech import ComponentSet
+from vivavoce.pipelines.speech import ComponentSet, Parts
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.pipelines.tts.text_filters import TextFilter, prepare_filters
 
@@ -276,6 +276,10 @@ class Pipeline(ABC):
     @abstractmethod
     def capabilities(self) -> PipelineCapabilities:
         """Read before opening."""
+
+    def parts(self) -> Parts:
+        """Yield kind and component of each part, as far as it is made of components."""
+        return iter(())
 
     def prepare(self) -> None:
         """Import and build the parts that turns will use, so that no turn waits for them; called in a thread, at the

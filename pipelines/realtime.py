@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -65,7 +65,7 @@ from vivavoce.pipelines.realtime_model.conversation import ModelConversation
 from vivavoce.pipelines.realtime_model.reconnecting import ReconnectingModel
 from vivavoce.pipelines.realtime_model.turn_audio import TurnAudio
 from vivavoce.pipelines.speaking.voice import Voice
-from vivavoce.pipelines.speech import ComponentSet, SpeechComponents, SpeechOptions
+from vivavoce.pipelines.speech import ComponentSet, Parts, SpeechComponents, SpeechOptions
 from vivavoce.pipelines.stt.base import STT
 from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
@@ -179,7 +179,6 @@ class RealtimePipeline(Pipeline):
     def capabilities(self) -> PipelineCapabilities:
         """The model's capabilities, completed by the components."""
         model, own = self.model.capabilities, self.components
-        present = (("realtime_model", self.model), *own.present())
         return PipelineCapabilities(
             can_say=True,
             decides_turns=self.turn_detection,
@@ -192,8 +191,13 @@ class RealtimePipeline(Pipeline):
             takes_flow=False,
             output_rate=self.output_rate,
             **own.listening(self.options),
-            components=tuple((kind, part.provider, part.model) for kind, part in present),
+            components=tuple((kind, part.provider, part.model) for kind, part in self.parts()),
         )
+
+    def parts(self) -> Parts:
+        """Yield kind and component of each part."""
+        yield "realtime_model", self.model
+        yield from self.components.present()
 
     @property
     def output_rate(self) -> int:
@@ -472,11 +476,7 @@ class RealtimePipelineConnection(PipelineConnection):
         self._emit(ev.PipelineFailed(error, recovered, "realtime_model", tuple(f for f in unheard if f.data)))
 
     def _on_usage(self, event: Usage) -> None:
-        self._emit(
-            ev.PipelineUsage(
-                input_tokens=event.input_tokens, output_tokens=event.output_tokens, cached_tokens=event.cached_tokens
-            )
-        )
+        self._emit(ev.PipelineUsage(**asdict(event)))
 
 
 _TAKES: dict[type, Callable[[RealtimePipelineConnection, Any], None]] = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from vivavoce.pipelines.core.checks import check_number, shown
 from vivavoce.pipelines.core.component import Component
@@ -22,6 +22,10 @@ from vivavoce.pipelines.tts.sentences import SentenceOptions
 from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter, checked_filters
 from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
+
+
+Parts: TypeAlias = Iterator[tuple[str, Component]]
+"""Kind and component of each part of a pipeline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,9 @@ from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.core.log import SessionLog
+from vivavoce.agents.core.meter import Meter, model_in_use
 from vivavoce.agents.core.stage_observers import StageObservers
+from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.observer import SessionObserver
 from vivavoce.pipelines.core.clock import Clock
@@ -140,6 +142,7 @@ class SessionContext:
         session_id: For records and logs.
         agent, capabilities: The agent and the pipeline that the session begins with.
         callback_timeout: Seconds for one run of an async event handler, or of an observer of a stage.
+        meter: Gets the usage as it comes; None: nothing is metered.
     """
 
     def __init__(
@@ -151,8 +154,10 @@ class SessionContext:
         agent: Agent,
         capabilities: PipelineCapabilities,
         callback_timeout: float,
+        meter: Meter | None = None,
     ) -> None:
         self.session = session
+        self._meter = meter
         self.id = session_id
         self.clock = clock
         self.inbox = Inbox(clock)
@@ -191,6 +196,22 @@ class SessionContext:
     def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None:
         """Note an `error` event."""
         self.log.report_error(error, source, is_recovered=is_recovered)
+
+    def add_usage(self, used: UsageRecord, kind: str, made_by: str = "") -> None:
+        """Add to the usage of the session.
+
+        Args:
+            kind: The component: `stt`, `llm` (a realtime model too) or `tts`.
+            made_by: Provider and model, where they are not those of the pipeline in use.
+        """
+        self.log.add_usage(used)
+        if self._meter is not None and (model := made_by or model_in_use(self.session.pipeline, kind)):
+            self._meter.used(model, used)
+
+    def turn_answered(self, latency: float | None) -> None:
+        """A turn is over; None: no answer to it was heard."""
+        if self._meter is not None and latency is not None:
+            self._meter.answered(latency)
 
     def check_open(self) -> None:
         """Check that the session takes calls.

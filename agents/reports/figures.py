@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from vivavoce.agents.records import ErrorRecord, SessionReport, TurnRecord
+from vivavoce.agents.records import ErrorRecord, SessionReport, TurnRecord, UsageRecord
 from vivavoce.agents.reports.markup import Child, Element, clock, el, milliseconds, table, words
 from vivavoce.agents.turn_records.percentiles import percentile
 
@@ -89,12 +89,23 @@ def usage(report: SessionReport) -> Element:
         ["model tokens in", f"{used.llm_input_tokens:,}"],
         ["of them cached", f"{used.llm_cached_tokens:,}"],
         ["model tokens out", f"{used.llm_output_tokens:,}"],
+        *_audio_tokens(used),
         ["characters spoken", f"{used.tts_characters:,}"],
         ["speech made", f"{used.tts_audio_seconds:.1f} s"],
         ["speech recognised", f"{used.stt_audio_seconds:.1f} s"],
     ]
     shown = table(["what", "how much"], rows, caption="Of the whole session", numbers=(1,))
     return el("section", el("h2", "Usage"), shown, id="usage")
+
+
+def _audio_tokens(used: UsageRecord) -> list[list[Child]]:
+    """Return the rows of a model that takes or makes audio."""
+    if not (used.llm_input_audio_tokens or used.llm_output_audio_tokens):
+        return []
+    return [
+        ["audio tokens in", f"{used.llm_input_audio_tokens:,}"],
+        ["audio tokens out", f"{used.llm_output_audio_tokens:,}"],
+    ]
 
 
 def errors(report: SessionReport) -> Element:

@@ -39,7 +39,7 @@ class TurnRecords:
         """Take a step of the turn machine, before its effects are carried out."""
         log, heard = self._context.log, self._heard
         if isinstance(event, i.UserFinal) and event.audio_seconds:
-            log.add_usage(UsageRecord(stt_audio_seconds=event.audio_seconds))
+            self._context.add_usage(UsageRecord(stt_audio_seconds=event.audio_seconds), "stt")
             self._usage = UsageRecord(stt_audio_seconds=self._usage.stt_audio_seconds + event.audio_seconds)
         dropped = heard.take(event, effects, open_turn_id, self._context.clock.now())
         if (open_turn := heard.get(open_turn_id)) is not None:
@@ -98,6 +98,7 @@ class TurnRecords:
         record = builder.build(outcome, self._context.clock.now())
         self._heard.forget(builder.turn_id)
         self._context.log.note_turn(record, builder.parts)
+        self._context.turn_answered(record.e2e_latency)
         return record
 
     def withdraw(self, builder: TurnRecordBuilder) -> None:

@@ -15,7 +15,7 @@ from vivavoce.agents.speech.limits import SpeechSettings
 from vivavoce.agents.speech.request_window import RequestWindow
 from vivavoce.agents.speech.stages import Stages
 from vivavoce.agents.tools.calls import ToolCalls
-from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
+from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder, used_tokens
 from vivavoce.pipelines.llm.base import GenerateRequest, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.llm.tools import ToolChoice
@@ -126,15 +126,12 @@ class ReplyContext:
         audio_seconds: float = 0.0,
         record: TurnRecordBuilder | None = None,
     ) -> None:
-        """Add to the usage of the session, and of the turn of `record`."""
-        usage = usage or Usage()
-        used = UsageRecord(
-            llm_input_tokens=usage.input_tokens,
-            llm_output_tokens=usage.output_tokens,
-            llm_cached_tokens=usage.cached_tokens,
-            tts_characters=characters,
-            tts_audio_seconds=audio_seconds,
-        )
-        self.session.log.add_usage(used)
+        """Add to the usage of the session, and of the turn of `record`: tokens of the model, or speech of the voice."""
+        if usage is None:
+            used = UsageRecord(tts_characters=characters, tts_audio_seconds=audio_seconds)
+            self.session.add_usage(used, "tts")
+        else:
+            used = used_tokens(usage)
+            self.session.add_usage(used, "llm", usage.made_by)
         if record is not None:
             record.add_usage(used)

@@ -22,6 +22,8 @@ from vivavoce.agents.turn_records.parts import PlayedStep, TurnParts
 from vivavoce.agents.turn_records.stages import Stages, configured_waits
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.core.incidents import FellBack
+from vivavoce.pipelines.events import PipelineUsage
+from vivavoce.pipelines.llm.base import Usage
 
 UNKNOWN_TOOL = "_unknown"
 """Stands for the name of a tool that does not exist, where content is not kept."""
@@ -303,6 +305,21 @@ def add_usage(one: UsageRecord, other: UsageRecord) -> UsageRecord:
         tts_characters=one.tts_characters + other.tts_characters,
         tts_audio_seconds=one.tts_audio_seconds + other.tts_audio_seconds,
         stt_audio_seconds=one.stt_audio_seconds + other.stt_audio_seconds,
+        llm_input_audio_tokens=one.llm_input_audio_tokens + other.llm_input_audio_tokens,
+        llm_output_audio_tokens=one.llm_output_audio_tokens + other.llm_output_audio_tokens,
+        llm_cached_audio_tokens=one.llm_cached_audio_tokens + other.llm_cached_audio_tokens,
+    )
+
+
+def used_tokens(usage: Usage | PipelineUsage) -> UsageRecord:
+    """Return the usage of a model."""
+    return UsageRecord(
+        llm_input_tokens=usage.input_tokens,
+        llm_output_tokens=usage.output_tokens,
+        llm_cached_tokens=usage.cached_tokens,
+        llm_input_audio_tokens=usage.input_audio_tokens,
+        llm_output_audio_tokens=usage.output_audio_tokens,
+        llm_cached_audio_tokens=usage.cached_audio_tokens,
     )
 
 

@@ -20,6 +20,11 @@ class Component:
         """Name of the model in use, for records; empty when there is only one."""
         return ""
 
+    @property
+    def members(self) -> tuple[Component, ...]:
+        """The components of which it uses one at a time, for a fallback; empty for any other one."""
+        return ()
+
     needs_tending: ClassVar[bool] = False
     """Whether `tend()` has something to do."""
 

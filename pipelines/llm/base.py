@@ -59,11 +59,22 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The tokens of a request."""
+    """The tokens of a request.
+
+    Args:
+        cached_tokens: The part of `input_tokens` that the provider had kept.
+        input_audio_tokens, output_audio_tokens, cached_audio_tokens: The parts of the others that are audio.
+        made_by: Provider and model, such as `openai/gpt-4o`, where another one than the pipeline's was asked: a member
+            of a fallback.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    input_audio_tokens: int = 0
+    output_audio_tokens: int = 0
+    cached_audio_tokens: int = 0
+    made_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
@@ -82,6 +82,11 @@ class FallbackLLM(LLM):
         return self._members.in_use
 
     @property
+    def members(self) -> tuple[LLM, ...]:
+        """All of them, in order of preference."""
+        return self._members.components
+
+    @property
     def capabilities(self) -> LLMCapabilities:
         """The abilities that all of them have."""
         return self._capabilities
@@ -130,9 +135,9 @@ class FallbackLLM(LLM):
     ) -> AsyncGenerator[LLMEvent, None]:
         try:
             for event in held:
-                yield event
+                yield _named(event, member)
             async for event in stream:
-                yield event
+                yield _named(event, member)
         except ProviderError as error:
             self._members.failed(member, error, None)
             raise
@@ -141,6 +146,13 @@ class FallbackLLM(LLM):
         stream = guarded(partial(llm.generate, CHECK), LLM_EVENTS, llm.provider)
         async with aclosing(stream):
             await _until_answer(stream)
+
+
+def _named(event: LLMEvent, member: Member[LLM]) -> LLMEvent:
+    """Return an event; the usage names the model that was asked."""
+    if isinstance(event, Usage) and not event.made_by:
+        return replace(event, made_by=member.name)
+    return event
 
 
 async def _until_answer(stream: AsyncGenerator[LLMEvent, None]) -> list[LLMEvent]:

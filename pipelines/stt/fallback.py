@@ -78,6 +78,11 @@ class FallbackSTT(STT):
         return self._members.in_use
 
     @property
+    def members(self) -> tuple[STT, ...]:
+        """All of them, in order of preference."""
+        return self._members.components
+
+    @property
     def capabilities(self) -> STTCapabilities:
         """The abilities that all have and the needs that one has, at the rate of the first one."""
         return self._capabilities

@@ -84,6 +84,11 @@ class FallbackTTS(TTS):
         return self._members.in_use
 
     @property
+    def members(self) -> tuple[TTS, ...]:
+        """All of them, in order of preference."""
+        return self._members.components
+
+    @property
     def capabilities(self) -> TTSCapabilities:
         """Rate and word times of the first voice; text is streamed if all of them stream it."""
         return self._capabilities

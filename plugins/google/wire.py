@@ -297,6 +297,9 @@ class LiveWire:
             input_tokens=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
             output_tokens=(usage.response_token_count or 0) + (usage.thoughts_token_count or 0),
             cached_tokens=usage.cached_content_token_count or 0,
+            input_audio_tokens=_audio_tokens(usage.prompt_tokens_details),
+            output_audio_tokens=_audio_tokens(usage.response_tokens_details),
+            cached_audio_tokens=_audio_tokens(usage.cache_tokens_details),
         )
         if self._answer is not None and not self._answer.is_cancelled:
             self._answer.take_usage(taken)
@@ -355,6 +358,11 @@ class LiveWire:
 
     def _content(self, turns: list[types.Content], *, is_complete: bool) -> None:
         self._post(Send("send_client_content", {"turns": turns or None, "turn_complete": is_complete}))
+
+
+def _audio_tokens(details: list[types.ModalityTokenCount] | None) -> int:
+    """Return the tokens of audio in a breakdown by kind; 0 without one."""
+    return sum(one.token_count or 0 for one in details or () if one.modality is types.MediaModality.AUDIO)
 
 
 def seconds_of(duration: str | None) -> float:

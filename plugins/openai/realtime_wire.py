@@ -343,11 +343,18 @@ def usage_of(usage: Any) -> Usage | None:
     """Return the usage of an answer or a transcript, if it is given in tokens."""
     if not isinstance(usage, dict) or "input_tokens" not in usage:
         return None
-    details = usage.get("input_token_details")
-    counts = (
-        usage.get("input_tokens"),
-        usage.get("output_tokens"),
-        details.get("cached_tokens") if isinstance(details, dict) else 0,
+    return Usage(
+        input_tokens=_count(usage, "input_tokens"),
+        output_tokens=_count(usage, "output_tokens"),
+        cached_tokens=_count(usage, "input_token_details", "cached_tokens"),
+        input_audio_tokens=_count(usage, "input_token_details", "audio_tokens"),
+        output_audio_tokens=_count(usage, "output_token_details", "audio_tokens"),
+        cached_audio_tokens=_count(usage, "input_token_details", "cached_tokens_details", "audio_tokens"),
     )
-    taken, made, cached = (count if isinstance(count, int) else 0 for count in counts)
-    return Usage(input_tokens=taken, output_tokens=made, cached_tokens=cached)
+
+
+def _count(usage: Any, *path: str) -> int:
+    """Return a count of nested objects; 0 where it is missing."""
+    for key in path:
+        usage = usage.get(key) if isinstance(usage, dict) else None
+    return usage if isinstance(usage, int) else 0

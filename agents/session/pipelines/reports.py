@@ -8,8 +8,8 @@ from functools import partial
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.speech.transcript_stage import TranscriptStage
+from vivavoce.agents.turn_records.turn_record import used_tokens
 from vivavoce.pipelines.events import AgentTranscript, PipelineFailed, PipelineReplaced, PipelineUsage
 from vivavoce.pipelines.pipeline import PipelineEvent
 
@@ -32,13 +32,7 @@ class PipelineReports:
         """Pass an event on."""
         log, inbox = self._context.log, self._context.inbox
         if isinstance(event, PipelineUsage):
-            log.add_usage(
-                UsageRecord(
-                    llm_input_tokens=event.input_tokens,
-                    llm_output_tokens=event.output_tokens,
-                    llm_cached_tokens=event.cached_tokens,
-                )
-            )
+            self._context.add_usage(used_tokens(event), "llm", event.made_by)
         elif isinstance(event, PipelineReplaced):
             component, gap, reason = event.component, event.gap, event.reason
             logger.info("The connection of the %s was replaced (%s), with a gap of %.3f s", component, reason, gap)

@@ -347,13 +347,14 @@ def test_a_servers_problem_is_an_error_event_and_its_usage_is_counted() -> None:
 
     async def scenario(harness: SessionHarness) -> None:
         model.emit(RealtimeProblem(ProviderProtocolError("no such item", provider="scripted")))
-        model.emit(Usage(input_tokens=5, output_tokens=7))
+        model.emit(Usage(input_tokens=5, output_tokens=7, input_audio_tokens=4, output_audio_tokens=6))
         await harness.until(1.0)
 
     harness.run(scenario)
     assert [event.is_recovered for event in harness.recording.of(ErrorOccurred)] == [True]
     usage = harness.session.usage
     assert (usage.llm_input_tokens, usage.llm_output_tokens) == (5, 7)
+    assert (usage.llm_input_audio_tokens, usage.llm_output_audio_tokens) == (4, 6)
 
 
 def test_a_server_that_hears_the_caller_cuts_its_answer_by_itself() -> None:

@@ -150,7 +150,17 @@ class ScriptedGemini:
             await self.send({"toolCall": {"functionCalls": list(turn.calls)}})
         elif turn.ends:
             await self.send({"serverContent": {"generationComplete": True}})
-            usage = {"promptTokenCount": 20, "responseTokenCount": 7, "cachedContentTokenCount": 5}
+            usage = {
+                "promptTokenCount": 20,
+                "responseTokenCount": 7,
+                "cachedContentTokenCount": 5,
+                "promptTokensDetails": [
+                    {"modality": "TEXT", "tokenCount": 8},
+                    {"modality": "AUDIO", "tokenCount": 12},
+                ],
+                "cacheTokensDetails": [{"modality": "AUDIO", "tokenCount": 2}],
+                "responseTokensDetails": [{"modality": "AUDIO", "tokenCount": 6}],
+            }
             await self.send({"serverContent": {"turnComplete": True}, "usageMetadata": usage})
 
     async def _stop(self) -> None:

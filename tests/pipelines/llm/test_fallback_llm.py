@@ -9,7 +9,7 @@ import pytest
 
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderConnectionError, ProviderError
 from vivavoce.pipelines.core.incidents import FellBack, on_fallback
-from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMCapabilities, LLMEvent, TextDelta
+from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMCapabilities, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.llm.fallback import FallbackLLM, FallbackLLMOptions
 from vivavoce.pipelines.testing import HANG, ScriptedLLM, VirtualClock, run_virtual
@@ -51,6 +51,16 @@ def test_a_model_that_raises_before_its_first_word_is_passed_over_and_the_fallba
 
     run_virtual(main())
     assert told == [FellBack("llm", "first", "", error, successor="second")]
+
+
+def test_the_usage_names_the_model_that_was_asked() -> None:
+    async def main() -> None:
+        llm = FallbackLLM([First([LOST]), Second(["Sure.", Usage(input_tokens=3)])])
+        assert [member.provider for member in llm.members] == ["first", "second"]
+        used = [event for event in [one async for one in llm.generate(request())] if isinstance(event, Usage)]
+        assert [(one.input_tokens, one.made_by) for one in used] == [(3, "second")]
+
+    run_virtual(main())
 
 
 def test_a_model_without_a_word_in_time_is_passed_over_and_its_request_is_closed() -> None:

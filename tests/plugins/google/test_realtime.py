@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -207,7 +208,9 @@ async def test_audio_is_sent_as_it_comes_where_the_server_decides_and_its_answer
     final = opened.of(RealtimeTranscript)[-1]
     assert (final.text, final.item_id, final.is_final) == ("What is ", reply.item_id, True)
     assert words(answer) == "It is sunny."
-    assert answer[-2:] == [Usage(input_tokens=20, output_tokens=7, cached_tokens=5), Done("stop")]
+    tokens = Usage(input_tokens=20, output_tokens=7, cached_tokens=5)
+    audio = replace(tokens, input_audio_tokens=12, output_audio_tokens=6, cached_audio_tokens=2)
+    assert answer[-2:] == [audio, Done("stop")]
 
 
 async def test_words_that_cut_the_model_belong_to_the_next_turn(server: ScriptedGemini) -> None:

@@ -291,6 +291,8 @@ async def test_words_pictures_and_outputs_are_appended_in_order() -> None:
     assert [part["type"] for part in server.asked[1].items[3]["content"]] == ["input_text", "input_image"]
     usage = next(item for item in answer if isinstance(item, Usage))
     assert usage.output_tokens > usage.cached_tokens > 0
+    assert usage.output_tokens > usage.output_audio_tokens > 0
+    assert (usage.input_audio_tokens, usage.cached_audio_tokens) == (0, 0)
 
 
 async def test_what_was_heard_or_appended_is_taken_out_by_its_name_and_nothing_else_is_asked_for() -> None:
