@@ -23,7 +23,6 @@ from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter
 from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
 
-
 Parts: TypeAlias = Iterator[tuple[str, Component]]
 """Kind and component of each part of a pipeline."""
 
