@@ -22,6 +22,7 @@ from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.store import METADATA
 from vivavoce.agents.memory.stores.values import decode, encode
+from vivavoce.agents.memory.writer import NAME as WRITER
 from vivavoce.agents.memory.writer import MemoryWriter, Write
 from vivavoce.pipelines.core.errors import SessionError, StoreUnavailable
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
@@ -181,7 +182,7 @@ class MemoryControl:
                 await base.within(writes[0]())
                 writes.pop(0)
         except StoreUnavailable as error:
-            self.health.failed(error)
+            self.health.failed(error, WRITER)
         for write in writes:
             self.writer.put(write)
 

@@ -17,6 +17,8 @@ from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
+NAME = "lease"
+"""Of this part, in the store's health."""
 LEASE = 15.0
 """Seconds that a lease lasts."""
 RENEW_INTERVAL = 5.0
@@ -55,7 +57,7 @@ class SessionLease:
         try:
             await self._hold()
         except StoreUnavailable as error:
-            self._health.failed(error)
+            self._health.failed(error, NAME)
         if self.is_lost:
             raise StoreError(
                 f"the session {self._base.id!r} runs already, here or in another process; wait for its end, take "
@@ -109,10 +111,10 @@ class SessionLease:
                             if clock.now() - renewed < RENEW_INTERVAL:
                                 life = None
                 except Exception as error:  # noqa: BLE001 - a store is foreign code; the conversation goes on without it
-                    self._health.failed(error)
+                    self._health.failed(error, NAME)
                     await anyio.sleep(PAUSE)
                 else:
-                    self._health.worked()
+                    self._health.worked(NAME)
             if not self._context.closing.is_asked:
                 lost = StoreError("another session continues this one's memory")
                 self._context.report_error(lost, SOURCE)

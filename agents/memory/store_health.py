@@ -14,24 +14,28 @@ SOURCE = "memory"
 
 
 class StoreHealth:
-    """Notes how the session's own calls to its store end."""
+    """Notes how the session's own calls to its store end. Parts that call it for themselves give their name as `by`."""
 
     def __init__(self, context: SessionContext) -> None:
         self._context = context
-        self.is_failing = False
-        """Whether the last call failed."""
+        self._failing: set[str] = set()
 
-    def worked(self) -> None:
-        """A call was made."""
-        self.is_failing = False
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last call of a part failed."""
+        return bool(self._failing)
 
-    def failed(self, error: Exception) -> None:
+    def worked(self, by: str = "") -> None:
+        """A call was made. Other parts may fail still: a store that is full reads, but does not write."""
+        self._failing -= {by, ""}
+
+    def failed(self, error: Exception, by: str = "") -> None:
         """A call failed, and will be made again."""
-        if not self.is_failing:
+        if not self._failing:
             logger.warning("The session's store failed, its writes wait: %s", describe(error))
             self._context.report_error(error, SOURCE, is_recovered=True)
         logger.debug("A call to the session's store failed", exc_info=error)
-        self.is_failing = True
+        self._failing.add(by)
 
     def lost(self, error: Exception) -> None:
         """A write is lost."""

@@ -17,6 +17,8 @@ from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
+NAME = "writer"
+"""Of this part, in the store's health."""
 MAX_WAITING = 1000
 """Writes that may wait for the store; then the oldest are lost."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
@@ -118,10 +120,10 @@ class MemoryWriter:
             self._dropped += 1
             self._health.lost(error)
         except Exception as error:  # noqa: BLE001 - a store is foreign code; the conversation goes on without it
-            self._health.failed(error)
+            self._health.failed(error, NAME)
             return False
         else:
-            self._health.worked()
+            self._health.worked(NAME)
         if self._waiting and self._waiting[0] is write:
             self._waiting.popleft()
         else:

@@ -46,6 +46,8 @@ class ScriptedStore(InProcessStore):
         super().__init__(clock=VirtualClock())
         self.is_down = False
         self.hangs = False
+        self.is_full = False
+        """Whether it takes no values; it keeps leases and logs still."""
         self.calls = 0
 
     async def _reach(self) -> None:
@@ -65,6 +67,8 @@ class ScriptedStore(InProcessStore):
 
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
         await self._reach()
+        if self.is_full:
+            raise StoreUnavailable("scripted: the store is full")
         return await super().write(place, entry, text, nx=nx)
 
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:

@@ -1,0 +1,180 @@
+"""The lease of a session's memory: processes that die, are cut off and come back; and sessions that are erased."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+import pytest
+
+from kit.memory import ScriptedStore, session_with, started
+from vivavoce.agents import AgentSession, InProcessStore, MemoryOptions, SessionMemory, StoreError
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.testing import VirtualClock, run_virtual
+from vivavoce.pipelines.core.errors import SessionClosedError
+
+Test = Callable[["CutOff"], Coroutine[Any, Any, None]]
+
+
+class CutOff:
+    """A session whose process does not reach the store any more, and the store as others see it."""
+
+    def __init__(self, session: AgentSession[Any], own: ScriptedStore, store: ScriptedStore) -> None:
+        self.session = session
+        self.own = own
+        self.store = store
+        self.snapshot = session.snapshot()
+
+    def other(self, id: str = "call") -> AgentSession[Any]:
+        """Return a session of another process."""
+        return session_with(MemoryOptions(store=self.store), id=id)
+
+
+def when_cut_off(test: Test) -> Callable[[], None]:
+    """Run a test, in virtual time, with a session that has just lost its store."""
+
+    async def main() -> None:
+        own = ScriptedStore()
+        store = copy.copy(own)  # the same data; only the first one is down
+        session = session_with(MemoryOptions(store=own))
+        await started(session)
+        own.is_down = True
+        await test(CutOff(session, own, store))
+        await session.close()
+
+    def run() -> None:
+        run_virtual(main())
+
+    run.__name__ = test.__name__
+    return run
+
+
+@when_cut_off
+async def test_the_lease_of_a_dead_process_runs_out_after_15_seconds(cut_off: CutOff) -> None:
+    await anyio.sleep(9.0)
+    with pytest.raises(StoreError, match="runs already"):
+        await started(cut_off.other())
+    await anyio.sleep(7.0)
+    session = cut_off.other()
+    await started(session)
+    assert (await session.close()).is_clean
+
+
+@when_cut_off
+async def test_another_process_resumes_the_session_without_waiting_for_the_lease(cut_off: CutOff) -> None:
+    session = cut_off.other("later")
+    await started(session, resume_from=cut_off.snapshot)
+    assert session.memory.id == "call"
+    assert (await session.close()).is_clean
+
+
+@when_cut_off
+async def test_a_process_that_comes_back_after_it_was_replaced_closes_and_writes_nothing(cut_off: CutOff) -> None:
+    errors: list[ErrorOccurred] = []
+    cut_off.session.on("error", errors.append)
+    session = cut_off.other("later")
+    await started(session, resume_from=cut_off.snapshot)
+    cut_off.own.is_down = False
+    with anyio.fail_after(10.0):
+        report = await cut_off.session.wait_closed()
+    assert report.reason == CloseReason.ERROR.value
+    assert "another session continues" in report.error
+    assert [event.source for event in errors] == ["memory"]
+    async with SessionMemory.attach(cut_off.store, "call") as memory:
+        assert not await memory.wait(timeout=60.0)
+        await session.close()
+        assert await memory.wait(timeout=1.0)
+
+
+@when_cut_off
+async def test_wait_ends_when_a_dead_process_is_not_replaced(cut_off: CutOff) -> None:
+    async with SessionMemory.attach(cut_off.store, "call") as memory:
+        assert not await memory.wait(timeout=14.0)
+        assert await memory.wait(timeout=10.0)
+
+
+@when_cut_off
+async def test_wait_goes_on_where_a_dead_process_is_replaced(cut_off: CutOff) -> None:
+    async with SessionMemory.attach(cut_off.store, "call") as memory:
+        assert not await memory.wait(timeout=10.0)
+        session = cut_off.other("later")
+        await started(session, resume_from=cut_off.snapshot)
+        assert not await memory.wait(timeout=60.0)
+        await session.close()
+
+
+@when_cut_off
+async def test_a_call_that_was_stopped_while_its_process_was_dead_closes_when_it_is_resumed(cut_off: CutOff) -> None:
+    await anyio.sleep(30.0)
+    async with SessionMemory.attach(cut_off.store, "call") as memory:
+        await memory.stop()
+        assert await memory.wait(timeout=0.5)
+    resumed = cut_off.other("later")
+    with pytest.raises(SessionClosedError, match="closed while it was starting"):
+        await started(resumed, resume_from=cut_off.snapshot)
+    with anyio.fail_after(1.0):
+        assert (await resumed.wait_closed()).reason == CloseReason.USER_INITIATED.value
+    another = cut_off.other()
+    await started(another)
+    await anyio.sleep(30.0)
+    assert not await another.memory.wait(timeout=0.0)
+    await another.close()
+
+
+def test_stopping_a_session_that_has_ended_does_nothing() -> None:
+    async def test() -> None:
+        store = InProcessStore(clock=VirtualClock())
+        session = session_with(MemoryOptions(store=store))
+        await started(session)
+        await session.close()
+        await session.memory.stop()
+        async with SessionMemory.attach(store, "call") as memory:
+            await memory.stop()
+            assert await memory.wait()
+        again = session_with(MemoryOptions(store=store))
+        await started(again, resume_from=session.snapshot())
+        await anyio.sleep(10.0)
+        assert (await again.close()).reason == CloseReason.USER_INITIATED.value
+
+    run_virtual(test())
+
+
+def test_a_session_is_erased_when_it_was_idle_for_long_enough_unless_it_is_pinned() -> None:
+    async def test() -> None:
+        store = InProcessStore(clock=VirtualClock())
+        for name in ("pinned", "kept", "idle"):
+            session = session_with(MemoryOptions(store=store, keep=None if name == "kept" else 600.0), id=name)
+            await started(session)
+            await session.memory.metadata.set("pinned", name == "pinned")
+            await anyio.sleep(900.0)  # a session that runs is not idle
+            await session.close()
+        await anyio.sleep(500.0)
+        assert {one.id for one in await store.sessions()} == {"idle", "pinned", "kept"}
+        await anyio.sleep(200.0)
+        last = session_with(MemoryOptions(store=store), id="last")
+        await started(last)
+        await anyio.sleep(1.0)
+        assert {one.id for one in await store.sessions()} == {"pinned", "kept", "last"}
+        await last.close()
+
+    run_virtual(test())
+
+
+def test_a_store_that_is_full_is_one_error_event_although_it_can_be_read() -> None:
+    async def test() -> None:
+        store = ScriptedStore()
+        session = session_with(MemoryOptions(store=store))
+        errors: list[ErrorOccurred] = []
+        session.on("error", errors.append)
+        store.is_full = True
+        await started(session)
+        await anyio.sleep(120.0)
+        store.is_full = False
+        await anyio.sleep(10.0)
+        assert (await session.close()).is_clean
+        assert len(errors) == 1
+
+    run_virtual(test())

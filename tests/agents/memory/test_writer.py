@@ -1,0 +1,194 @@
+"""MemoryWriter: a session's own writes, in order, through outages of the store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.memory import session_with
+from vivavoce.agents import StoreUnavailable, StoreValueError
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.memory.base import MemoryBase
+from vivavoce.agents.memory.store_health import StoreHealth
+from vivavoce.agents.memory.stores.in_process import InProcessStore
+from vivavoce.agents.memory.writer import MAX_WAITING, MemoryWriter
+from vivavoce.agents.testing import VirtualClock, run_virtual
+
+
+class Desk:
+    """A writer, and a store of numbers that fails and hangs as the test sets it."""
+
+    def __init__(self, context: SessionContext) -> None:
+        self.context = context
+        base = MemoryBase(InProcessStore(clock=context.clock), timeout=2.0, clock=context.clock)
+        self.writer = MemoryWriter(context, base, StoreHealth(context))
+        self.error: Exception | None = None
+        self.hangs = False
+        self.written: list[int] = []
+        self.errors: list[ErrorOccurred] = []
+        context.log.emitter.on("error", self.errors.append)
+
+    def put(self, *numbers: int) -> None:
+        for number in numbers:
+            self.writer.put(lambda number=number: self._write(number))
+
+    async def _write(self, number: int) -> None:
+        if self.hangs:
+            await anyio.sleep_forever()
+        if self.error is not None:
+            raise self.error
+        self.written.append(number)
+
+    async def close(self) -> int:
+        """Close the writer; return the number of lost writes."""
+        await self.writer.aclose()
+        self.context.log.flush()
+        return self.writer.lost
+
+
+@asynccontextmanager
+async def desk() -> AsyncIterator[Desk]:
+    session = session_with()
+    context = SessionContext(
+        session,
+        "call",
+        VirtualClock(),
+        agent=session.agent,
+        capabilities=session.pipeline.capabilities,
+        callback_timeout=5.0,
+    )
+    made = Desk(context)
+    async with anyio.create_task_group() as group:
+        context.open(group)
+        made.writer.open()
+        yield made
+        group.cancel_scope.cancel()
+
+
+def virtually(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Run a test in virtual time."""
+
+    def run() -> None:
+        run_virtual(test())
+
+    run.__name__ = test.__name__
+    return run
+
+
+@virtually
+async def test_writes_are_made_in_order_and_the_close_waits_for_them() -> None:
+    async with desk() as store:
+        store.put(1, 2, 3)
+        assert store.written == []
+        assert await store.close() == 0
+        assert store.written == [1, 2, 3]
+
+
+@virtually
+async def test_writes_of_an_outage_wait_and_are_made_once_the_store_is_back_with_one_error_event() -> None:
+    async with desk() as store:
+        store.error = StoreUnavailable("scripted")
+        store.put(1, 2)
+        await anyio.sleep(60.0)
+        store.put(3)
+        store.error = None
+        await anyio.sleep(10.0)
+        assert store.written == [1, 2, 3]
+        assert await store.close() == 0
+        assert [(event.source, event.is_recovered) for event in store.errors] == [("memory", True)]
+
+
+@virtually
+async def test_a_second_outage_is_a_second_error_event() -> None:
+    async with desk() as store:
+        for number in (1, 2):
+            store.error = StoreUnavailable("scripted")
+            store.put(number)
+            await anyio.sleep(10.0)
+            store.error = None
+            await anyio.sleep(10.0)
+        await store.close()
+        assert len(store.errors) == 2
+
+
+@virtually
+async def test_a_store_that_hangs_costs_the_close_one_timeout_and_the_lost_writes_are_counted() -> None:
+    async with desk() as store:
+        store.hangs = True
+        store.put(1, 2, 3)
+        await anyio.sleep(30.0)
+        before = anyio.current_time()
+        assert await store.close() == 3
+        assert anyio.current_time() - before <= 4.0  # the write at work, and the last try
+
+
+@virtually
+async def test_a_write_that_the_store_never_takes_is_lost_alone() -> None:
+    async with desk() as store:
+        store.error = StoreValueError("too long")
+        store.put(1)
+        await anyio.sleep(1.0)
+        store.error = None
+        store.put(2)
+        assert await store.close() == 1
+        assert store.written == [2]
+        assert [event.is_recovered for event in store.errors] == [False]
+
+
+@virtually
+async def test_beyond_the_bound_the_oldest_writes_are_lost_and_the_others_keep_their_order() -> None:
+    async with desk() as store:
+        store.error = StoreUnavailable("scripted")
+        store.put(*range(MAX_WAITING + 7))
+        await anyio.sleep(10.0)
+        store.error = None
+        await anyio.sleep(10.0)
+        assert store.written == list(range(7, MAX_WAITING + 7))
+        assert await store.close() == 7
+
+
+@virtually
+async def test_a_write_after_the_close_is_lost_and_counted() -> None:
+    async with desk() as store:
+        assert await store.close() == 0
+        store.put(1)
+        assert store.writer.lost == 1
+
+
+@given(st.lists(st.one_of(st.integers(0, 9), st.sampled_from(["down", "up", "wait"])), max_size=40))
+def test_no_write_is_lost_or_out_of_order_however_the_store_comes_and_goes(steps: list[int | str]) -> None:
+    async def test() -> None:
+        async with desk() as store:
+            for step in steps:
+                if step == "down":
+                    store.error = StoreUnavailable("scripted")
+                elif step == "up":
+                    store.error = None
+                elif step == "wait":
+                    await anyio.sleep(3.0)
+                else:
+                    store.put(int(step))
+            store.error = None
+            assert await store.close() == 0
+            assert store.written == [step for step in steps if isinstance(step, int)]
+
+    run_virtual(test())
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_writer_whose_memory_another_session_has_writes_nothing_more(count: int) -> None:
+    async def test() -> None:
+        async with desk() as store:
+            store.put(*range(count))
+            store.writer.drop()
+            assert await store.close() == count
+            assert store.written == []
+
+    run_virtual(test())
