@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -37,7 +38,7 @@ class Desk:
 
     def put(self, *numbers: int) -> None:
         for number in numbers:
-            self.writer.put(lambda number=number: self._write(number))
+            self.writer.put(partial(self._write, number))
 
     async def _write(self, number: int) -> None:
         if self.hangs:
