@@ -41,6 +41,8 @@ class SessionLease:
         self._state = SessionState(base)
         self._holder = new_id("holder")
         self._takes_over = False
+        self._goes_on = False
+        """Whether the next begin is that of a session which has begun before, here or elsewhere."""
         self._is_held = False
         self._has_begun = False
         self._scope = anyio.CancelScope()
@@ -53,7 +55,7 @@ class SessionLease:
         Raises:
             StoreError: Another session has it.
         """
-        self._takes_over = takes_over
+        self._takes_over = self._goes_on = takes_over
         try:
             await self._hold()
         except StoreUnavailable as error:
@@ -76,7 +78,8 @@ class SessionLease:
             await self._hold()
         if self.is_lost:
             return False
-        await self._state.end()
+        if self._context.closing.reason is not CloseReason.REPLACED:
+            await self._state.end()
         await self._base.within(self._base.store.release(self._base.id, self._holder))
         return True
 
@@ -86,8 +89,8 @@ class SessionLease:
         self._is_held = await base.within(base.store.hold(base.id, self._holder, LEASE, takes_over=takes_over))
         self.is_lost = not self._is_held
         if self._is_held and not self._has_begun:
-            await self._state.begin(is_resumed=self._takes_over)
-            self._has_begun = True
+            await self._state.begin(is_resumed=self._goes_on)
+            self._has_begun = self._goes_on = True
 
     async def _run(self) -> None:
         clock = self._context.clock
@@ -112,6 +115,7 @@ class SessionLease:
                                 life = None
                 except Exception as error:  # noqa: BLE001 - a store is foreign code; the conversation goes on without it
                     self._health.failed(error, NAME)
+                    self._has_begun, life = False, None  # it may come back with nothing in it
                     await anyio.sleep(PAUSE)
                 else:
                     self._health.worked(NAME)

@@ -12,6 +12,7 @@ import pytest
 from kit.memory import ScriptedStore, session_with, started
 from vivavoce.agents import AgentSession, InProcessStore, MemoryOptions, SessionMemory, StoreError
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.memory.stores.store import METADATA, Place
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.pipelines.core.errors import SessionClosedError
@@ -161,6 +162,20 @@ def test_a_session_is_erased_when_it_was_idle_for_long_enough_unless_it_is_pinne
         await last.close()
 
     run_virtual(test())
+
+
+@when_cut_off
+async def test_a_store_that_comes_back_empty_knows_the_session_again(cut_off: CutOff) -> None:
+    await anyio.sleep(10.0)
+    await cut_off.store.delete("call")
+    cut_off.own.is_down = False
+    await anyio.sleep(10.0)
+    with pytest.raises(StoreError, match="runs already"):
+        await started(cut_off.other())
+    await cut_off.store.write(Place("call", METADATA), "created_date", '"then"')
+    async with SessionMemory.attach(cut_off.store, "call") as memory:
+        await memory.stop()
+        assert await memory.wait(timeout=1.0)
 
 
 def test_a_store_that_is_full_is_one_error_event_although_it_can_be_read() -> None:

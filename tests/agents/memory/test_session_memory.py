@@ -21,6 +21,7 @@ from vivavoce.agents import (
     StoreValueError,
 )
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.job import watch_scope
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError
@@ -36,6 +37,30 @@ def virtually(test: Test) -> Callable[[], None]:
 
     run.__name__ = test.__name__
     return run
+
+
+class HandOver:
+    """A job whose new code waits for the conversation of the old one."""
+
+    publishes_turns = False
+    has_conversation = True
+
+    def __init__(self) -> None:
+        self._given = anyio.Event()
+
+    def session_begins(self, session: Any) -> None:
+        return None
+
+    def keeper(self, room: str) -> None:
+        return None
+
+    def give(self, conversation: dict[str, Any]) -> None:
+        self._conversation = conversation
+        self._given.set()
+
+    async def take_over(self, check: Callable[[Any], object]) -> dict[str, Any]:
+        await self._given.wait()
+        return self._conversation
 
 
 def in_process() -> InProcessStore:
@@ -182,6 +207,27 @@ async def test_a_snapshot_of_an_unused_memory_holds_none_and_one_of_version_1_is
     await started(second, resume_from=snapshot | {"version": 1})
     assert second.memory.id == "later"
     await second.close()
+
+
+@virtually
+async def test_a_session_that_takes_over_goes_on_with_the_memory_and_waiters_see_no_end() -> None:
+    store = in_process()
+    old = session_with(MemoryOptions(store=store))
+    await started(old)
+    old.memory.private.set("visits", 3)
+    watch, new = HandOver(), session_with(MemoryOptions(store=store), id="later")
+    async with SessionMemory.attach(store, "call") as memory, anyio.create_task_group() as group:
+        with watch_scope(watch):
+            group.start_soon(started, new)
+            await anyio.sleep(1.0)
+        snapshot = stored(old)
+        await old.close(CloseReason.REPLACED)
+        assert not await memory.wait(timeout=5.0)
+        watch.give(snapshot)
+        assert not await memory.wait(timeout=30.0)
+        assert (new.memory.id, new.memory.private.get("visits")) == ("call", 3)
+        await new.close()
+        assert await memory.wait(timeout=1.0)
 
 
 # --- the lease
