@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from vivavoce.agents.agent import Agent, AgentControl
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.events import SpeechIn, SpeechOut
 from vivavoce.pipelines.core.errors import located
@@ -58,7 +59,8 @@ class FrameHooks:
 
     def _call(self, name: str, hook: _AudioHook, frame: AudioFrame) -> None:
         try:
-            hook(frame)
+            with application_code(name):
+                hook(frame)
         except Exception as error:  # noqa: BLE001 - a user callback must not break the audio path
             if self._log.note_frame_error(hook, error, "hook"):
                 logger.warning("%s raised %s; further errors of it are counted", name, located(error))

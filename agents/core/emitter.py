@@ -11,6 +11,7 @@ from typing import Any
 
 from pyee import EventEmitter
 
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.events import EVENT_TYPES, ErrorOccurred, SessionEvent, SpeechIn, SpeechOut
 from vivavoce.pipelines.core.checks import nearest, shown
@@ -119,6 +120,7 @@ class SessionEmitter:
 
     def _listener(self, name: str, handler: Handler, *, once: bool) -> Callable[[SessionEvent], None]:
         queue: deque[SessionEvent] = deque()
+        contained = application_code(_handler_of(name))
 
         def call(event: SessionEvent) -> None:
             if once:
@@ -129,7 +131,8 @@ class SessionEmitter:
                     self._start(handler, queue, name)
                 return
             try:
-                _check_sync(handler(event))
+                with contained:
+                    _check_sync(handler(event))
             except Exception as error:  # noqa: BLE001 - the user-callback boundary
                 if name in AUDIO_EVENTS:
                     self._failed_at_frame(error, name, handler)

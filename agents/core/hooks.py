@@ -39,14 +39,17 @@ A step is known by its task: a task that `on_exit` starts and then waits for may
 whole limit.
 *The close* names the step that waits for the code or cuts it; code that clings is left behind and named there.
 
-*Its own speech* may be awaited in all of them, except in a tool of that very speech. `update_agent()` cannot be awaited
-in `on_enter`, `on_exit` and code that a speech waits for (`on_user_turn_completed`, `on_turn_start`, `run`), as it
-begins after them; `change_pipeline()` and `change_component()` cannot be awaited in code that a speech waits for. All
-raise a SessionError.
+An exit (`SystemExit`, `KeyboardInterrupt`) is an error like any other (`application_code`).
+
+*Its own speech* may be awaited in all of them, except in a tool of that very speech, and in a stage: the answer, or the
+caller's words, wait for that (`stage_run`). A stage may await a speech that has the floor. `update_agent()` cannot be
+awaited in `on_enter`, `on_exit`, a stage and code that a speech waits for (`on_user_turn_completed`, `on_turn_start`,
+`run`), as it begins after them; `change_pipeline()` and `change_component()` cannot be awaited in a stage and in code
+that a speech waits for. All raise a SessionError, at once.
 `interrupt()` may be awaited everywhere but in a thread; in a hook of a turn it stops the speech of the hook only.
-A *task* (`AgentTask`) may be awaited in all of them but sync ones, `on_exit` and `cleanup`: the limit of the code
-stands still meanwhile, and a speech or a handoff that waits for the code leaves the floor. The start goes on without
-an `on_enter` that awaits a task; its error is an event `hook` then, and the close cuts it.
+A *task* (`AgentTask`) may be awaited in all of them but sync ones, stages, `on_exit` and `cleanup`: the limit of the
+code stands still meanwhile, and a speech or a handoff that waits for the code leaves the floor. The start goes on
+without an `on_enter` that awaits a task; its error is an event `hook` then, and the close cuts it.
 """
 
 from __future__ import annotations
@@ -60,12 +63,12 @@ from typing import Literal
 import anyio
 from anyio.abc import TaskGroup
 
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.call_site import CallSite, call_site, call_sites
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
 from vivavoce.pipelines.core.errors import SessionError, describe, located
 from vivavoce.pipelines.core.owned_call import UNWIND_LIMIT
-from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
@@ -207,7 +210,7 @@ class Run(CallSite):
         try:
             with watch:
                 self._begin()
-                with self._scope, strays_as_errors(self.name):
+                with self._scope, application_code(self.name):
                     await call()
                 if self._scope.cancelled_caught:
                     if not self.is_cut:
@@ -345,7 +348,7 @@ class Hooks:
             await run.make(call, watch)
         except lets_out:
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user-callback boundary
+        except Exception as error:  # noqa: BLE001 - the user-callback boundary
             run.fail(error)
         return run
 
@@ -376,7 +379,7 @@ class Hooks:
     async def _work(self, run: Run, call: Call, watch: Watch) -> None:
         try:
             await run.make(call, watch)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user-callback boundary
+        except Exception as error:  # noqa: BLE001 - the user-callback boundary
             run.fail(error)
 
     def failed(self, name: str, error: BaseException, source: str) -> Exception:

@@ -11,7 +11,9 @@ import logging
 from collections.abc import Callable, Generator
 from typing import Any
 
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.call_site import CallSite, call_sites, calling_tool
+from vivavoce.agents.core.stage_run import StageRun, calling_stage
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.turn.inputs import InterruptRequested, SpeechKind, SpeechProtected
 from vivavoce.pipelines.core.checks import check_flag, check_function
@@ -38,14 +40,15 @@ def calling_speech() -> SpeechHandle | None:
 
 
 def holds_floor() -> bool:
-    """Return whether a speech that has the floor waits for the calling code; it does not wait for a tool."""
-    return calling_tool() is None and calling_speech() is not None
+    """Return whether a speech that has the floor, or the caller's words, wait for the calling code; not for a tool."""
+    return calling_tool() is None and (calling_speech() is not None or calling_stage() is not None)
 
 
 class SpeechHandle:
     """One speech. Awaiting it resolves when its audio has been played or dropped, with any outcome.
 
-    Awaiting raises only a `SessionError`, in a tool that the speech itself runs: the speech ends after its tools.
+    Awaiting raises only a `SessionError`: in a tool that the speech itself runs, since the speech ends after its tools;
+    and in an `llm_stage`, `tts_stage` or `stt_stage`, unless the speech has the floor: it is heard behind that code.
     """
 
     def __init__(self, control: SpeechControl) -> None:
@@ -149,6 +152,9 @@ class SpeechControl:
         self.handle = SpeechHandle(self)
         self._post = post
         self._done = asyncio.Event()
+        self._has_floor = False
+        self._changed = asyncio.Event()
+        """Set when it resolves or loses the floor."""
         self._callbacks: list[Callable[[SpeechHandle], None]] = []
 
     @property
@@ -160,7 +166,7 @@ class SpeechControl:
         """Wait until the speech resolves.
 
         Raises:
-            SessionError: The calling code is a tool of this speech.
+            SessionError: The calling code is a tool of this speech, or a hook of a stage that holds the speech up.
         """
         tool = calling_tool()
         if tool is not None and tool.speech_id == self.id and not self._done.is_set():
@@ -168,7 +174,27 @@ class SpeechControl:
                 f"speech {self.id!r} cannot be awaited inside a tool that it runs: it ends after the tool; "
                 "return from the tool, or say() something else and await that"
             )
-        await self._done.wait()
+        if (stage := calling_stage()) is None:
+            await self._done.wait()
+        else:
+            with stage.limits.standing_still():
+                await self._wait_in(stage)
+
+    async def _wait_in(self, stage: StageRun) -> None:
+        own = calling_speech()
+        while not self._done.is_set():
+            if not self._has_floor or (own is not None and own.id == self.id):
+                raise SessionError(
+                    f"speech {self.id!r} cannot be awaited in {stage.name}: it is heard behind {stage.holds_up}, which "
+                    "waits for this code; do not await it: say() and reply() speak without that too"
+                )
+            self._changed.clear()
+            await self._changed.wait()
+
+    def floor_is(self, has_floor: bool) -> None:
+        """Note whether it has the floor."""
+        self._has_floor = has_floor
+        self._changed.set()
 
     def interrupt(self, *, force: bool) -> None:
         """Ask the turn machine to stop it."""
@@ -195,6 +221,7 @@ class SpeechControl:
         if self._done.is_set():
             return
         self._done.set()
+        self._changed.set()
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             self._call(callback)
@@ -208,7 +235,8 @@ class SpeechControl:
 
     def _call(self, callback: Callable[[SpeechHandle], None]) -> None:
         try:
-            callback(self.handle)
+            with application_code("a done callback"):
+                callback(self.handle)
         except Exception as error:  # noqa: BLE001 - a user callback must not keep a speech from ending
             logger.error("A done callback of speech %s raised %s", self.id, located(error))
             logger.debug("It raised here", exc_info=error)

@@ -13,6 +13,7 @@ import anyio
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Kind, Run
+from vivavoce.agents.core.stage_run import calling_stage
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.speeches import Speeches
 from vivavoce.agents.tasks.task import AgentTask, TaskControl
@@ -120,11 +121,16 @@ class Tasks:
 
         Raises:
             SessionClosedError: The session is closing.
-            SessionError: The session, or a speech, or the floor waits for the calling code.
+            SessionError: The session, a speech, a stage or the floor waits for the calling code.
         """
         self._context.check_open()
         if self._context.closing.is_asked:
             raise SessionClosedError("the session is closing; a task cannot have the conversation any more")
+        if (stage := calling_stage()) is not None:
+            raise SessionError(
+                f"a task cannot be awaited in {stage.name}: {stage.holds_up} waits for this code, and the task comes "
+                "behind that; await it in on_enter, a tool, on_user_turn_completed, a flow or a handler"
+            )
         runs = list(self._context.hooks.runs_here())
         is_leaving = any(run.kind == "agent hook" and self._handoffs.entering_agent(run) is None for run in runs)
         is_leaving |= self._handoffs.is_leaving and self._is_for_hook

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from vivavoce.pipelines.core.errors import ProviderTimeoutError
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
+from vivavoce.pipelines.core.watchdog import Watchdog
 
 
 class Blaming(strays_as_errors):
@@ -39,18 +41,44 @@ class Blaming(strays_as_errors):
 
 
 class Failure:
-    """The failure of one speech: the component that is blamed first is the one that failed."""
+    """The failure of one speech: the component that is blamed first is the one that failed. A limit that ends is one.
 
-    def __init__(self) -> None:
+    Args:
+        speech_id: The speech; empty for an answer that is begun ahead.
+    """
+
+    def __init__(self, speech_id: str = "") -> None:
+        self.speech_id = speech_id
         self.component = ""
         self.error: Exception | None = None
         self.expired: ProviderTimeoutError | None = None
         """Set where a limit ended the speech."""
-        self._waits_for = ""
+        self._waited_for: set[str] = set()
+        self._limits: list[Watchdog] = []
 
-    def waits_for(self, component: str) -> None:
-        """Note the agent's hook that is waited for now; empty for none."""
-        self._waits_for = component
+    def add_limit(self, watchdog: Watchdog) -> Watchdog:
+        """Have that limit stand still with the others; return it."""
+        self._limits.append(watchdog)
+        return watchdog
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Around a wait that has a limit of its own: the limits of the speech do not count meanwhile."""
+        held = self._limits.copy()
+        for watchdog in held:
+            watchdog.hold()
+        try:
+            yield
+        finally:
+            for watchdog in held:
+                watchdog.release()
+
+    def waits_for(self, hook: str, *, is_so: bool) -> None:
+        """Note whether that hook of the agent, such as "llm_stage", is waited for now."""
+        if is_so:
+            self._waited_for.add(hook)
+        else:
+            self._waited_for.discard(hook)
 
     def blame(self, component: str) -> None:
         """Note which component failed, unless one was noted before."""
@@ -63,7 +91,7 @@ class Failure:
     def expire(self, component: str, first: float, stall: float) -> ProviderTimeoutError:
         """A limit of that component has ended the speech: return the error that it fails with."""
         kind = "tts" if component == "tts" else "llm"
-        component = self._waits_for or component
+        component = f"{kind}_stage" if f"{kind}_stage" in self._waited_for else component
         names = (f"{kind}_{'first_byte' if kind == 'tts' else 'first_token'}", f"{kind}_stall")
         message = f"it sent nothing for {first:g} s ({names[0]}), or for {stall:g} s after its first piece ({names[1]})"
         self.expired = ProviderTimeoutError(message, provider=component)

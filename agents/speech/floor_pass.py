@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.utterance import Utterance
@@ -12,9 +13,13 @@ class FloorPass:
     """The two permissions of a speech, and the utterance that waits for the second one.
 
     The waits survive a permission that is given and taken back before the waiting task runs.
+
+    Args:
+        on_floor: Called when it gets or loses the floor.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_floor: Callable[[bool], None]) -> None:
+        self._on_floor = on_floor
         self._may_generate = asyncio.Event()  # asyncio's: waiting for a set event costs no turn of the loop
         self._may_play = asyncio.Event()
         self._held: tuple[Utterance, Playout] | None = None
@@ -27,6 +32,7 @@ class FloorPass:
         """The speech has the floor."""
         self._may_generate.set()
         self._may_play.set()
+        self._on_floor(True)
         held, self._held = self._held, None
         if held is not None and not held[0].done.is_set():
             held[1].play(held[0])
@@ -35,6 +41,7 @@ class FloorPass:
         """The speech has neither permission until it is given again."""
         self._may_generate.clear()
         self._may_play.clear()
+        self._on_floor(False)
 
     def play(self, utterance: Utterance, playout: Playout) -> None:
         """Play the utterance, now or once the speech has the floor."""

@@ -27,7 +27,7 @@ from anyio.lowlevel import checkpoint
 from vivavoce.agents.agent import AgentControl, Membership, Session
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
-from vivavoce.agents.speech.flow_model import FlowModel
+from vivavoce.agents.speech.flow_model import FlowModel, ModelAnswer
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.llm.base import TextDelta
@@ -56,10 +56,11 @@ class ConversationFlow:
         """Have the pipeline's model answer this turn, in `run`; yield its text, or another one.
 
         The model gets the whole conversation, with `transcript` in the place of the caller's words; the history keeps
-        those. Tools that it calls run meanwhile. It is closed with `run`.
+        those. Tools that it calls run meanwhile. It is closed with `run`, and when another answer begins.
 
         Raises:
-            SessionError: No turn is being answered.
+            SessionError: No turn is being answered. While iterating: another task of the flow reads an answer, or
+                another answer has begun since.
             ProviderError: While iterating, as the model raises it.
             CapabilityError: Likewise: the pipeline has no llm.
         """
@@ -89,7 +90,7 @@ class FlowControl(Membership):
     def __init__(self, kind: str, name: Callable[[], str]) -> None:
         super().__init__(kind, name)
         self._model: FlowModel | None = None
-        self._opened: list[AsyncGenerator[str, None]] = []
+        self._opened: list[ModelAnswer] = []
 
     def begin_turn(self, model: FlowModel) -> None:
         """A turn begins that `model` may answer."""
@@ -103,14 +104,28 @@ class FlowControl(Membership):
         """
         if self._model is None:
             raise SessionError("model() answers a turn of the caller: call it in run(), while that answers one")
-        self._opened.append(answer := self._model.answer(transcript))
+        self._opened.append(answer := ModelAnswer(self._model.answer(transcript), self._begin))
         return answer
+
+    async def _begin(self, answer: ModelAnswer) -> None:
+        """That answer begins: end the one before, which the flow reads no more.
+
+        Raises:
+            SessionError: It is being read.
+        """
+        for other in [other for other in self._opened if other is not answer and (other.has_begun or other.is_read)]:
+            if other.is_read:
+                raise SessionError(
+                    "model() answers one at a time, and the flow reads an answer in another task; read that to its end"
+                )
+            self._opened.remove(other)
+            await other.end("another answer of model() has begun since")
 
     async def end_turn(self) -> None:
         """The flow has no more text for its turn: close the model's."""
         self._model = None
         while self._opened:
-            await self._opened.pop().aclose()
+            await self._opened.pop().end("its turn is over")
 
     @staticmethod
     def of(flow: ConversationFlow) -> FlowControl:

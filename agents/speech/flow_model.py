@@ -6,7 +6,7 @@ results without the floor, and the model goes on with them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -16,9 +16,52 @@ from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.flow_parts import FlowParts
 from vivavoce.agents.speech.stages import Stages, without_calls
 from vivavoce.agents.tools.batch import StepCalls
+from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.base import GenerateRequest, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall
+
+
+class ModelAnswer(AsyncIterator[str]):
+    """The model's answer, as a flow reads it.
+
+    Args:
+        begin: Called before its first text; raises an error if it may not begin.
+    """
+
+    def __init__(self, pieces: AsyncGenerator[str, None], begin: Callable[[ModelAnswer], Awaitable[None]]) -> None:
+        self._pieces = pieces
+        self._begin = begin
+        self.has_begun = False
+        self.is_read = False
+        """Whether a task waits for its next text."""
+        self._ended_since = ""
+
+    async def __anext__(self) -> str:
+        if self._ended_since:
+            raise SessionError(f"this answer of model() has ended: {self._ended_since}; read one to its end first")
+        if self.is_read:
+            raise SessionError("an answer of model() is read by one task at a time")
+        self.is_read = True
+        try:
+            if not self.has_begun:
+                await self._begin(self)
+                self.has_begun = True
+            return await anext(self._pieces)
+        finally:
+            self.is_read = False
+            if self._ended_since:
+                await self._pieces.aclose()
+
+    async def end(self, reason: str) -> None:
+        """Close it, once no task reads it; reading on is an error from now on."""
+        self._ended_since = reason
+        if not self.is_read:
+            await self._pieces.aclose()
+
+    async def aclose(self) -> None:
+        """End it."""
+        await self._pieces.aclose()
 
 
 class FlowModel:

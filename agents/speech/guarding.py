@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,8 @@ NAME = "the content guard"
 _PASS = GuardVerdict()
 
 Answer = AsyncGenerator[LLMEvent | AudioChunk, None]
+Still = Callable[[], AbstractContextManager[None]]
+"""Returns a block in which the limits of the speech stand still."""
 
 
 def guards_agent(guard: ContentGuard | None) -> bool:
@@ -120,16 +122,21 @@ class Guarding:
 
     # --- the agent
 
-    def answer(self, source: Answer, record: TurnRecordBuilder) -> Answer:
-        """Return the part of a model's step, or a flow's, that passes."""
+    def answer(self, source: Answer, record: TurnRecordBuilder, still: Still) -> Answer:
+        """Return the part of a model's step, or a flow's, that passes.
+
+        Args:
+            still: The limits of the model do not count while the guard judges.
+        """
         if not self.judges_agent:
             return source
         makes_audio = self._context.live.capabilities.generates_audio
-        return self._audio_answer(source, record) if makes_audio else self._text_answer(source, record)
+        made = _Made(still)
+        return self._audio_answer(source, made, record) if makes_audio else self._text_answer(source, made, record)
 
-    async def _text_answer(self, source: Answer, record: TurnRecordBuilder) -> Answer:
+    async def _text_answer(self, source: Answer, made: _Made, record: TurnRecordBuilder) -> Answer:
         """Judge sentence by sentence. An empty text shows at once that the model has begun."""
-        text, made = _Sentences(), _Made()
+        text = _Sentences()
         async with aclosing(source) as events:
             async for event in events:
                 sentences: Iterator[str] = iter(())
@@ -157,15 +164,15 @@ class Guarding:
         clock, is_first = self._context.clock, not made.passed
         if is_first:
             record.mark("first_sentence", "provider", clock.now())
-        verdict = await self._verdict(sentence, "agent", record, before=made.passed)
+        verdict = await self._verdict_on_agent(sentence, made, record)
         if is_first:
             record.mark("guard", "user_code", clock.now())
         spoken = made.judged(sentence, verdict)
         return TextDelta(spoken, made.last_item) if spoken else None
 
-    async def _audio_answer(self, source: Answer, record: TurnRecordBuilder) -> Answer:
+    async def _audio_answer(self, source: Answer, made: _Made, record: TurnRecordBuilder) -> Answer:
         """Hold the audio back until the whole answer has passed by its transcript."""
-        text, made = _Sentences(), _Made()
+        text = _Sentences()
         verdict = _PASS
         held: list[LLMEvent | AudioChunk] = []
         async with aclosing(source) as events:
@@ -204,7 +211,7 @@ class Guarding:
     async def _all(self, sentences: Iterator[str], made: _Made, record: TurnRecordBuilder) -> GuardVerdict:
         """Judge sentences until one does not pass."""
         for sentence in sentences:
-            verdict = await self._verdict(sentence, "agent", record, before=made.passed)
+            verdict = await self._verdict_on_agent(sentence, made, record)
             made.judged(sentence, verdict)
             if verdict.action != "pass":
                 return verdict
@@ -215,6 +222,10 @@ class Guarding:
         if made.is_changed:
             for item_id in made.items:
                 self._context.live.connection.truncate(item_id, 0.0, made.passed.strip())
+
+    async def _verdict_on_agent(self, sentence: str, made: _Made, record: TurnRecordBuilder) -> GuardVerdict:
+        with made.still():
+            return await self._verdict(sentence, "agent", record, before=made.passed)
 
     # --- a verdict
 
@@ -262,7 +273,8 @@ class Guarding:
 class _Made:
     """The answer in the making: the text that has passed, and the items of a remote conversation that it belongs to."""
 
-    def __init__(self) -> None:
+    def __init__(self, still: Still) -> None:
+        self.still = still
         self.passed = ""
         self.items: list[str] = []
         self.is_changed = False

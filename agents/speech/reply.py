@@ -26,14 +26,14 @@ from vivavoce.agents.speech.given_text import speak_given
 from vivavoce.agents.speech.incidents import SpeechIncidents
 from vivavoce.agents.speech.pictures import Pictures
 from vivavoce.agents.speech.reply_audio import ReplyAudio
+from vivavoce.agents.speech.reply_tools import ReplyTools
 from vivavoce.agents.speech.stages import without_calls
 from vivavoce.agents.speech.text_channel import TextChannel
-from vivavoce.agents.speech.tool_wait import await_tools
 from vivavoce.agents.speech.turn_hook import completed_turn
 from vivavoce.agents.speech.voice import synthesise
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
-from vivavoce.agents.turn.inputs import FloorYielded, SpeechEnded, ToolsStarted
+from vivavoce.agents.turn.inputs import FloorYielded, SpeechEnded
 from vivavoce.agents.turn_records.stages import FLOW_STAGE, MODEL_STAGE, SERVER_STAGE
 from vivavoce.pipelines.core.errors import describe, first_error, located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
@@ -91,11 +91,11 @@ class Reply:
         self._stopped: TurnOutcome | None = None
         self.failure = Failure()
         """The failure of the speech, if there is one."""
+        self._tools = ReplyTools(context, self.handle, record, by_hook=request.by_hook)
         self._audio = ReplyAudio(
-            context, speech, record, in_history=request.add_to_history, on_played=self._release_calls
+            context, speech, record, in_history=request.add_to_history, on_played=self._tools.release
         )
         self._calls: list[ToolCall] = []
-        self._step_calls: StepCalls | None = None
         self._extra_instructions = request.instructions
         self._text_stage = MODEL_STAGE
         self._pictures = Pictures(request.frames)
@@ -137,17 +137,13 @@ class Reply:
 
     def interrupt_calls(self) -> None:
         """The caller took the floor while its calls run: cancel those with `cancel_on_interrupt`."""
-        if self._step_calls is not None:
-            self.context.tools.interrupt(self._step_calls)
+        self._tools.interrupt()
 
     def cancel(self, outcome: TurnOutcome) -> None:
         """Silence the speech now, commit the heard words, and let its task end."""
         self._stopped = outcome
         self._audio.stop()
-        if self._step_calls is not None:
-            self._record_tools(self._step_calls)
-            self.context.tools.interrupt(self._step_calls)
-            self.context.tools.release(self._step_calls, is_cut=True)
+        self._tools.cut()
         if self._scope is not None:
             self._scope.cancel()
 
@@ -195,9 +191,7 @@ class Reply:
             if self._stopped is not None:
                 outcome = self._stopped
             self._audio.stop()
-            if self._step_calls is not None:
-                self._record_tools(self._step_calls)
-                self.context.tools.release(self._step_calls, is_cut=outcome == "failed")
+            self._tools.end(has_failed=outcome == "failed")
             await self._audio.settled()
             self._end(outcome)
 
@@ -211,7 +205,7 @@ class Reply:
             assert self._scope is not None
             self._scope.cancel()
 
-        return Watchdog(self.context.clock, expire)
+        return self.failure.add_limit(Watchdog(self.context.clock, expire))
 
     def _report_failure(self, error: Exception) -> None:
         self.record.failed(describe(error))
@@ -326,7 +320,8 @@ class Reply:
     # --- a model's step
 
     async def _request_for(self, *, may_call: bool, is_first: bool) -> GenerateRequest:
-        context, to_hear = await self.context.request_context(self.record, self._words_before(self.handle.id))
+        with self.failure.standing_still():  # a guard and a policy have limits of their own
+            context, to_hear = await self.context.request_context(self.record, self._words_before(self.handle.id))
         for picture in self._pictures.messages:
             context.append(picture)
         return self.context.step_request(
@@ -377,7 +372,8 @@ class Reply:
                 if not makes_audio:  # while the model is waited for, its start costs nothing
                     group.start_soon(self._speak_channel, channel, attempt)
                 with watch, self.failure.blaming(component):
-                    async with aclosing(self.context.guarding.answer(source, self.record)) as events:
+                    guarded = context.guarding.answer(source, self.record, self.failure.standing_still)
+                    async with aclosing(guarded) as events:
                         async for event in events:
                             watch.take(event)
                             watchdog.arm(context.limits.llm_stall)
@@ -471,30 +467,11 @@ class Reply:
     # --- tools
 
     def _start_tools(self, calls: list[ToolCall]) -> StepCalls:
-        self.context.session.inbox.post(ToolsStarted(self.handle.id))
-        self._step_calls = step = self.context.tools.start(self.handle, calls, self.record.turn_id)
-        if self._audio.unplayed is None:
-            self.context.tools.release(step)
-        return step
-
-    def _release_calls(self) -> None:
-        if self._step_calls is not None:
-            self.context.tools.release(self._step_calls)
-
-    def _record_tools(self, step: StepCalls) -> None:
-        for record in self.context.tools.take_records(step):
-            self.record.add_tool(record)
+        return self._tools.start(calls, is_played=self._audio.unplayed is None)
 
     async def _await_tools(self, step: StepCalls) -> bool:
         """Wait for results, and for the agent that one of them hands off to; return whether the model goes on."""
-        follows = await await_tools(
-            step,
-            context=self.context,
-            handle=self.handle,
-            record=self.record,
-            floor=self._audio.floor,
-            by_hook=self.request.by_hook,
-        )
+        follows = await self._tools.wait(step, self._audio.floor)
         if follows == "interrupted":
             self._stopped = "interrupted" if self.record.audio.played else "cancelled"
         return follows == "model"

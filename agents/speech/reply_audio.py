@@ -37,7 +37,7 @@ class ReplyAudio:
         in_history: bool,
         on_played: Callable[[], None],
     ) -> None:
-        self.floor = FloorPass()
+        self.floor = FloorPass(speech.floor_is)
         self.utterance: Utterance | None = None
         """The audio of the present step; None without any."""
         self._context = context

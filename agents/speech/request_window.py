@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 
 import anyio
 
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.speech.seeing import Seeing
 from vivavoce.pipelines.core.errors import ConfigurationError, located
 from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -90,7 +91,8 @@ class RequestWindow:
         if _is_async(self._policy):
             return None
         try:
-            part = self._policy(context.copy())
+            with application_code("the policy"):
+                part = self._policy(context.copy())
             if inspect.isawaitable(part):
                 _drop(part)
                 return None
@@ -107,13 +109,13 @@ async def part_of(policy: ContextPolicy, context: ChatContext, limit: float) -> 
         ConfigurationError: The policy returns something else.
         TimeoutError: It took longer.
     """
-    part = policy(context.copy())
-    if inspect.isawaitable(part):
-        try:
-            with anyio.fail_after(limit):
+    with application_code("the policy"):
+        part = policy(context.copy())
+        if inspect.isawaitable(part):
+            with anyio.move_on_after(limit) as scope:
                 part = await part
-        except TimeoutError as error:
-            raise TimeoutError(f"the policy did not return within {limit:g} s") from error
+            if scope.cancelled_caught:
+                raise TimeoutError(f"the policy did not return within {limit:g} s")
     return _checked(part)
 
 

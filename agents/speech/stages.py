@@ -5,9 +5,14 @@ pipeline's own stream. Decisions:
 
 * The hook is closed first, then each stream that it opened, in the task that reads it, also if the hook was not at its
   end, as after an interruption. A hook need not close the streams that it reads.
-* An exception of a hook fails the speech, as one of the model or the voice does; the error names the hook. A hook that
-  neither waits for its stream nor yields is cut by the limits of that stream (`SpeechLimits`), and named too. The
-  session does not go on without a failed hook: what it was to hide must not be heard.
+* An exception of a hook fails the speech, as one of the model or the voice does, also an exit (`SystemExit`); the error
+  names the hook. A hook that neither waits for its stream nor yields is cut by the limits of that stream
+  (`SpeechLimits`), and named too. The session does not go on without a failed hook: what it was to hide must not be
+  heard.
+* The answer waits for the hook. So speech that comes behind the answer, a task, a handoff and a change of the pipeline
+  cannot be awaited there: that is a SessionError at once. It may wait for a speech that has the floor; the limits stand
+  still meanwhile.
+* A hook that reads on behind the end of a stream would hold the event loop; it gets an error there.
 * Where a hook changes the text that is spoken, the heard words of an interruption are estimated by proportion: the
   voice's word times are those of another text. The history has the model's text, not that of `tts_stage`.
 """
@@ -16,14 +21,19 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, aclosing, contextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager
+from typing import Any, Generic, TypeVar
+
+import anyio
+from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.stage_observers import StageObservers
+from vivavoce.agents.core.stage_run import StageRun
 from vivavoce.agents.speech.blaming import Failure
+from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import StageError, describe
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import ToolCall
@@ -33,6 +43,9 @@ from vivavoce.pipelines.tts.live_text import LiveText
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+MOST_READS_OF_AN_END = 3
+"""How often a hook may find that a stream has ended. One that reads on does so for ever."""
 
 ModelStream = AsyncGenerator[LLMEvent | AudioChunk, None]
 _MODEL_ITEMS = (TextDelta, ToolCall, Usage, Done, AudioChunk)
@@ -123,9 +136,11 @@ async def _model_stage(
         held = _Held("llm_stage", failure, opened)
 
         def generate(given: GenerateRequest) -> AsyncIterator[LLMEvent | AudioChunk]:
+            if not isinstance(given, GenerateRequest):
+                raise StageError(f"generate() needs a GenerateRequest, got {shown(given)}", component="llm_stage")
             return held.inner(make(given))
 
-        async with aclosing(held.hook(agent.llm_stage(request, generate))) as items:
+        async with aclosing(held.hook(lambda: agent.llm_stage(request, generate))) as items:
             async for item in items:
                 if isinstance(item, str):
                     yield TextDelta(item)
@@ -146,15 +161,22 @@ async def _voice_stage(
     async with AsyncExitStack() as opened:
         held = _Held("tts_stage", failure, opened)
         given = _GivenText(text, held)
-        said = _SaidText(given)
+        said = _SaidText(given, held)
 
         def speak(spoken: str | AsyncIterator[str]) -> AsyncIterator[AudioChunk]:
             if isinstance(spoken, str):
                 said.add(spoken)
                 return held.inner(voice(spoken))
-            return held.inner(voice(spoken if spoken is given else said.of(spoken)))
+            if not isinstance(spoken, AsyncIterable):
+                problem = f"speak() needs text, or an async iterator of text, got {shown(spoken)}"
+                raise StageError(problem, component="tts_stage")
+            if spoken is given:
+                return held.inner(voice(given))
+            pieces = said.of(spoken)
+            opened.push_async_callback(pieces.aclose)  # a voice need not close its text
+            return held.inner(voice(pieces))
 
-        async with aclosing(held.hook(agent.tts_stage(given, speak))) as chunks:
+        async with aclosing(held.hook(lambda: agent.tts_stage(given, speak))) as chunks:
             async for chunk in chunks:
                 if not isinstance(chunk, AudioChunk):
                     raise StageError(f"needed an AudioChunk, got {type(chunk).__name__}", component="tts_stage")
@@ -163,7 +185,7 @@ async def _voice_stage(
                 yield chunk
 
 
-def opened_stream(stream: Any, component: str, stack: AsyncExitStack) -> Any:
+def opened_stream(stream: Any, run: StageRun, stack: AsyncExitStack) -> Any:
     """Return a hook's stream, which `stack` closes.
 
     Raises:
@@ -173,10 +195,41 @@ def opened_stream(stream: Any, component: str, stack: AsyncExitStack) -> Any:
         if inspect.iscoroutine(stream):
             stream.close()
         kind = "a coroutine" if inspect.iscoroutine(stream) else type(stream).__name__
-        raise StageError(f"needed an async generator, got {kind}; yield in the hook", component=component)
+        raise StageError(f"needed an async generator, got {kind}; yield in the hook", component=run.name)
     if (aclose := getattr(stream, "aclose", None)) is not None:
-        stack.push_async_callback(aclose)
+
+        async def close() -> None:
+            with run.code():
+                await aclose()
+
+        stack.push_async_callback(close)
     return stream
+
+
+class Ends:
+    """Counts how often a hook finds that a stream has ended.
+
+    Args:
+        component: The hook.
+    """
+
+    def __init__(self, component: str) -> None:
+        self._component = component
+        self._count = 0
+
+    async def note(self) -> None:
+        """The hook has found it once more.
+
+        Raises:
+            StageError: It reads on and on; if it catches that too, its next read waits for the limit.
+        """
+        self._count += 1
+        if self._count > MOST_READS_OF_AN_END + 1:
+            await anyio.sleep_forever()
+        if self._count > MOST_READS_OF_AN_END:
+            raise StageError("the hook reads on behind the end of a stream; end it there", component=self._component)
+        if self._count > 1:
+            await checkpoint()
 
 
 class _Held:
@@ -187,35 +240,53 @@ class _Held:
     """
 
     def __init__(self, component: str, failure: Failure, opened: AsyncExitStack) -> None:
-        self._component = component
+        self.component = component
         self._failure = failure
+        self._run = StageRun(component, "the answer", failure)
         self._opened = opened
         self._error: BaseException | None = None
+        self._own: StageError | None = None
+        """The error of code of the hook that the pipeline has called."""
 
-    async def hook(self, stream: Any) -> AsyncGenerator[Any, None]:
+    def code(self) -> AbstractContextManager[None]:
+        """Return a block for code of the hook."""
+        return self._run.code()
+
+    async def hook(self, make: Callable[[], Any]) -> AsyncGenerator[Any, None]:
         """Yield what the hook yields."""
         try:
             async with AsyncExitStack() as stack:
-                opened_stream(stream, self._component, stack)
+                with self.code():
+                    stream = opened_stream(make(), self._run, stack)
                 while True:
-                    self._failure.waits_for(self._component)
+                    self._failure.waits_for(self.component, is_so=True)
                     try:
-                        item = await anext(stream)
+                        with self.code():
+                            item = await anext(stream)
                     except StopAsyncIteration:
                         return
                     finally:
-                        self._failure.waits_for("")
+                        self._failure.waits_for(self.component, is_so=False)
                     yield item
+                    await checkpoint()  # a hook that never waits must not hold the loop
         except StageError:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary to the hook's code: the error gets its name
             if error is self._error:  # the pipeline's, which came through the hook
                 raise
-            raise StageError(f"the hook raised {describe(error)}", component=self._component) from error
+            raise self._named(error) from error
+
+    def failed(self, error: Exception) -> StageError:
+        """Return the error of code of the hook that the pipeline has called, by the hook's name."""
+        self._own = error if isinstance(error, StageError) else self._named(error)
+        return self._own
+
+    def _named(self, error: Exception) -> StageError:
+        return StageError(f"the hook raised {describe(error)}", component=self.component)
 
     def inner(self, stream: AsyncGenerator[T, None]) -> AsyncIterator[T]:
         """Return the pipeline's stream for the hook; it is closed after the hook."""
-        reader = self._read(stream)
+        reader = _Reader(self._read(stream), Ends(self.component))
         self._opened.push_async_callback(reader.aclose)
         return reader
 
@@ -228,6 +299,8 @@ class _Held:
                     except StopAsyncIteration:
                         return
                     except Exception as error:
+                        if self._own is not None:
+                            raise self._own from self._own.__cause__
                         self._error = error
                         raise
                 yield item
@@ -235,11 +308,27 @@ class _Held:
     @contextmanager
     def outside(self) -> Iterator[None]:
         """Around a wait of the hook for the pipeline."""
-        self._failure.waits_for("")
+        self._failure.waits_for(self.component, is_so=False)
         try:
             yield
         finally:
-            self._failure.waits_for(self._component)
+            self._failure.waits_for(self.component, is_so=True)
+
+
+class _Reader(AsyncIterator[T], Generic[T]):
+    """The pipeline's stream, as a hook reads it."""
+
+    def __init__(self, stream: AsyncGenerator[T, None], ends: Ends) -> None:
+        self._stream = stream
+        self._ends = ends
+        self.aclose = stream.aclose
+
+    async def __anext__(self) -> T:
+        try:
+            return await anext(self._stream)
+        except StopAsyncIteration:
+            await self._ends.note()
+            raise
 
 
 class _GivenText(LiveText):
@@ -248,6 +337,7 @@ class _GivenText(LiveText):
     def __init__(self, text: str | AsyncIterator[str], held: _Held) -> None:
         self._text = _once(text) if isinstance(text, str) else text
         self._held = held
+        self._ends = Ends(held.component)
         self.so_far = ""
 
     async def follows(self, within: float) -> bool:
@@ -258,8 +348,12 @@ class _GivenText(LiveText):
         return self
 
     async def __anext__(self) -> str:
-        with self._held.outside():
-            piece = await anext(self._text)
+        try:
+            with self._held.outside():
+                piece = await anext(self._text)
+        except StopAsyncIteration:
+            await self._ends.note()
+            raise
         self.so_far += piece
         return piece
 
@@ -267,8 +361,9 @@ class _GivenText(LiveText):
 class _SaidText:
     """The text that a hook gives to the voice, compared with the text that the hook was given."""
 
-    def __init__(self, given: _GivenText) -> None:
+    def __init__(self, given: _GivenText, held: _Held) -> None:
         self._given = given
+        self._held = held
         self._length = 0
         self.is_changed = False
         """Whether it is another text."""
@@ -285,15 +380,27 @@ class _SaidText:
         if self._given.so_far[begin : self._length] != piece:
             self.is_changed = True
 
-    async def of(self, pieces: AsyncIterator[str]) -> AsyncGenerator[str, None]:
+    async def of(self, pieces: AsyncIterable[str]) -> AsyncGenerator[str, None]:
         """Yield a hook's text, and close its source."""
+        source = aiter(pieces)
         try:
-            async for piece in pieces:
-                self.add(piece)
+            while True:
+                try:
+                    with self._held.code():
+                        piece = await anext(source)
+                    self.add(piece)
+                except StopAsyncIteration:
+                    return
+                except StageError as error:
+                    self._held.failed(error)
+                    raise
+                except Exception as error:  # noqa: BLE001 - the boundary to the hook's code: else the voice is blamed
+                    raise self._held.failed(error) from error
                 yield piece
         finally:
-            if (aclose := getattr(pieces, "aclose", None)) is not None:
-                await aclose()
+            if (aclose := getattr(source, "aclose", None)) is not None:
+                with self._held.code():
+                    await aclose()
 
 
 async def _once(text: str) -> AsyncGenerator[str, None]:

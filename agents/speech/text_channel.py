@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import anyio
 import anyio.lowlevel
 
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.tts.live_text import LiveText
 
@@ -49,7 +50,13 @@ class TextChannel(LiveText):
         """
         length = 0
         try:
-            async for piece in text:
+            pieces = aiter(text)
+            while True:
+                try:
+                    with application_code("the text of say()"):
+                        piece = await anext(pieces)
+                except StopAsyncIteration:
+                    break
                 if not isinstance(piece, str):
                     raise ConfigurationError(f"say() needs a stream of str, got {type(piece).__name__}; yield its text")
                 length += len(piece)

@@ -9,23 +9,28 @@ Otherwise they go to the hook one by one, in a task of the session. Decisions:
   `SpeechLimits.stt_stage`, goes on as the recogniser gave it, with an `error` event of source `stt_stage`. The next
   transcript goes to a new run of the hook. A hook that must hide words catches its own errors. The limit holds also
   while a transcript waits for a hook that does not ask for it, before its first read or after its last.
-* A run ends with its agent's time: a handoff lets it take what came before, and end within the limit.
+* A run ends with its agent's time: a handoff lets it take what came before, and end within the limit. A hook that then
+  reads on and on gets an error.
+* The caller's words wait for the hook. So speech, a task, a handoff and a change of the pipeline cannot be awaited
+  there: that is a SessionError at once. It may wait for a speech that has the floor; its limit stands still meanwhile.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.speech.stages import opened_stream
+from vivavoce.agents.core.stage_run import StageRun
+from vivavoce.agents.speech.stages import Ends, opened_stream
 from vivavoce.pipelines.core.errors import StageError, describe
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.events import PipelineEvent, UserFinal, UserInterim, UserTurnEnded
@@ -139,12 +144,21 @@ class TranscriptStage:
             self._post(self._waiting.popleft().event)
 
     async def _read(self, agent: Agent, given: _Given) -> None:
+        run = StageRun(COMPONENT, "the caller's words", given)
         async with AsyncExitStack() as stack:
-            async for event in opened_stream(agent.stt_stage(given), COMPONENT, stack):
+            with run.code():
+                stream = opened_stream(agent.stt_stage(given), run, stack)
+            while True:
+                try:
+                    with run.code():
+                        event = await anext(stream)
+                except StopAsyncIteration:
+                    return
                 if not isinstance(event, _WORDS):
                     raise StageError(f"needed a transcript, got {type(event).__name__}", component=COMPONENT)
                 given.gave_back()
                 self._post(event)
+                await checkpoint()  # a hook that never waits must not hold the loop
 
     # --- for the hook's iterator
 
@@ -170,6 +184,7 @@ class _Given(AsyncIterator[Any]):
         self.in_hand: Any | None = None
         """The transcript that the hook has, if nothing has come back since."""
         self.count = 0
+        self._ends = Ends(COMPONENT)
         self._is_asking = False
         """Whether the hook waits for the next transcript."""
         self._is_limited = False
@@ -191,10 +206,20 @@ class _Given(AsyncIterator[Any]):
             self._is_asking = False
         self._limit_it()
         if event is None:
+            await self._ends.note()
             raise StopAsyncIteration
         self.count += 1
         self.in_hand = event
         return event
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Around a wait of the hook that has a limit of its own: the limit of the hook does not count meanwhile."""
+        self._watchdog.hold()
+        try:
+            yield
+        finally:
+            self._watchdog.release()
 
     def note_news(self) -> None:
         """A transcript waits: the hook may let it wait for no longer than its limit."""

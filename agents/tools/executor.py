@@ -11,6 +11,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.core.application_code import is_exit
 from vivavoce.agents.core.call_site import ToolSite, call_site, calling_tool
 from vivavoce.agents.core.threads import ThreadPool, ended_with
 from vivavoce.agents.telemetry.observer import Watch
@@ -167,19 +168,11 @@ class ToolExecutor:
                 with strays_as_errors(f"the tool {tool.name}"):
                     return await tool(**arguments)
             except (SystemExit, KeyboardInterrupt, BaseExceptionGroup) as error:
-                if not _is_exit(error):
+                if not is_exit(error):
                     raise
                 raise ended_with(error, "the tool") from error
         with self._clock.hold():
             return await self._threads.run(lambda: tool(**arguments))
-
-
-def _is_exit(error: BaseException) -> bool:
-    """Whether a tool asked for the end of the process, itself or in its task group, and nothing else happened."""
-    if not isinstance(error, BaseExceptionGroup):
-        return True
-    exits, rest = error.split((SystemExit, KeyboardInterrupt))
-    return exits is not None and rest is None
 
 
 def _take_agent(batch: ToolBatch, index: int, result: Any) -> Any:

@@ -22,10 +22,16 @@ class Watchdog:
         self._deadline: float | None = None
         self._timer: TimerHandle | None = None
         self._looks_at = 0.0
+        self._holds = 0
+        self._left: float | None = None
+        """Seconds of the limit when it stood still, None without a limit."""
         self.has_expired = False
 
     def arm(self, seconds: float) -> None:
-        """Expire in `seconds` from now, unless armed or disarmed before."""
+        """Expire in `seconds` from now, unless armed or disarmed before; while held, from when it is released."""
+        if self._holds:
+            self._left = seconds
+            return
         self._deadline = self._clock.now() + seconds
         if self._timer is not None and self._deadline < self._looks_at:  # a shorter limit than before
             self._timer.cancel()
@@ -35,11 +41,24 @@ class Watchdog:
 
     def disarm(self) -> None:
         """Stop the limit; the timer checks once more and does nothing."""
-        self._deadline = None
+        self._deadline = self._left = None
+
+    def hold(self) -> None:
+        """Let the limit stand still, until `release()` was called as often."""
+        self._holds += 1
+        if self._holds == 1 and self._deadline is not None:
+            self._left, self._deadline = self._deadline - self._clock.now(), None
+
+    def release(self) -> None:
+        """Let the limit go on where it stood."""
+        self._holds -= 1
+        if not self._holds and self._left is not None:
+            left, self._left = self._left, None
+            self.arm(left)
 
     def close(self) -> None:
         """Drop the timer."""
-        self._deadline = None
+        self._deadline = self._left = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -358,3 +358,39 @@ def test_wrong_arguments_are_named() -> None:
     ):
         with pytest.raises(ConfigurationError, match=problem):
             make()
+
+
+@KINDS
+def test_a_guard_may_take_longer_than_the_limits_of_the_model(kind: str) -> None:
+    judge = Judge(12.0)
+    harness, tts = session_of(of_agent(judge, limit=15.0), "One thing. And another.", kind=kind)
+    harness.run(until=40.0)
+    assert [turn.outcome for turn in harness.session.turns] == ["completed"]
+    assert " ".join(tts.texts) == "One thing. And another."
+
+
+def test_a_model_that_hangs_behind_a_slow_guard_keeps_its_limit() -> None:
+    harness, _ = session_of(of_agent(Judge(12.0), limit=15.0), ["One thing. And", HANG])
+    harness.expects_error("llm")
+    harness.run(until=40.0)
+    assert [turn.outcome for turn in harness.session.turns] == ["failed"]
+
+
+def test_a_guard_that_judges_words_left_before_for_long_does_not_end_a_flow_s_turn() -> None:
+    judge = Judge(12.0)
+    harness = SessionHarness(
+        Agent("Help."),
+        ScriptedLLM("Sure.", delay=0.1),
+        conversation_flow=ConversationFlow(),
+        options=SessionOptions(guard=ContentGuard(judge=judge, agent=False, limit=15.0)),
+    )
+    harness.caller.says("first words", 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(5.0)
+        await harness.session.interrupt()  # so that the words wait for their verdict
+        harness.caller.says("second words", 6.0, 7.0)
+
+    harness.run(scenario, until=45.0)
+    assert [turn.outcome for turn in harness.session.turns][-1] == "completed"
+    assert judge.texts.count("first words") == 2

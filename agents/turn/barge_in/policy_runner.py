@@ -13,6 +13,8 @@ from vivavoce.agents.turn.options import InterruptionOptions
 from vivavoce.pipelines.core.errors import describe
 
 DECISIONS = ("ignore", "pause", "interrupt")
+_RAISED = (Exception, SystemExit, KeyboardInterrupt)
+"""Whatever the application's code raises: the conversation goes on without it."""
 
 
 class PolicyRunner:
@@ -52,7 +54,7 @@ class PolicyRunner:
         assert self._policy is not None
         try:
             decision = self._policy.decide(moment)
-        except Exception as error:  # noqa: BLE001 - user code: the conversation goes on without it
+        except _RAISED as error:
             self._fail("mode", describe(error), traceback.format_exc())
             return moment.default
         if decision not in DECISIONS:
@@ -64,7 +66,7 @@ class PolicyRunner:
         assert self._own_judgement is not None
         try:
             return bool(self._own_judgement(text))
-        except Exception as error:  # noqa: BLE001 - user code: the conversation goes on without it
+        except _RAISED as error:
             self._fail("backchannels", describe(error), traceback.format_exc())
             return False
 

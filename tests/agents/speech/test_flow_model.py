@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import pytest
 
 from vivavoce.agents import Agent, ConversationFlow, function_tool
@@ -127,3 +128,75 @@ def test_the_model_answers_within_run_only() -> None:
             flow.model("hello")
 
     harness.run(scenario, until=4.0)
+
+
+# --- one answer at a time
+
+
+def test_two_answers_of_the_model_at_the_same_time_are_refused_with_the_remedy() -> None:
+    class Both(ConversationFlow):
+        async def run(self, transcript: str) -> AsyncIterator[str]:
+            found: list[str] = []
+
+            async def read(words: str) -> None:
+                async for text in self.model(words):
+                    found.append(text)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(read, "one")
+                group.start_soon(read, "two")
+            yield " ".join(found)
+
+    harness = call(Both(), "One.")
+    harness.expects_error("flow", contains="answers one at a time")
+    harness.run(until=4.0)
+    assert [turn.outcome for turn in harness.session.turns] == ["failed"]
+    assert harness.llm.cancelled == [0]
+
+
+def test_an_answer_that_the_flow_reads_no_more_ends_when_the_next_one_begins() -> None:
+    class Twice(ConversationFlow):
+        async def run(self, transcript: str) -> AsyncIterator[str]:
+            async for _ in self.model(transcript):
+                break
+            async for text in self.model("again"):
+                yield text
+
+    harness = call(Twice(), ["No", HANG], "Yes.")
+    harness.run(until=4.0)
+    harness.expect_history(("user", "hello"), ("assistant", "Yes."))
+    assert harness.llm.cancelled == [0]
+
+
+def test_answers_that_are_read_in_turns_are_refused() -> None:
+    class InTurns(ConversationFlow):
+        async def run(self, transcript: str) -> AsyncIterator[str]:
+            first, second = self.model("one"), self.model("two")
+            yield await anext(first)
+            yield await anext(second)
+            yield await anext(first)
+
+    harness = call(InTurns(), ["One", " more."], "Two.")
+    harness.expects_error(
+        "flow", contains="this answer of model() has ended: another answer of model() has begun since"
+    )
+    harness.run(until=4.0)
+
+
+def test_one_answer_is_read_by_one_task() -> None:
+    class Shared(ConversationFlow):
+        async def run(self, transcript: str) -> AsyncIterator[str]:
+            answer = self.model(transcript)
+
+            async def read() -> None:
+                async for _ in answer:
+                    pass
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(read)
+                group.start_soon(read)
+            yield "Done."
+
+    harness = call(Shared(), "One.")
+    harness.expects_error("flow", contains="read by one task at a time")
+    harness.run(until=4.0)

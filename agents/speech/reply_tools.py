@@ -1,0 +1,80 @@
+"""ReplyTools: the tool calls of one speech, from the end of a model's step to the next step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.agents.speech.tool_wait import Next, await_tools
+from vivavoce.agents.turn.inputs import ToolsStarted
+
+if TYPE_CHECKING:
+    from vivavoce.agents.core.speech_handle import SpeechHandle
+    from vivavoce.agents.speech.context import ReplyContext
+    from vivavoce.agents.speech.floor_pass import FloorPass
+    from vivavoce.agents.tools.batch import StepCalls
+    from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
+    from vivavoce.pipelines.llm.tools import ToolCall
+
+
+class ReplyTools:
+    """Starts the calls of a step, waits for them, and lets go of them when the speech is over or cut.
+
+    Args:
+        by_hook: A hook of an agent that comes or goes requested the speech.
+    """
+
+    def __init__(
+        self, context: ReplyContext, handle: SpeechHandle, record: TurnRecordBuilder, *, by_hook: bool
+    ) -> None:
+        self._context = context
+        self._tools = context.tools
+        self._handle = handle
+        self._record = record
+        self._by_hook = by_hook
+        self._step: StepCalls | None = None
+
+    def start(self, calls: list[ToolCall], *, is_played: bool) -> StepCalls:
+        """Start the calls of a step.
+
+        Args:
+            is_played: Whether the words before them have been played, so that their results may be committed.
+        """
+        self._context.session.inbox.post(ToolsStarted(self._handle.id))
+        self._step = step = self._tools.start(self._handle, calls, self._record.turn_id)
+        if is_played:
+            self._tools.release(step)
+        return step
+
+    def release(self) -> None:
+        """The words before the calls have been played."""
+        if self._step is not None:
+            self._tools.release(self._step)
+
+    def interrupt(self) -> None:
+        """The caller took the floor: cancel the calls with `cancel_on_interrupt`."""
+        if self._step is not None:
+            self._tools.interrupt(self._step)
+
+    def cut(self) -> None:
+        """The speech is cut: its calls run on, but for those that are cancelled by that."""
+        if self._step is not None:
+            self._note()
+            self._tools.interrupt(self._step)
+            self._tools.release(self._step, is_cut=True)
+
+    def end(self, *, has_failed: bool) -> None:
+        """The speech is over."""
+        if self._step is not None:
+            self._note()
+            self._tools.release(self._step, is_cut=has_failed)
+
+    def _note(self) -> None:
+        assert self._step is not None
+        for record in self._tools.take_records(self._step):
+            self._record.add_tool(record)
+
+    async def wait(self, step: StepCalls, floor: FloorPass) -> Next:
+        """Wait for the results, and for the agent that one of them hands off to; return the next step."""
+        return await await_tools(
+            step, context=self._context, handle=self._handle, record=self._record, floor=floor, by_hook=self._by_hook
+        )
