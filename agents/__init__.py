@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from vivavoce.agents.audio.background import BackgroundAudioConfig
     from vivavoce.agents.audio.recording.options import RecordingOptions
     from vivavoce.agents.core.speech_handle import SpeechHandle
+    from vivavoce.agents.current_job import get_job_context
     from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
     from vivavoce.agents.history.file_sinks import JsonLinesHistorySink, SqliteHistorySink
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
-    from vivavoce.agents.job import JobContext, get_job_context
+    from vivavoce.agents.job import JobContext
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
     from vivavoce.agents.memory.memory import SessionMemory
     from vivavoce.agents.memory.namespace import Namespace
@@ -155,7 +156,7 @@ _PLACES = {
     "avatar_token": "vivavoce.agents.transports.livekit.avatar_token",
     "backchannels_for": "vivavoce.agents.turn.barge_in.backchannels",
     "function_tool": "vivavoce.pipelines.llm.tools",
-    "get_job_context": "vivavoce.agents.job",
+    "get_job_context": "vivavoce.agents.current_job",
 }
 
 __all__ = [

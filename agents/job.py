@@ -1,27 +1,21 @@
-"""The job of the running code: JobContext for applications, JobControl for the worker and sessions, how to find both.
-
-The worker sets the current job; a session finds it. A context variable carries it, so every task started from an
-entrypoint sees the entrypoint's own job, however many run in one process.
-"""
+"""A job: its facts, JobContext for applications, JobControl for the worker and sessions."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.lowlevel
 
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.server_access import TOKEN_TTL, Credentials, ServerAccess
+from vivavoce.agents.session_watch import Conversation
 from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.checks import check_flag, check_function, check_number, check_text, check_whole, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, WorkerError
@@ -48,12 +42,6 @@ ShutdownCallback = Callable[[str], Awaitable[None] | None] | Callable[[], Awaita
 
 JobType = Literal["room", "publisher", "participant"]
 """The thing that a job is made for: a room, a participant that publishes a track, or a participant that joins."""
-
-Conversation = Mapping[str, Any]
-"""The value of `AgentSession.snapshot()`."""
-
-Keep = Callable[[str], Awaitable[None]]
-"""Keeps the conversation of a running session, the JSON text of its `snapshot()`; raises if it cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,115 +366,6 @@ class JobControl(ABC):
             return  # the entrypoint receives an exception; it may start another session, or fail
         self._is_vacated = True
         self.end(f"the last session has closed: {last.reason}")
-
-
-class SessionWatch(Protocol):
-    """Follows sessions from outside of the code that starts them, as `vivavoce dev` does."""
-
-    @property
-    def publishes_turns(self) -> bool:
-        """Whether sessions send their turn records to the caller, in spite of their room options."""
-        ...
-
-    def session_begins(self, session: Any) -> None:
-        """A session is about to start; listen to it now to miss nothing."""
-        ...
-
-    @property
-    def has_conversation(self) -> bool:
-        """Whether the next session continues the conversation of another one, instead of greeting."""
-        ...
-
-    async def take_over(self, check: Callable[[Conversation], object]) -> Conversation | None:
-        """Return that conversation, once its old session has released it; None: there is none after all.
-
-        The new session has opened its pipeline and published its track by then, and hears nothing.
-
-        Args:
-            check: Raises if the new session cannot continue the conversation; called while the old one still can.
-        """
-        ...
-
-    def keeper(self, room: str) -> Keep | None:
-        """Return the call that keeps the conversation of the session that starts now in that room; None: it is not
-        kept.
-        """
-        ...
-
-
-_current: ContextVar[JobControl] = ContextVar("vivavoce_job")
-_watch: ContextVar[SessionWatch | None] = ContextVar("vivavoce_watch", default=None)
-
-
-def get_job_context() -> JobContext:
-    """Return the job that the calling code runs in.
-
-    Raises:
-        ConfigurationError: The caller does not run in a job.
-    """
-    return required_job().context
-
-
-def required_job() -> JobControl:
-    """Return the control of the job that the calling code runs in.
-
-    Raises:
-        ConfigurationError: The caller does not run in a job.
-    """
-    if (job := current_job()) is not None:
-        return job
-    raise ConfigurationError(
-        "needed a job, but this code runs in none: call it from a worker's entrypoint, or pass the room "
-        "(`session.start(room)`)"
-    )
-
-
-def current_job() -> JobControl | None:
-    """Return the control of the job that the calling code runs in, if it runs in one."""
-    return _current.get(None)
-
-
-def server_credentials() -> Credentials | None:
-    """Return the credentials for the API of the calling code's server; None if a part is missing.
-
-    In a job they are the job's, else those of the environment.
-    """
-    job = current_job()
-    if job is not None and job.server.credentials is not None:
-        return job.server.credentials
-    url, api_key, api_secret = (os.environ.get(f"LIVEKIT_{name}", "") for name in ("URL", "API_KEY", "API_SECRET"))
-    return Credentials(url=url, api_key=api_key, api_secret=api_secret) if url and api_key and api_secret else None
-
-
-def has_job_ended() -> bool:
-    """Return whether the calling code runs in a job that has ended."""
-    job = current_job()
-    return job is not None and bool(job.reason)
-
-
-@contextmanager
-def job_scope(job: JobControl) -> Iterator[None]:
-    """Make `job` the current one for this context and for the tasks started from it."""
-    token = _current.set(job)
-    try:
-        yield
-    finally:
-        _current.reset(token)
-
-
-def current_watch() -> SessionWatch | None:
-    """Return the watch over sessions that the calling code starts, if there is one."""
-    return _watch.get()
-
-
-@contextmanager
-def watch_scope(watch: SessionWatch) -> Iterator[None]:
-    """Have `watch` follow the sessions that are started in this context and in the tasks started from it."""
-    token = _watch.set(watch)
-    try:
-        yield
-    finally:
-        _watch.reset(token)
 
 
 def _taking_reason(callback: Callable[..., Awaitable[None] | None]) -> Callable[[str], Awaitable[None] | None]:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import anyio
 
 from vivavoce.agents.cli.demo.place import Place
-from vivavoce.agents.job import JobContext, JobInfo, SessionWatch, watch_scope
+from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.session_watch import SessionWatch, watch_scope
 from vivavoce.agents.worker.agent_token import agent_token
 from vivavoce.agents.worker.effects import JobEnded
 from vivavoce.agents.worker.executors.task import TaskExecutor

@@ -17,7 +17,7 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.threads import SerialThread
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.history.snapshot import TakeMemory, take_snapshot
-from vivavoce.agents.job import Keep, current_watch
+from vivavoce.agents.session_watch import Keep, current_watch
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.pipelines.core.errors import SessionError, describe
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors

@@ -15,8 +15,8 @@ from typing_extensions import TypeVar
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
+from vivavoce.agents.current_job import has_job_ended
 from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, write_snapshot
-from vivavoce.agents.job import SessionWatch, current_watch, has_job_ended
 from vivavoce.agents.records import CloseReport, SessionReport
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, unknown_attribute, wake_up_of
 from vivavoce.agents.session.conversation import Conversation
@@ -36,6 +36,7 @@ from vivavoce.agents.session.wiring import (
     make_observer,
     warn_if_deaf,
 )
+from vivavoce.agents.session_watch import SessionWatch, current_watch
 from vivavoce.agents.speech.flow import ConversationFlow, FlowControl
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.tasks.task import AgentTask

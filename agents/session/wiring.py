@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.current_job import current_job, required_job, server_credentials
 from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.sink import HistorySink
-from vivavoce.agents.job import CloseCall, WaitForClose, current_job, required_job, server_credentials
+from vivavoce.agents.job import CloseCall, WaitForClose
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.speech.flow import ConversationFlow, check_run

@@ -14,8 +14,9 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
-from vivavoce.agents.job import Conversation, JobControl, JobInfo, Keep
+from vivavoce.agents.job import JobControl, JobInfo
 from vivavoce.agents.session.session import AgentSession
+from vivavoce.agents.session_watch import Conversation, Keep
 from vivavoce.agents.worker.crash_safety import CrashSafety
 from vivavoce.agents.worker.options import WorkerOptions, server_url
 from vivavoce.agents.worker.owner import owner_of_job

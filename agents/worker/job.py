@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from vivavoce.agents.job import JobContext, JobControl, JobInfo, get_job_context
+from vivavoce.agents.job import JobControl, JobInfo
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.telemetry.logs.logs import mask
 from vivavoce.pipelines.core.errors import RoomError, describe
@@ -17,8 +17,6 @@ from vivavoce.pipelines.core.errors import RoomError, describe
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from livekit import rtc
-
-__all__ = ["JobContext", "JobInfo", "RoomJob", "get_job_context"]
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,9 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from vivavoce.agents.job import NEXT_SESSION_STEPS, JobContext, JobControl, job_scope, watch_scope
+from vivavoce.agents.current_job import job_scope
+from vivavoce.agents.job import NEXT_SESSION_STEPS, JobContext, JobControl
+from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.logs.logs import LOCAL
 from vivavoce.agents.telemetry.telemetry import TelemetryControl

@@ -17,8 +17,8 @@ from kit.e2e.peer_process import PeerProcess
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.working import Working
 from kit.servers.agent_server import AgentServer
+from vivavoce.agents.job import JobContext
 from vivavoce.agents.worker.executors.options import TaskExecution
-from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import WorkerError

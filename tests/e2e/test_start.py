@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 APP = """
 import anyio
 from vivavoce.agents import Worker, WorkerOptions
-from vivavoce.agents.job import required_job
+from vivavoce.agents.current_job import required_job
 
 async def close(reason): ...
 

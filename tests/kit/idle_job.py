@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vivavoce.agents.job import required_job
+from vivavoce.agents.current_job import required_job
 
 
 def keep_job() -> None:

@@ -10,7 +10,8 @@ import anyio
 
 from vivavoce.agents import Agent, function_tool
 from vivavoce.agents.cli.console.job import ConsoleJob
-from vivavoce.agents.job import JobInfo, job_scope
+from vivavoce.agents.current_job import job_scope
+from vivavoce.agents.job import JobInfo
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,

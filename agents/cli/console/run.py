@@ -22,8 +22,9 @@ from vivavoce.agents.cli.console.keys import keys
 from vivavoce.agents.cli.console.lines import Lines, typed_lines
 from vivavoce.agents.cli.console.view import ConsoleView
 from vivavoce.agents.cli.live.follow import LocalWatch
-from vivavoce.agents.job import JobContext, JobInfo, watch_scope
+from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.session.session import AgentSession
+from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.transports.console.transport import ConsoleTransport
 from vivavoce.agents.transports.console.typed import TypedTransport

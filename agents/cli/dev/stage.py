@@ -15,9 +15,10 @@ from vivavoce.agents import events
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.cli.dev.wire import Message, Speaker
 from vivavoce.agents.cli.live.follow import follow
-from vivavoce.agents.job import Conversation, JobContext, JobInfo, Keep, watch_scope
+from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.session.session import AgentSession
+from vivavoce.agents.session_watch import Conversation, Keep, watch_scope
 from vivavoce.agents.states import AgentState, CloseReason, UserState
 from vivavoce.agents.worker.executors.executor import Entrypoint
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, describe

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vivavoce.agents import events
-from vivavoce.agents.job import Conversation, Keep
 from vivavoce.agents.session.session import AgentSession
+from vivavoce.agents.session_watch import Conversation, Keep
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 

@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from vivavoce.agents.job import get_job_context
+from vivavoce.agents.current_job import get_job_context
 from vivavoce.pipelines.core.errors import ConfigurationError, is_tellable, text_of
 
 CONTEXT_FIELDS = ("session_id", "job_id", "turn_id", "trace_id", "span_id")

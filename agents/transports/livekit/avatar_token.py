@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from vivavoce.agents.job import server_credentials
+from vivavoce.agents.current_job import server_credentials
 from vivavoce.pipelines.core.checks import check_number, check_text
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 

@@ -12,7 +12,7 @@ import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.job import Conversation, watch_scope
+from vivavoce.agents.session_watch import Conversation, watch_scope
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
 

@@ -12,8 +12,9 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.cli.console.job import ConsoleJob
+from vivavoce.agents.current_job import job_scope
 from vivavoce.agents.events import EVENT_TYPES, Closed, SessionEvent, SpeechIn, SpeechOut
-from vivavoce.agents.job import JobInfo, job_scope
+from vivavoce.agents.job import JobInfo
 from vivavoce.agents.states import AgentState, CloseReason
 from vivavoce.agents.testing import (
     HANG,

@@ -16,7 +16,8 @@ import pytest
 from vivavoce.agents import Agent, AgentSession, CrashSafety, SessionOptions, WorkerOptions
 from vivavoce.agents.cli.console.job import ConsoleJob
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
-from vivavoce.agents.job import Conversation, JobContext, JobInfo
+from vivavoce.agents.job import JobContext, JobInfo
+from vivavoce.agents.session_watch import Conversation
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.worker.owner import owner_of_job, rescuer

@@ -19,7 +19,8 @@ from kit.idle_job import keep_job
 from kit.servers.agent_server import AgentServer
 from kit.telemetry import Watching
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.job import JobContext, required_job
+from vivavoce.agents.current_job import required_job
+from vivavoce.agents.job import JobContext
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.worker.executors.options import TaskExecution

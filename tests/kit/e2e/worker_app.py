@@ -7,7 +7,8 @@ import sys
 
 import anyio
 
-from vivavoce.agents.job import JobContext, required_job
+from vivavoce.agents.current_job import required_job
+from vivavoce.agents.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.process import run_worker
 from vivavoce.agents.worker.worker import Worker
