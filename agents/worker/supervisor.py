@@ -1,7 +1,8 @@
-"""The worker's decisions: connections and retries, slots, job reports, draining. Pure: no I/O, no clock, no task.
+"""The worker's decisions: slots, job reports, load, draining. Pure: no I/O, no clock, no task.
 
 One input in, effects out; `next_deadline()` returns when `DeadlinePassed` is due. A slot is reserved before the answer
 is sent, so over-booking is impossible; reports stay here until the connection that carried them has lived for a while.
+The connection itself is `Registration`'s.
 """
 
 from __future__ import annotations
@@ -15,11 +16,9 @@ from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import (
     AskHandler,
     CallClaimed,
-    Connect,
     Connected,
     ConnectionLost,
     DeadlinePassed,
-    Disconnect,
     DrainRequested,
     Effect,
     EndJob,
@@ -34,7 +33,6 @@ from vivavoce.agents.worker.effects import (
     ReportDraining,
     ReportRefusal,
     ReportRegistered,
-    ReportRetry,
     Send,
     Started,
     StartJob,
@@ -56,11 +54,9 @@ from vivavoce.agents.worker.protocol import (
     UpdateWorker,
     WorkerMessage,
 )
+from vivavoce.agents.worker.registration import Phase, Registration
 from vivavoce.agents.worker.reports import JobReports
 from vivavoce.agents.worker.request import Acceptance, Decision, Rejection
-
-REGISTER_LIMIT = 10.0
-"""Seconds from dialling to the register reply."""
 
 STATUS_INTERVAL = 2.5
 """Seconds between two reports of the worker's load."""
@@ -84,9 +80,6 @@ DECISION_GRACE = 0.2
 
 REJECTED = "this worker has rejected it"
 
-BACKOFF_STEP = 2.0
-MAX_BACKOFF = 10.0
-
 LEAVE_LIMIT = 3.0
 """Seconds to deliver the last job reports, and to close the connection, when the worker ends."""
 
@@ -106,13 +99,6 @@ class _Slot:
     is_forced: bool = False
 
 
-class _Phase(Enum):
-    APART = "no connection"
-    DIALLING = "not registered yet"
-    REGISTERED = "registered"
-    CLOSING = "closing"
-
-
 class Supervisor:
     """Decides for one worker.
 
@@ -125,15 +111,7 @@ class Supervisor:
     def __init__(self, agent_name: str, options: WorkerOptions, jitter: Callable[[], float]) -> None:
         self._agent_name = agent_name
         self._options = options
-        self._jitter = jitter
-        self._phase = _Phase.APART
-        self._connection = 0
-        self._is_open = False
-        self._closing_reason = ""
-        self._connect_at: float | None = None
-        self._register_deadline = 0.0
-        self._retries = 0
-        self._worker_id = ""
+        self._registration = Registration(options.max_retry, jitter)
         self._slots: dict[str, _Slot] = {}
         self._settled: dict[str, tuple[float, str]] = {}
         self._claims: dict[str, float] = {}
@@ -145,7 +123,6 @@ class Supervisor:
         self._drain_deadline: float | None = None
         self._leave_deadline: float | None = None
         self._executor = ExecutorChanged(is_ready=True)
-        self._failure = ""
         self._counts = WorkerCounts()
         self._is_finished = False
         self._effects: list[Effect] = []
@@ -158,7 +135,7 @@ class Supervisor:
         jobs = len(self._slots)
         self._take(input, now)
         self._pass_deadlines(now)
-        if self._phase is _Phase.REGISTERED and (available, jobs) != (self._is_available(), len(self._slots)):
+        if self._is_registered and (available, jobs) != (self._is_available(), len(self._slots)):
             self._send_status(now)
         self._leave_when_done(now)
         effects, self._effects = self._effects, []
@@ -168,11 +145,9 @@ class Supervisor:
         """Return when `DeadlinePassed` is due; None if only an input can change anything."""
         if self._is_finished:
             return None
-        deadlines = [self._connect_at, self._drain_deadline, self._leave_deadline]
+        deadlines = [self._registration.next_deadline(), self._drain_deadline, self._leave_deadline]
         deadlines += [slot.deadline for slot in self._slots.values()]
-        if self._phase is _Phase.DIALLING:
-            deadlines.append(self._register_deadline)
-        if self._phase is _Phase.REGISTERED:
+        if self._is_registered:
             deadlines.append(self._status_at)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -180,10 +155,10 @@ class Supervisor:
         """Return the worker's state."""
         return WorkerStatus(
             agent_name=self._agent_name,
-            worker_id=self._worker_id,
-            is_registered=self._phase is _Phase.REGISTERED,
+            worker_id=self._registration.worker_id,
+            is_registered=self._is_registered,
             is_draining=self._is_draining,
-            failure=self._failure or self._executor.failure,
+            failure=self._registration.failure or self._executor.failure,
             max_jobs=self._options.max_jobs,
             load=self._load(),
             active_jobs=tuple(slot.job for slot in self._slots.values() if slot.stage is _Stage.RUNNING),
@@ -194,11 +169,9 @@ class Supervisor:
     def _take(self, input: Input, now: float) -> None:
         match input:
             case Started():
-                if self._phase is _Phase.APART and not self._connection:
-                    self._connect_at = now
+                self._registration.begin(now)
             case Connected(connection=connection):
-                if connection == self._connection and self._phase is _Phase.DIALLING:
-                    self._is_open = True
+                if self._registration.opened(connection):
                     self._send(
                         Register(
                             agent_name=self._agent_name,
@@ -207,10 +180,10 @@ class Supervisor:
                         )
                     )
             case MessageReceived(connection=connection, message=message):
-                if connection == self._connection and self._phase in (_Phase.DIALLING, _Phase.REGISTERED):
+                if self._registration.is_current(connection):
                     self._take_message(message, now)
             case ConnectionLost():
-                if input.connection == self._connection and self._phase is not _Phase.APART:
+                if input.connection == self._registration.number and self._registration.phase is not Phase.APART:
                     self._lose_connection(input, now)
             case JobDecided(job_id=job_id, decision=decision):
                 slot = self._slots.get(job_id)
@@ -248,11 +221,12 @@ class Supervisor:
                 assert_never(input)
 
     def _take_message(self, message: ServerMessage, now: float) -> None:
-        if self._phase is _Phase.DIALLING:
+        if not self._is_registered:
             if isinstance(message, Registered):
                 self._registered(message, now)
             else:
-                self._close_connection("the server's first message was no register reply: is it a LiveKit server?")
+                reason = "the server's first message was no register reply: is it a LiveKit server?"
+                self._effects += self._registration.close(reason)
             return
         match message:
             case AvailabilityAsked(job=job):
@@ -267,7 +241,7 @@ class Supervisor:
                     del self._slots[job_id]
                     self._settle(job_id, "the server has ended it", now)
             case GoAway():
-                self._close_connection("the server is going away")
+                self._effects += self._registration.close("the server is going away")
             case Registered():
                 pass
             case _:
@@ -276,9 +250,7 @@ class Supervisor:
     # Connections
 
     def _registered(self, message: Registered, now: float) -> None:
-        self._phase = _Phase.REGISTERED
-        self._retries = 0
-        self._worker_id = message.worker_id
+        self._registration.registered(message)
         self._effects.append(ReportRegistered(worker_id=message.worker_id))
         self._send_status(now)
         running = tuple(slot.job.id for slot in self._slots.values() if slot.stage is _Stage.RUNNING)
@@ -286,43 +258,18 @@ class Supervisor:
             self._send(MigrateJobs(job_ids=running))
         self._send_reports(now)
 
-    def _connect(self, now: float) -> None:
-        self._connect_at = None
-        self._connection += 1
-        self._is_open = False
-        self._phase = _Phase.DIALLING
-        self._register_deadline = now + REGISTER_LIMIT
-        self._effects.append(Connect(connection=self._connection))
-
-    def _close_connection(self, reason: str = "") -> None:
-        self._phase = _Phase.CLOSING
-        self._closing_reason = reason
-        self._effects.append(Disconnect(connection=self._connection))
-
     def _lose_connection(self, lost: ConnectionLost, now: float) -> None:
-        was_leaving = self._phase is _Phase.CLOSING and self._leave_deadline is not None
-        reason, self._closing_reason = self._closing_reason or lost.reason, ""
-        if self._phase is _Phase.DIALLING and self._is_open:
-            reason = f"the server hung up before it had registered the worker ({reason}); see its log"
-        self._phase = _Phase.APART
-        if was_leaving:
+        if self._registration.phase is Phase.CLOSING and self._leave_deadline is not None:
+            self._registration.left()
             self._leave_deadline = now
             return
         self._counts = replace(self._counts, connections_lost=self._counts.connections_lost + 1)
         self._reports.connection_lost(now)
         for job_id in [job_id for job_id, slot in self._slots.items() if slot.stage is not _Stage.RUNNING]:
             del self._slots[job_id]  # its assignment cannot come any more
-        if self._failure:
-            return
-        self._retries += 1
-        if (lost.is_refused and not self._worker_id) or self._retries > self._options.max_retry:
-            tries = "" if lost.is_refused else f" (tried {self._retries} times)"
-            self._failure = f"could not register with the LiveKit server: {reason}{tries}"
+        self._effects += self._registration.lost(lost, now)
+        if self._registration.failure:
             self._drain(now)
-            return
-        delay = min(BACKOFF_STEP * (self._retries - 1), MAX_BACKOFF) + self._jitter()
-        self._connect_at = now + delay
-        self._effects.append(ReportRetry(reason=reason, delay=delay, attempt=self._retries))
 
     def _send(self, message: WorkerMessage) -> None:
         if isinstance(message, AnswerAvailability):
@@ -332,7 +279,7 @@ class Supervisor:
                 if message.is_available
                 else replace(counts, rejected=counts.rejected + 1)
             )
-        self._effects.append(Send(connection=self._connection, message=message))
+        self._effects.append(Send(connection=self._registration.number, message=message))
 
     # Jobs
 
@@ -422,7 +369,7 @@ class Supervisor:
                 del self._slots[slot.job.id]
 
     def _send_reports(self, now: float) -> None:
-        if self._phase is _Phase.REGISTERED:
+        if self._is_registered:
             for report in self._reports.take(now):
                 self._send(report)
 
@@ -436,6 +383,10 @@ class Supervisor:
             is_draining=self._is_draining,
         )
         self._send(status)
+
+    @property
+    def _is_registered(self) -> bool:
+        return self._registration.phase is Phase.REGISTERED
 
     def _is_available(self) -> bool:
         has_slot = not self._is_draining and len(self._slots) < self._options.max_jobs
@@ -463,11 +414,8 @@ class Supervisor:
         if self._drain_deadline is not None and self._drain_deadline <= now:
             self._drain_deadline = None
             self._end_jobs("the worker is ending", is_forced=False)
-        if self._connect_at is not None and self._connect_at <= now:
-            self._connect(now)
-        if self._phase is _Phase.DIALLING and self._register_deadline <= now:
-            self._close_connection(f"the server did not register the worker within {REGISTER_LIMIT:g} s; see its log")
-        if self._phase is _Phase.REGISTERED and self._status_at <= now:
+        self._effects += self._registration.pass_deadlines(now)
+        if self._is_registered and self._status_at <= now:
             self._reports.confirm(now)
             self._forget_old(now)
             self._send_status(now)
@@ -491,10 +439,11 @@ class Supervisor:
         self._drain_deadline = None
         if self._leave_deadline is None:
             self._leave_deadline = now + LEAVE_LIMIT
-        nothing_to_say = bool(self._failure) or not self._reports.has_unsent()
-        if self._phase is _Phase.REGISTERED or (self._phase is _Phase.DIALLING and nothing_to_say):
+        phase, failure = self._registration.phase, self._registration.failure
+        nothing_to_say = bool(failure) or not self._reports.has_unsent()
+        if phase is Phase.REGISTERED or (phase is Phase.DIALLING and nothing_to_say):
             self._leave_deadline = now + LEAVE_LIMIT
-            self._close_connection()
-        elif self._leave_deadline <= now or (self._phase is _Phase.APART and nothing_to_say):
+            self._effects += self._registration.close()
+        elif self._leave_deadline <= now or (phase is Phase.APART and nothing_to_say):
             self._is_finished = True
-            self._effects.append(Finish(error=self._failure))
+            self._effects.append(Finish(error=failure))
