@@ -65,6 +65,8 @@ class Rescue:
         self._claimed = claimed
         self._clock = clock
         self._is_failing = False
+        self._undispatched: set[str] = set()
+        """Leases of calls that were claimed here and could not be dispatched."""
 
     @property
     def _store(self) -> CheckpointStore:
@@ -74,13 +76,15 @@ class Rescue:
         """Dispatch the calls again whose processes have died. After a failure the next look tries again."""
         try:
             with anyio.fail_after(STORE_LIMIT):
-                lost = [call for call in await self._store.read() if self._is_lost(call)]
+                kept = await self._store.read()
         except Exception as error:  # noqa: BLE001 - a store is foreign code and disks fail; the worker goes on
             if not self._is_failing:
                 logger.error("The records of running calls cannot be read: %s", describe(error))
             self._is_failing = True
             return
         self._is_failing = False
+        self._undispatched &= {call.lease for call in kept}
+        lost = [call for call in kept if self._is_lost(call)]
         limiter = anyio.CapacityLimiter(SIDE_BY_SIDE)
         async with anyio.create_task_group() as tasks:
             for call in lost:
@@ -101,38 +105,53 @@ class Rescue:
         return wanted
 
     async def _claimed_dispatch(self, found: Checkpoint, wanted: NewDispatch) -> NewDispatch:
-        now = self._clock.wall()
-        call = await self._store.claim(found.lease, owner=found.owner, by=rescuer(), at=now)
+        call = await self._claim(found)
         if call is None:
             return wanted
-        await self._store.write(replace(call, dispatched=call.dispatched + 1))
-        self._claimed(call.lease)
+        await self._count_dispatch(call)
         return replace(wanted, resumes=call.lease)
+
+    async def _claim(self, found: Checkpoint) -> Checkpoint | None:
+        """Return the record as this process's own; None: another process has it."""
+        with anyio.fail_after(STORE_LIMIT):
+            return await self._store.claim(found.lease, owner=found.owner, by=rescuer(), at=self._clock.wall())
+
+    async def _count_dispatch(self, call: Checkpoint) -> None:
+        """Note a dispatch that is about to be made: its job is for this worker."""
+        with anyio.fail_after(STORE_LIMIT):
+            await self._store.write(replace(call, dispatched=call.dispatched + 1))
+        self._claimed(call.lease)
+
+    async def _forget(self, call: Checkpoint) -> None:
+        with anyio.fail_after(STORE_LIMIT):
+            await self._store.remove(call.lease, owner=call.owner)
 
     def _is_lost(self, call: Checkpoint) -> bool:
         if call.url != self._url or call.agent_name != self._agent_name:
             return False
         if call.owner == rescuer():  # claimed here, and taken by no job
-            return self._clock.wall() - call.written_at > TAKEN_WITHIN
+            return call.lease in self._undispatched or self._clock.wall() - call.written_at > TAKEN_WITHIN
         return has_ended(call.owner)
 
     async def _rescue(self, call: Checkpoint, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
+            level = logging.DEBUG if call.lease in self._undispatched else logging.ERROR  # every look tries again
+            self._undispatched.add(call.lease)
             try:
                 await self._dispatch(call)
+                self._undispatched.discard(call.lease)
             except VoiceError as error:
-                logger.error("The call in room %s could not be dispatched again: %s", call.room, describe(error))
+                logger.log(level, "The call in room %s could not be dispatched again: %s", call.room, describe(error))
             except Exception as error:  # noqa: BLE001 - as in look()
-                logger.error("The record of the call in room %s: %s", call.room, describe(error))
+                logger.log(level, "The record of the call in room %s: %s", call.room, describe(error))
 
     async def _dispatch(self, found: Checkpoint) -> None:
-        now = self._clock.wall()
-        call = await self._store.claim(found.lease, owner=found.owner, by=rescuer(), at=now)
+        call = await self._claim(found)
         if call is None:  # another worker has it
             return
         present = await self._server.participants(call.room)
         if not any(one.is_caller for one in present or ()):
-            await self._store.remove(call.lease, owner=call.owner)
+            await self._forget(call)
             return
         if any(one.identity == call.identity for one in present or ()):
             await self._server.remove(call.room, call.identity)
@@ -140,10 +159,9 @@ class Rescue:
             logger.error(
                 "The call in room %s was dispatched again %d times and is given up", call.room, call.dispatched
             )
-            await self._store.remove(call.lease, owner=call.owner)
+            await self._forget(call)
             return
-        await self._store.write(replace(call, dispatched=call.dispatched + 1))
-        self._claimed(call.lease)
+        await self._count_dispatch(call)
         wanted = NewDispatch(
             room=call.room,
             agent_name=call.agent_name,

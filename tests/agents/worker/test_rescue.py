@@ -17,12 +17,14 @@ from kit.e2e.signal_client import Clients
 from vivavoce.agents.dev_room import RoomServer, RoomServerOptions
 from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
 from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.worker import rescue as rescue_module
 from vivavoce.agents.worker.crash_safety import CrashSafety
 from vivavoce.agents.worker.owner import owner_of_job, rescuer
 from vivavoce.agents.worker.rescue import Rescue
-from vivavoce.agents.worker.room_facts import DispatchFacts, NewDispatch
+from vivavoce.agents.worker.room_facts import DispatchFacts, NewDispatch, ParticipantFacts
 from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.core.errors import WorkerError
 
 
 def _dead(job_id: str) -> str:
@@ -45,6 +47,29 @@ CALL = Checkpoint(
 )
 
 
+class RefusesAtFirst(ServerApi):
+    """The API of a server that is busy for a while."""
+
+    is_refusing = True
+
+    async def participants(self, room: str) -> tuple[ParticipantFacts, ...] | None:
+        if self.is_refusing:
+            raise WorkerError("busy")
+        return await super().participants(room)
+
+
+class HangsOnce(SqliteCheckpoints):
+    """A store whose first claim never returns."""
+
+    has_hung = False
+
+    async def claim(self, lease: str, *, owner: str, by: str, at: float) -> Checkpoint | None:
+        if not self.has_hung:
+            self.has_hung = True
+            await anyio.sleep_forever()
+        return await super().claim(lease, owner=owner, by=by, at=at)
+
+
 class Place:
     """A server, a store, and workers that look for lost calls."""
 
@@ -55,12 +80,12 @@ class Place:
         self.claimed: list[str] = []
         self.call = replace(CALL, url=server.url)
 
-    def rescue(self, api: ServerApi) -> Rescue:
+    def rescue(self, api: ServerApi, store: SqliteCheckpoints | None = None) -> Rescue:
         return Rescue(
             api,
             url=self.server.url,
             agent_name="host",
-            safety=CrashSafety(store=SqliteCheckpoints(self.store.path)),
+            safety=CrashSafety(store=store or SqliteCheckpoints(self.store.path)),
             claimed=self.claimed.append,
             clock=LoopClock(),
         )
@@ -169,6 +194,41 @@ async def test_a_server_that_does_not_answer_leaves_the_call_for_later(
 
     assert "The call in room r could not be dispatched again" in caplog.text
     assert await place.owners() == [rescuer()]
+
+
+async def test_a_call_that_the_server_refused_to_dispatch_is_tried_at_the_next_look(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    await _with_caller(place)
+    await place.store.write(place.call)
+    async with RefusesAtFirst(place.account) as api:
+        rescue = place.rescue(api)
+        await rescue.look()
+        await rescue.look()
+        assert caplog.text.count("The call in room r could not be dispatched again: WorkerError: busy") == 1
+        api.is_refusing = False
+
+        await rescue.look()
+
+        assert [one.resumes for one in await api.dispatches("r") if one.resumes] == ["AJ_1"]
+
+
+async def test_a_store_that_hangs_while_a_call_is_claimed_does_not_hold_up_the_next_look(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(rescue_module, "STORE_LIMIT", 0.2)
+    await _with_caller(place)
+    await place.store.write(place.call)
+    store = HangsOnce(place.store.path)
+    async with ServerApi(place.account) as api:
+        rescue = place.rescue(api, store)
+        await rescue.look()
+        assert "The record of the call in room r: TimeoutError" in caplog.text
+
+        await rescue.look()
+
+        assert [one.resumes for one in await api.dispatches("r") if one.resumes] == ["AJ_1"]
 
 
 async def test_a_file_that_cannot_be_read_is_one_line_and_no_end(
