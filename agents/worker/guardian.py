@@ -29,16 +29,27 @@ def guard(command: Sequence[str]) -> int:
     """Run a worker's command, again after each violent death; return its exit status, 128 + n for signal n."""
     signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)  # they are waited for, none is handled in between
     pause = 0.0
+    worker: _Worker | None = _Worker(command)
     while True:
-        worker = _Worker(command)
-        status = worker.wait()
-        if status >= 0 or worker.is_ending:
-            return status if status >= 0 else 128 - status
-        pause = 0.0 if worker.was_steady else pause
-        _report(f"the worker died by {signal.Signals(-status).name}; it is started again in {pause:g} s")
+        if worker is not None:
+            status = worker.wait()
+            if status >= 0 or worker.is_ending:
+                return status if status >= 0 else 128 - status
+            pause = 0.0 if worker.was_steady else pause
+            _report(f"the worker died by {signal.Signals(-status).name}; it is started again in {pause:g} s")
         if (asked := signal.sigtimedwait(PASSED_ON, pause)) is not None:
             return 128 + asked.si_signo
         pause = min(max(2 * pause, FIRST_PAUSE), LONGEST_PAUSE)
+        worker = _started(command, pause)
+
+
+def _started(command: Sequence[str], pause: float) -> _Worker | None:
+    """Start the worker again; None if the machine has no memory or no process left for it now."""
+    try:
+        return _Worker(command)
+    except OSError as error:
+        _report(f"the worker could not be started ({error.strerror}); the next try follows in {pause:g} s")
+        return None
 
 
 class _Worker:

@@ -35,6 +35,23 @@ def _runs(folder: Path) -> int:
     return (folder / "runs").read_text().count("run")
 
 
+def test_a_worker_that_cannot_be_started_again_now_is_tried_later(tmp_path: Path) -> None:
+    worker, again = tmp_path / "worker", tmp_path / "again"
+    again.write_text("#!/bin/sh\nexit 5\n")
+    again.chmod(0o755)
+    worker.write_text(f"#!/bin/sh\nrm {worker}\nkill -9 $$\n")  # as if the machine had no memory for the next one
+    worker.chmod(0o755)
+    command = [sys.executable, "-c", GUARD, str(worker)]
+    with subprocess.Popen(command, stderr=-1, text=True) as guardian:
+        assert guardian.stderr is not None
+        assert "died by SIGKILL" in guardian.stderr.readline()
+        words = "the worker could not be started (No such file or directory); the next try follows in 1 s"
+        assert words in guardian.stderr.readline()
+        again.rename(worker)
+
+        assert guardian.wait(timeout=10) == 5
+
+
 @pytest.mark.parametrize("status", [0, 1, 3])
 def test_a_worker_that_ends_by_itself_ends_the_guardian_with_its_status(tmp_path: Path, status: int) -> None:
     with _guarded(tmp_path, f"sys.exit({status})") as guardian:
