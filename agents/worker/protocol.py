@@ -130,6 +130,10 @@ class GoAway:
 ServerMessage = Registered | AvailabilityAsked | JobAssigned | JobTerminated | GoAway
 
 
+ERROR_CHARACTERS = 4000
+"""Most characters of a job's error in its report: a server may drop a connection for a frame that is too long."""
+
+
 def encode(message: WorkerMessage) -> bytes:
     """Return the binary frame of a message."""
     return _to_wire(message).SerializeToString()
@@ -204,13 +208,20 @@ def _to_wire(message: WorkerMessage) -> wire.WorkerMessage:
                 JobStatus.SUCCESS: wire.JS_SUCCESS,
                 JobStatus.FAILED: wire.JS_FAILED,
             }[message.status]
+            error = _sendable(message.error)
             return wire.WorkerMessage(
-                update_job=wire.UpdateJobStatus(job_id=message.job_id, status=status, error=message.error)
+                update_job=wire.UpdateJobStatus(job_id=message.job_id, status=status, error=error)
             )
         case MigrateJobs():
             return wire.WorkerMessage(migrate_job=wire.MigrateJobRequest(job_ids=message.job_ids))
         case _:
             assert_never(message)
+
+
+def _sendable(error: str) -> str:
+    """Return an application's error text as the protocol can carry it."""
+    text = error if len(error) <= ERROR_CHARACTERS else f"{error[:ERROR_CHARACTERS]}…"
+    return text.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair, from the name of a file
 
 
 def _from_wire(message: wire.ServerMessage) -> ServerMessage | None:

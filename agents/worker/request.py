@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vivavoce.agents.job import JobInfo
-from vivavoce.pipelines.core.errors import WorkerError
+from vivavoce.pipelines.core.checks import check_flag, check_text, shown
+from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +53,25 @@ class JobRequest:
         """Take the job and join its room as this participant.
 
         Raises:
+            ConfigurationError: An argument has the wrong type.
             WorkerError: The handler has decided already.
         """
-        self._decide(Acceptance(identity=identity, name=name, metadata=metadata, attributes=dict(attributes or {})))
+        for label, text in (("identity", identity), ("name", name), ("metadata", metadata)):
+            check_text(label, text)
+        given = {} if attributes is None else attributes
+        is_text = isinstance(given, Mapping) and all(isinstance(one, str) for pair in given.items() for one in pair)
+        if not is_text:
+            raise ConfigurationError(f"attributes must be a mapping of texts, got {shown(attributes)}")
+        self._decide(Acceptance(identity=identity, name=name, metadata=metadata, attributes=dict(given)))
 
     def reject(self, *, terminate: bool = False) -> None:
         """Leave the job to the next worker; `terminate` ends the job instead.
 
         Raises:
+            ConfigurationError: `terminate` is no bool.
             WorkerError: The handler has decided already.
         """
+        check_flag("terminate", terminate)
         self._decide(Rejection(terminate=terminate))
 
     def _decide(self, decision: Decision) -> None:

@@ -122,6 +122,11 @@ class ServerApi:
             raise WorkerError(f"{self._account.url} did not answer {what} within {CALL_LIMIT:g} s") from error
         except (ClientError, OSError) as error:
             raise WorkerError(f"{self._account.url} could not be asked for {what}: {why_unreachable(error)}") from error
+        except Exception as error:  # noqa: BLE001 - whatever the SDK raises where the answer is none of LiveKit's
+            raise WorkerError(
+                f"{self._account.url} answered {what} with something else than a LiveKit server does "
+                f"({type(error).__name__}): paths below /twirp must reach the server too"
+            ) from error
 
 
 def _participant(info: ParticipantInfo) -> ParticipantFacts:

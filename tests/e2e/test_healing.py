@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -13,13 +15,21 @@ from livekit import api
 from livekit.protocol.agent_dispatch import RoomAgentDispatch
 from livekit.protocol.room import RoomConfiguration
 
+from kit.e2e import talking_app
+from kit.e2e.listener import listening
+from kit.e2e.many_calls import host_token, process_of_agent, worker_of
 from kit.e2e.peer_process import PeerProcess
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.silent_worker import silent_worker
 from kit.e2e.working import Working
-from vivavoce.agents.job import JobContext
-from vivavoce.agents.worker.executors.options import TaskExecution
-from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.job import JobContext, JobInfo
+from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.worker import healing
+from vivavoce.agents.worker.agent_token import agent_token
+from vivavoce.agents.worker.executors.options import ProcessExecution, TaskExecution
+from vivavoce.agents.worker.job import RoomJob
+from vivavoce.agents.worker.options import AgentPermissions, WorkerOptions
+from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.agents.worker.worker import Worker
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
@@ -146,6 +156,47 @@ async def test_a_caller_whose_job_failed_gets_another_one(
 
         print(f"healed {time.monotonic() - began:.1f} s after the caller came")
         assert time.monotonic() - began < HEALED_WITHIN
+
+
+@pytest.mark.real_server
+async def test_a_caller_whose_agent_s_process_died_gets_another_one_though_no_call_is_kept(
+    room_server: RoomEndpoint, room_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(healing, "LISTED_WITHIN", 1.0)  # the worker knows by itself that its job has failed
+    monkeypatch.setattr(healing, "AFTER_FAILURE", 0.5)
+    worker = worker_of(room_server.url, room_server, talking_app.talks_on, executor=ProcessExecution(processes=2))
+    async with Working(worker), listening(room_server.url, host_token(room_server, room_name)) as caller:
+        process = await process_of_agent(caller)
+        (dead,) = caller.agents
+
+        os.kill(process, signal.SIGKILL)
+        killed_at = time.monotonic()
+
+        await caller.until(lambda: len(caller.agents) == 1 and caller.agents != [dead])
+        (successor,) = caller.agents
+        await caller.until(lambda: bool(caller.heard.get(successor)))
+        print(f"healed {caller.heard[successor][0] - killed_at:.1f} s after the kill")
+        assert caller.heard[successor][0] - killed_at < HEALED_WITHIN
+        assert successor.startswith("agent-AD_")
+
+
+@pytest.mark.both_servers
+async def test_an_agent_with_a_token_of_the_worker_s_own_is_in_the_room_as_a_dispatched_one_would_be(
+    room_server: RoomEndpoint, connect: Connect, room_name: str
+) -> None:
+    account = Credentials(url=room_server.url, api_key=room_server.api_key, api_secret=room_server.api_secret)
+    caller = await connect(room_server, "caller")
+    token = agent_token(account, room_name, "agent-AD_1", AgentPermissions(), agent_name="host")
+    async with ServerApi(account) as server, anyio.create_task_group() as tasks:
+        job = RoomJob(JobInfo(id="job_1", room=room_name), url=account.url, token=token, shared={}, tasks=tasks)
+        await job.connect(True)
+        joined = await caller.event("participant_connected", kind=AGENT_KIND)
+        present = {one.identity: one for one in await server.participants(room_name) or ()}
+        await job.leave()
+
+    assert joined["identity"] == "agent-AD_1"
+    assert (present["agent-AD_1"].is_agent, present["agent-AD_1"].agent_name) == (True, "host")
+    assert present["caller"].is_caller
 
 
 def most_agents_at_once(events: list[dict[str, Any]]) -> int:

@@ -15,8 +15,8 @@ from livekit.protocol.agent import JobStatus
 from kit.e2e import talking_app
 from kit.e2e.command import running
 from kit.e2e.dev_app import seen
-from kit.e2e.listener import Listener, listening
-from kit.e2e.many_calls import LIMIT, host_token, meets_agent, worker_of
+from kit.e2e.listener import listening
+from kit.e2e.many_calls import LIMIT, host_token, meets_agent, process_of_agent, worker_of
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.worker_process import WorkerProcess
 from kit.e2e.worker_tap import WorkerTap
@@ -26,16 +26,6 @@ from kit.servers.agent_server import AgentServer
 from vivavoce.agents import ProcessExecution
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
-
-
-async def _process_of_agent(caller: Listener) -> int:
-    """Wait until the caller hears the agent, and return the agent's process."""
-    await caller.until(lambda: len(caller.loud_at) > 25)
-    (agent,) = caller.agents
-    with anyio.fail_after(LIMIT):
-        while not (pid := caller.room.remote_participants[agent].attributes.get("pid")):  # noqa: ASYNC110 - no event
-            await anyio.sleep(0.05)
-    return int(pid)
 
 
 @pytest.mark.both_servers
@@ -52,7 +42,7 @@ async def test_the_kill_of_a_process_ends_its_call_with_the_cause_and_the_other_
             )
             for number in (1, 2)
         ]
-        dead, other = await _process_of_agent(one), await _process_of_agent(two)
+        dead, other = await process_of_agent(one), await process_of_agent(two)
         assert dead != other, "two calls, two processes"
 
         killed_at = time.monotonic()
@@ -65,7 +55,7 @@ async def test_the_kill_of_a_process_ends_its_call_with_the_cause_and_the_other_
         print(f"the other call's longest silence around the kill is {gap:.2f} s")
         assert gap < 1.0
         third = await stack.enter_async_context(listening(room_server.url, host_token(room_server, f"{room_name}-3")))
-        assert await _process_of_agent(third) not in (dead, other), "the lost process was replaced"
+        assert await process_of_agent(third) not in (dead, other), "the lost process was replaced"
 
 
 async def test_sigterm_under_load_lets_all_calls_finish_and_leaves_no_process(tmp_path: Path) -> None:

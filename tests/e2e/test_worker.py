@@ -18,8 +18,10 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.worker_process import WorkerProcess
 from kit.e2e.worker_tap import WorkerTap
 from kit.e2e.working import Working
-from vivavoce.agents.job import JobContext, get_job_context, required_job
+from vivavoce.agents.current_job import get_job_context, required_job
+from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.worker.executors.options import TaskExecution
+from vivavoce.agents.worker.job import RoomJob
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import RoomError, WorkerError
@@ -282,6 +284,16 @@ async def test_a_room_that_cannot_be_joined_fails_the_job_and_names_the_place(
             report = await tap.report(JobStatus.JS_FAILED)
 
     assert report.error.startswith(f"RoomError: could not join room {room_name!r} at ws://127.0.0.1:9")
+
+
+async def test_a_job_whose_token_has_expired_cannot_join_and_says_so(room_server: RoomEndpoint, room_name: str) -> None:
+    token = room_server.token("agent-AJ_1", room_name, ttl=-120.0)
+    async with anyio.create_task_group() as tasks:
+        job = RoomJob(JobInfo(id="AJ_1", room=room_name), url=room_server.url, token=token, shared={}, tasks=tasks)
+        with pytest.raises(RoomError, match=f"could not join room '{room_name}' at .*expired") as refused:
+            await job.connect(True)
+        await job.leave()
+    assert token not in str(refused.value)
 
 
 async def test_a_lost_worker_connection_leaves_the_agent_in_its_room_and_the_report_comes_later(

@@ -15,7 +15,7 @@ from kit.idle_job import keep_job
 from kit.servers.agent_server import AgentServer
 from kit.servers.misbehaving_server import Conversation, MisbehavingServer
 from vivavoce.agents.job import JobContext
-from vivavoce.agents.worker import supervisor
+from vivavoce.agents.worker import registration
 from vivavoce.agents.worker.executors.options import TaskExecution
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
@@ -38,6 +38,10 @@ def _worker(server: MisbehavingServer | AgentServer, started: list[str] | None =
 async def _works(conversation: Conversation, answered: asyncio.Event) -> None:
     """Register the worker, offer a job, and wait for its answer."""
     await conversation.register()
+    await _works_on(conversation, answered)
+
+
+async def _works_on(conversation: Conversation, answered: asyncio.Event) -> None:
     await conversation.send(wire.ServerMessage(availability=wire.AvailabilityRequest(job=wire.Job(id="AJ_1"))))
     await conversation.read_until(lambda message: message.availability.available)
     answered.set()
@@ -61,13 +65,13 @@ async def _serves_after(first: object, reason: str, caplog: pytest.LogCaptureFix
 async def test_a_server_that_never_answers_the_registration_is_left_and_tried_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "REGISTER_LIMIT", 0.3)
+    monkeypatch.setattr(registration, "REGISTER_LIMIT", 0.3)
 
     await _serves_after(Conversation.until_closed, "the server did not register the worker within 0.3 s", caplog)
 
 
 async def test_a_server_that_never_registers_ends_the_worker_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "REGISTER_LIMIT", 0.3)
+    monkeypatch.setattr(registration, "REGISTER_LIMIT", 0.3)
 
     async with MisbehavingServer(Conversation.until_closed) as server:
         with pytest.raises(WorkerError, match=r"did not register the worker within 0\.3 s; see its log \(tried 1"):
@@ -77,7 +81,7 @@ async def test_a_server_that_never_registers_ends_the_worker_with_the_reason(mon
 async def test_a_server_that_takes_the_connection_and_says_nothing_at_all_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(supervisor, "REGISTER_LIMIT", 0.3)
+    monkeypatch.setattr(registration, "REGISTER_LIMIT", 0.3)
     held: list[asyncio.StreamWriter] = []
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -204,6 +208,26 @@ async def test_a_server_that_answers_with_a_web_page_is_named_as_none() -> None:
     async with MisbehavingServer(200) as server:
         with pytest.raises(WorkerError, match="answered with status 200, not with a websocket: is it a LiveKit server"):
             await _worker(server, max_retry=0).run()
+
+
+@pytest.mark.parametrize("answer", [b"<html>a page for every path</html>", b"\xff\xff\xff"])
+async def test_a_server_whose_api_answers_garbage_keeps_its_worker(
+    answer: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    was_logged, answered = asyncio.Event(), asyncio.Event()
+
+    async def offer_then(conversation: Conversation) -> None:
+        await conversation.register()
+        await was_logged.wait()
+        await _works_on(conversation, answered)
+
+    async with MisbehavingServer(offer_then, api=answer) as server, Working(_worker(server)):
+        async with asyncio.timeout(LIMIT):
+            words = "answered ListRooms with something else than a LiveKit server does (DecodeError)"
+            while words not in caplog.text:  # noqa: ASYNC110 - a log has no event
+                await anyio.sleep(0.02)
+            was_logged.set()
+            await answered.wait()
 
 
 # Assignments

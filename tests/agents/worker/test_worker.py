@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import anyio
 import jwt
@@ -14,7 +15,8 @@ from livekit.protocol import agent as wire
 from kit.e2e.working import Working
 from kit.idle_job import keep_job
 from kit.servers.agent_server import AgentServer
-from vivavoce.agents.job import JobContext, JobControl, get_job_context, required_job
+from vivavoce.agents.current_job import get_job_context, required_job
+from vivavoce.agents.job import JobContext, JobControl
 from vivavoce.agents.worker.executors.options import TaskExecution
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.request import JobRequest
@@ -149,6 +151,30 @@ async def test_a_request_handler_that_raises_hangs_or_says_nothing_passes_the_jo
         assert (await server.offer("AJ_4", "twice")).available  # the first word counts, the second is an error
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"identity": 7}, "need identity as a str, got 7"),
+        ({"metadata": b"x"}, "need metadata as a str, got b'x'"),
+        ({"attributes": {"table": 7}}, "attributes must be a mapping of texts, got {'table': 7}"),
+        ({"attributes": [("a", "b")]}, "attributes must be a mapping of texts"),
+    ],
+)
+async def test_a_request_handler_that_accepts_with_a_value_of_the_wrong_type_rejects_and_says_why(
+    server: AgentServer, caplog: pytest.LogCaptureFixture, given: dict[str, Any], words: str
+) -> None:
+    async def accept(request: JobRequest) -> None:
+        if request.job.metadata == "wrong":
+            request.accept(**given)
+        else:
+            request.accept()
+
+    async with Working(_worker(server, _idle, on_request=accept)):
+        assert not (await server.offer("AJ_1", "wrong")).available
+        assert (await server.offer("AJ_2")).available
+    assert words in caplog.text
+
+
 # Jobs
 
 
@@ -204,6 +230,8 @@ async def _fail_as_metadata_says(ctx: JobContext) -> None:
         case "group":
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_raise, ValueError("one"))
+        case "half a character":
+            raise ValueError("the file '\udcff' is not there")
         case "exit":
             sys.exit(3)
         case "cancelled":
@@ -222,6 +250,7 @@ async def _raise(error: Exception) -> None:
     [
         ("raise", "KeyError: 'no such table'"),
         ("group", "ValueError: one"),
+        ("half a character", r"ValueError: the file '\udcff' is not there"),
         ("exit", "SystemExit: 3"),
         ("cancelled", "VoiceError: the entrypoint of job AJ_bad ended with a cancellation that nobody here asked for"),
     ],

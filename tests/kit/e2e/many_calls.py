@@ -34,3 +34,13 @@ async def meets_agent(caller: Listener) -> None:
     with anyio.fail_after(LIMIT):
         while not caller.agents:  # noqa: ASYNC110 - the listener has no event for it
             await anyio.sleep(0.05)
+
+
+async def process_of_agent(caller: Listener) -> int:
+    """Wait until the caller hears the one agent of `talking_app.talks_on`, and return the agent's process."""
+    await caller.until(lambda: len(caller.loud_at) > 25)
+    (agent,) = caller.agents
+    with anyio.fail_after(LIMIT):
+        while not (pid := caller.room.remote_participants[agent].attributes.get("pid")):  # noqa: ASYNC110 - no event
+            await anyio.sleep(0.05)
+    return int(pid)

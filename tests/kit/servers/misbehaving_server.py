@@ -51,13 +51,17 @@ class MisbehavingServer:
     """`async with MisbehavingServer(first, second) as server:` connection n runs script n, later ones the last script.
 
     A number in place of a script is the HTTP status with which the connection is refused.
+
+    Args:
+        api: Answer to each call of the server API; None: there is none.
     """
 
     api_key = "devkey"
     api_secret = "devsecret-devsecret-devsecret-devsecret"
 
-    def __init__(self, *scripts: Script | int) -> None:
+    def __init__(self, *scripts: Script | int, api: bytes | None = None) -> None:
         self.url = ""
+        self._api = api
         self.connections = 0
         self._scripts = scripts
         self._runner: web.AppRunner | None = None
@@ -65,6 +69,8 @@ class MisbehavingServer:
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_get("/agent", self._serve)
+        if self._api is not None:
+            app.router.add_post("/{path:.*}", self._answer_api)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -76,6 +82,9 @@ class MisbehavingServer:
     ) -> None:
         assert self._runner is not None
         await self._runner.cleanup()
+
+    async def _answer_api(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._api)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         script = self._scripts[min(self.connections, len(self._scripts) - 1)]
