@@ -16,7 +16,6 @@ Needs the extras `silero` and `espeak`, Go, and for livekit-agents an environmen
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import subprocess
@@ -30,15 +29,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import quantiles
 
-import av
-
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
+from bench.calls.speech_file import make_speech  # noqa: E402 - found only by the path above
 from kit.servers.livekit_server import LiveKitServer, running_livekit_server  # noqa: E402 - found only by the path above
-from kit.speech import spoken  # noqa: E402 - found only by the path above
 
-SPEECH = "a table for four on friday at seven please"
 STEPS = (1, 5, 10, 15, 20, 25, 30, 35, 40, 50, 60, 70, 80)
 LATER = 100.0
 """Milliseconds of further latency at which a core is full."""
@@ -130,20 +126,6 @@ class Callers:
         assert self._program.stdout is not None
         for line in self._program.stdout:
             self.turns.append(json.loads(line))
-
-
-def make_speech(path: Path) -> None:
-    """Write the caller's sentence as Ogg Opus, one packet of 20 ms a page."""
-    (frame,) = asyncio.run(spoken(SPEECH))
-    with av.open(str(path), "w", format="ogg", options={"page_duration": "20000"}) as file:
-        stream = file.add_stream("libopus", rate=48000, layout="mono", options={"frame_duration": "20"})
-        sound = av.AudioFrame(format="s16", layout="mono", samples=frame.samples)
-        sound.sample_rate = frame.sample_rate
-        sound.planes[0].update(frame.data)
-        resampler = av.AudioResampler("s16", "mono", 48000, frame_size=960)
-        for piece in [*resampler.resample(sound), *resampler.resample(None)]:
-            file.mux(stream.encode(piece))
-        file.mux(stream.encode(None))
 
 
 def pin(pid: int, core: int) -> None:

@@ -1,7 +1,11 @@
-// Command callers holds many cheap calls at once for tests/bench/calls.py: it encodes and decodes no audio.
+// Command callers holds many cheap calls at once for the benches of calls: it encodes and decodes no audio.
 //
 // Each caller joins a room of its own, publishes the packets of an Ogg Opus file, waits for the agent's voice and for
-// its end, and speaks again. It reads lines "add <n>" from standard input and prints one JSON object a turn.
+// its end, and speaks again. It reads lines from standard input and prints one JSON object a turn:
+//
+//	add <n>                more callers, in rooms whose names are numbered
+//	call <room> <token>    one caller with this token; agents that come, their voice and their leaving are printed too
+//	hang-up <room>         the end of such a call
 package main
 
 import (
@@ -14,6 +18,7 @@ import (
 	"log"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,12 +47,19 @@ type turn struct {
 	Latency float64 `json:"latency_ms,omitempty"` // from the last packet of speech to the first of the agent's voice
 	Joined  float64 `json:"joined_ms,omitempty"`  // from dialling to the agent's track
 	Error   string  `json:"error,omitempty"`
+	Room    string  `json:"room,omitempty"`
+	Event   string  `json:"event,omitempty"` // "track", "voice" (after a pause), "left", "over"
+	Agent   string  `json:"agent,omitempty"` // identity
 }
 
 type caller struct {
 	number    int
 	url       string
 	access    lksdk.ConnectInfo
+	token     string // in the place of the access, for a call whose events are printed
+	room      string
+	hangUp    chan struct{}
+	isOver    atomic.Bool
 	speech    [][]byte
 	report    func(turn)
 	track     *lksdk.LocalTrack
@@ -78,10 +90,29 @@ func main() {
 		}
 	}
 	number := 0
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+	calls := map[string]*caller{}
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		if len(words) == 3 && words[0] == "call" {
+			one := &caller{
+				number: number, url: *url, room: words[1], token: words[2], speech: speech, report: report,
+				agent: make(chan struct{}), voice: make(chan time.Time, 1), hangUp: make(chan struct{}),
+			}
+			calls[one.room] = one
+			go one.run()
+			number++
+			continue
+		}
+		if len(words) == 2 && words[0] == "hang-up" && calls[words[1]] != nil {
+			close(calls[words[1]].hangUp)
+			delete(calls, words[1])
+			continue
+		}
 		var more int
 		if _, err := fmt.Sscanf(lines.Text(), "add %d", &more); err != nil {
-			log.Fatalf("need \"add <n>\", got %q", lines.Text())
+			log.Fatalf("need \"add <n>\", \"call <room> <token>\" or \"hang-up <room>\", got %q", lines.Text())
 		}
 		for range more {
 			access := lksdk.ConnectInfo{
@@ -92,7 +123,7 @@ func main() {
 			}
 			one := &caller{
 				number: number, url: *url, access: access, speech: speech, report: report,
-				agent: make(chan struct{}), voice: make(chan time.Time, 1),
+				agent: make(chan struct{}), voice: make(chan time.Time, 1), hangUp: make(chan struct{}),
 			}
 			go one.run()
 			number++
@@ -129,9 +160,7 @@ func packets(path string) ([][]byte, error) {
 
 func (c *caller) run() {
 	began := time.Now()
-	room, err := lksdk.ConnectToRoom(c.url, c.access, &lksdk.RoomCallback{
-		ParticipantCallback: lksdk.ParticipantCallback{OnTrackSubscribed: c.hear},
-	})
+	room, err := c.join()
 	if err == nil {
 		c.track, err = lksdk.NewLocalSampleTrack(webrtc.RTPCodecCapability{
 			MimeType: webrtc.MimeTypeOpus, ClockRate: 48000, Channels: 2,
@@ -142,21 +171,51 @@ func (c *caller) run() {
 		_, err = room.LocalParticipant.PublishTrack(c.track, options)
 	}
 	if err != nil {
-		c.report(turn{Call: c.number, Error: "joining: " + err.Error()})
+		c.report(turn{Call: c.number, Room: c.room, Error: "joining: " + err.Error()})
 		return
 	}
-	defer room.Disconnect()
+	go func() {
+		<-c.hangUp
+		c.isOver.Store(true)
+		room.Disconnect()
+		c.tell("over", "")
+	}()
 	ticks := time.NewTicker(frame)
 	defer ticks.Stop()
-	if !c.quietUntil(ticks, c.agent, firstLimit) {
-		c.report(turn{Call: c.number, Error: "no agent came"})
+	for !c.quietUntil(ticks, c.agent, firstLimit) {
+		c.report(turn{Call: c.number, Room: c.room, Error: "no agent came"})
+		if c.token == "" {
+			room.Disconnect()
+			return
+		}
+	}
+	if c.isOver.Load() {
 		return
 	}
 	c.report(turn{Call: c.number, Joined: milliseconds(time.Since(began))})
 	c.quietFor(ticks, 2*time.Second+time.Duration(rand.Int64N(int64(time.Second))))
-	for {
+	for !c.isOver.Load() {
 		c.turn(ticks)
 		c.quietFor(ticks, betweenTurns+time.Duration(rand.Int64N(int64(frame))))
+	}
+}
+
+// join joins the caller's room.
+func (c *caller) join() (*lksdk.Room, error) {
+	callback := &lksdk.RoomCallback{
+		ParticipantCallback:       lksdk.ParticipantCallback{OnTrackSubscribed: c.hear},
+		OnParticipantDisconnected: func(one *lksdk.RemoteParticipant) { c.tell("left", one.Identity()) },
+	}
+	if c.token == "" {
+		return lksdk.ConnectToRoom(c.url, c.access, callback)
+	}
+	return lksdk.ConnectToRoomWithToken(c.url, c.token, callback)
+}
+
+// tell reports an event of a call whose events are printed.
+func (c *caller) tell(event, agent string) {
+	if c.token != "" {
+		c.report(turn{Call: c.number, Room: c.room, Event: event, Agent: agent})
 	}
 }
 
@@ -166,22 +225,28 @@ func (c *caller) turn(ticks *time.Ticker) {
 		<-ticks.C
 		c.send(packet)
 	}
+	select {
+	case <-c.voice: // of a turn that had just been given up
+	default:
+	}
 	c.isArmed.Store(true)
 	said := time.Now()
 	for {
 		select {
 		case at := <-c.voice:
 			c.report(turn{Call: c.number, Latency: milliseconds(at.Sub(said))})
-			for time.Since(time.Unix(0, c.lastVoice.Load())) < agentQuiet {
+			for time.Since(time.Unix(0, c.lastVoice.Load())) < agentQuiet && !c.isOver.Load() {
 				<-ticks.C
 				c.send(silence)
 			}
 			return
 		case <-ticks.C:
 			c.send(silence)
-			if time.Since(said) > answerLimit {
+			if time.Since(said) > answerLimit || c.isOver.Load() {
 				c.isArmed.Store(false)
-				c.report(turn{Call: c.number, Error: "no answer"})
+				if !c.isOver.Load() {
+					c.report(turn{Call: c.number, Room: c.room, Error: "no answer"})
+				}
 				return
 			}
 		}
@@ -193,6 +258,8 @@ func (c *caller) quietUntil(ticks *time.Ticker, done <-chan struct{}, limit time
 	for {
 		select {
 		case <-done:
+			return true
+		case <-c.hangUp:
 			return true
 		case <-timeout:
 			return false
@@ -210,18 +277,20 @@ func (c *caller) quietFor(ticks *time.Ticker, length time.Duration) {
 }
 
 func (c *caller) send(packet []byte) {
-	if err := c.track.WriteSample(media.Sample{Data: packet, Duration: frame}, nil); err != nil {
+	err := c.track.WriteSample(media.Sample{Data: packet, Duration: frame}, nil)
+	if err != nil && !c.isOver.Load() {
 		c.report(turn{Call: c.number, Error: "sending: " + err.Error()})
 	}
 }
 
 // hear reads the agent's packets; their size says whether there is voice in them.
-func (c *caller) hear(track *webrtc.TrackRemote, _ *lksdk.RemoteTrackPublication, _ *lksdk.RemoteParticipant) {
+func (c *caller) hear(track *webrtc.TrackRemote, _ *lksdk.RemoteTrackPublication, agent *lksdk.RemoteParticipant) {
 	if track.Kind() != webrtc.RTPCodecTypeAudio {
 		return
 	}
 	c.hasAgent.Do(func() { close(c.agent) })
-	var before time.Time
+	c.tell("track", agent.Identity())
+	var before, spoke time.Time
 	for {
 		packet, _, err := track.ReadRTP()
 		if err != nil {
@@ -233,6 +302,10 @@ func (c *caller) hear(track *webrtc.TrackRemote, _ *lksdk.RemoteTrackPublication
 		now := time.Now()
 		if now.Sub(before) < voiceGap {
 			c.lastVoice.Store(now.UnixNano())
+			if now.Sub(spoke) > agentQuiet {
+				c.tell("voice", agent.Identity())
+			}
+			spoke = now
 			if c.isArmed.CompareAndSwap(true, false) {
 				c.voice <- before
 			}
