@@ -146,7 +146,8 @@ class SqliteCheckpoints(CheckpointStore):
 
     async def aclose(self) -> None:
         """Close the file; a later call opens it again."""
-        await self._run(self._close)
+        if self._opened is not None:
+            await self._run(self._close)
 
     async def _run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._process != os.getpid():  # a forked process has neither the thread nor a right to the connection
@@ -166,6 +167,8 @@ class SqliteCheckpoints(CheckpointStore):
     def _remove(self, lease: str, owner: str) -> None:
         with self._connection() as connection:
             connection.execute("DELETE FROM checkpoints WHERE lease = ? AND owner = ?", (lease, owner))
+        # The log of changes still holds the words. If another process writes now, its own removal empties the log.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _read(self) -> list[Checkpoint]:
         rows = self._connection().execute("SELECT lease, owner, call, '' FROM checkpoints ORDER BY lease")

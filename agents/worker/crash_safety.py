@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
+
+import anyio
 
 from vivavoce.agents.history.checkpoint import CheckpointStore, SqliteCheckpoints
 from vivavoce.pipelines.core.checks import check_flag, check_instance, check_text, check_whole
+from vivavoce.pipelines.core.errors import describe
+
+logger = logging.getLogger(__name__)
+
+STORE_CLOSE_LIMIT = 2.0
+"""Seconds for closing the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +42,14 @@ class CrashSafety:
         check_text("sentence", self.sentence)
         check_flag("resumes", self.resumes)
         check_whole("max_dispatches", self.max_dispatches, at_least=0)
+
+
+async def close_store(safety: CrashSafety | None) -> None:
+    """Close the store at the end of a process that used it; a store that fails or hangs holds up nothing."""
+    if safety is None:
+        return
+    try:
+        with anyio.fail_after(STORE_CLOSE_LIMIT):
+            await safety.store.aclose()
+    except Exception as error:  # noqa: BLE001 - a store is foreign code
+        logger.error("The store of running calls could not be closed: %s", describe(error))

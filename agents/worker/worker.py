@@ -15,6 +15,7 @@ from anyio.abc import TaskStatus
 
 from vivavoce.agents.telemetry.destination import telemetry_for
 from vivavoce.agents.telemetry.metrics.figures import Figure, figures_of, sum_of
+from vivavoce.agents.worker.crash_safety import close_store
 from vivavoce.agents.worker.executors.options import ProcessExecution
 from vivavoce.agents.worker.loop_watch import LoopWatch
 from vivavoce.agents.worker.options import WorkerOptions, credentials
@@ -132,6 +133,7 @@ class Worker:
                 await self._parts.aclose()
                 if telemetry is not None and is_own:
                     await telemetry.aclose()
+                await close_store(self._options.crash_safety)
             self._over.set()
             self._over = None
 

@@ -22,6 +22,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from vivavoce.agents.telemetry.destination import telemetry_for
 from vivavoce.agents.telemetry.logs.logs import ContextFilter
 from vivavoce.agents.telemetry.metrics.figures import figures_of
+from vivavoce.agents.worker.crash_safety import close_store
 from vivavoce.agents.worker.executors.ipc import (
     STACKS_SIGNAL,
     EndJob,
@@ -101,7 +102,7 @@ class _Worker:
 
 class _JobProcess:
     def __init__(self, application: Application, worker: _Worker) -> None:
-        options = application.options
+        self._options = options = application.options
         self._worker = worker
         self._shared = SharedParts(options.prewarm)
         self._reader = metric_reader(options)
@@ -123,6 +124,7 @@ class _JobProcess:
                 await self._shared.aclose()
                 if self._telemetry is not None:
                     await self._telemetry.aclose()
+                await close_store(self._options.crash_safety)
             tasks.cancel_scope.cancel()
 
     async def _warm(self) -> bool:

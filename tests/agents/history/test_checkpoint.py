@@ -92,6 +92,20 @@ async def test_a_removed_record_is_gone_and_its_words_are_not_left_in_the_file(p
     assert b"4711" not in _content(path)
 
 
+async def test_a_removed_record_s_words_are_in_no_file_while_other_processes_have_the_store_open(path: Path) -> None:
+    store, other = SqliteCheckpoints(path), SqliteCheckpoints(path)
+    await other.write(replace(CALL, lease="AJ_2"))
+    await store.write(replace(CALL, conversation='"my card is 4711"'))
+    await store.remove("AJ_1", owner=CALL.owner)
+
+    files = list(path.parent.iterdir())
+    assert path in files
+    assert not [file.name for file in files if b"4711" in file.read_bytes()]
+    assert [one.lease for one in await other.read()] == ["AJ_2"]
+    await store.aclose()
+    await other.aclose()
+
+
 async def test_only_the_owner_of_the_file_may_read_it(path: Path) -> None:
     await SqliteCheckpoints(path).write(CALL)
 

@@ -59,9 +59,9 @@ class Host:
         return None if worker is None else _only(worker)
 
     def job_processes(self) -> list[int]:
-        """Return the processes that run jobs, or are about to."""
-        nursery = self.nursery()
-        return [] if nursery is None else _children(nursery)
+        """Return the processes that run jobs, or are about to; they may have lost the one that forked them."""
+        others = {self.guardian, self.worker(), self.nursery()}
+        return [pid for pid in self.command.family() if pid not in others]
 
     def signal(self, pid: int | None, number: signal.Signals) -> bool:
         """Send a signal to one of its processes; return whether it was there."""

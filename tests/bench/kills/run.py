@@ -303,7 +303,7 @@ class Run:
                 await asyncio.sleep(1.0)
         if kept := records(self._folder / "state"):
             left.append(f"{len(kept)} records of calls are left")
-        for host in self._hosts:
+        for host in list(self._hosts):
             host.signal(host.guardian, signal.SIGTERM)
             self._leaves(host)
         while self._leaving:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MAIN = "from vivavoce.agents.cli import main; main()"
@@ -88,7 +88,8 @@ def running(folder: Path, *arguments: str, **environment: str) -> Iterator[Runni
         yield command
     finally:
         for pid in command.family():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, signal.SIGKILL)
         process.wait()
         command._reader.join(timeout=10)
         process.stdout.close()  # type: ignore[union-attr]  # a pipe
