@@ -15,7 +15,6 @@ from typing_extensions import TypeVar
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
-from vivavoce.agents.current_job import has_job_ended
 from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, write_snapshot
 from vivavoce.agents.records import CloseReport, SessionReport
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, unknown_attribute, wake_up_of
@@ -34,6 +33,7 @@ from vivavoce.agents.session.wiring import (
     check_wiring,
     connecting,
     make_observer,
+    reason_of_failed_start,
     warn_if_deaf,
 )
 from vivavoce.agents.session_watch import SessionWatch, current_watch
@@ -212,7 +212,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         try:
             await self._lifecycle.ready.wait()
         except BaseException:
-            context.closing.request(CloseReason.JOB_ENDED if has_job_ended() else CloseReason.START_FAILED)
+            context.closing.request(reason_of_failed_start())
             with anyio.CancelScope(shield=True):  # bounded by close_timeout
                 await self._join()
             raise

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.current_job import current_job, required_job, server_credentials
+from vivavoce.agents.current_job import current_job, has_job_ended, required_job, server_credentials
 from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.job import CloseCall, WaitForClose
@@ -19,6 +19,7 @@ from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.speech.flow import ConversationFlow, check_run
 from vivavoce.agents.speech.guarding import guards_caller
 from vivavoce.agents.speech.request import SpeechRequest
+from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.observer import NO_OBSERVER, SessionObserver
 from vivavoce.agents.telemetry.telemetry import TelemetryControl
 from vivavoce.agents.turn.machine import TurnMachine
@@ -66,6 +67,11 @@ def warn_if_deaf(pipeline: Pipeline) -> None:
         logger.warning("The pipeline answers but hears nothing; give it an stt, if callers are to speak")
     if pipeline.fallback is not None:
         warn_if_deaf(pipeline.fallback)
+
+
+def reason_of_failed_start() -> CloseReason:
+    """Return why a session closes whose start has failed: by the end of its job, or by itself."""
+    return CloseReason.JOB_ENDED if has_job_ended() else CloseReason.START_FAILED
 
 
 def check_no_task(agent: Agent) -> None:

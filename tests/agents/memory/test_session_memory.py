@@ -21,7 +21,7 @@ from vivavoce.agents import (
     StoreValueError,
 )
 from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.job import watch_scope
+from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError
