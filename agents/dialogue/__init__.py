@@ -1,0 +1,7 @@
+"""Conversation graphs: a call follows states and transitions that are checked beforehand.
+
+* `graph`: `StateGraph`, the description that sessions share, and its checks.
+* `machine`: decides, pure: which transition an event takes, which body runs, when a timer is due.
+
+No session runs a graph yet.
+"""

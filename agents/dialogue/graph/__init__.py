@@ -1,0 +1,1 @@
+"""The description of a conversation graph: states, transitions, intents, and their checks."""

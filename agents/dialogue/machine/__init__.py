@@ -1,0 +1,1 @@
+"""The machine that follows a conversation graph: pure, like `vivavoce.agents.turn`."""

@@ -1,0 +1,81 @@
+"""The effects of a GraphMachine, for the runtime to carry out in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judge the condition of the state's transition with that index, and answer by `Judged`."""
+
+    question: int
+    state: str
+    transition: int
+    event_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Classify:
+    """Find the intent of speech among `intents`, and answer by `Classified`."""
+
+    question: int
+    event_id: str
+    intents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The graph is in another state, or again in the same one.
+
+    Args:
+        source: The state before; "" at the beginning.
+        transition: Index of the transition in the source's rules; None if none was taken.
+        event_id: The event that caused it; "" for timers, data and requests.
+    """
+
+    state: str
+    source: str
+    reason: Literal["begin", "transition", "return", "request", "undo"]
+    transition: int | None = None
+    event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunBody:
+    """Run the state's body, or its fallback body, and report its end by `BodyEnded`."""
+
+    run: int
+    state: str
+    event_id: str
+    is_fallback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Speech has been judged, or an intent that the model chose: once for each, unless its turn is undone before.
+
+    Without a body the model answers.
+    """
+
+    event_id: str
+    ran_body: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventDropped:
+    """Too many events wait for a state that takes them: the oldest is dropped."""
+
+    event_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MovesExceeded:
+    """One event caused so many moves that the graph stops in this state."""
+
+    state: str
+    event_id: str
+
+
+GraphEffect: TypeAlias = Judge | Classify | Moved | RunBody | Settled | EventDropped | MovesExceeded

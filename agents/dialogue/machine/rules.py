@@ -1,0 +1,150 @@
+"""The rules that a GraphMachine follows: the names and triggers of a graph, without the application's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+EventKind: TypeAlias = Literal["speech", "file", "form", "tool", "event"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event as the machine knows it; its data stay outside.
+
+    Args:
+        id: Unique in the session.
+        kind: "speech" is a turn of the caller.
+        name: The name that `when_event()` compares; for a tool the tool's name.
+        subject: The MIME type of a file, the id of a form.
+    """
+
+    id: str
+    kind: EventKind
+    name: str
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OnEvent:
+    """An event of that name; "": any event."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OnIntent:
+    """Speech with that intent; "": speech without an intent of the state and of the global states."""
+
+    intent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OnFile:
+    """A file of one of these MIME types; () for any."""
+
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OnForm:
+    """A submitted form with that id; "" for any."""
+
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OnTool:
+    """A call of that tool."""
+
+    tool: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnFailure:
+    """The state's body raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnTimer:
+    """So many seconds in the state."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class OnState:
+    """No event: judged on entry, and when private data change. Without a condition the transition is automatic."""
+
+
+Trigger: TypeAlias = OnEvent | OnIntent | OnFile | OnForm | OnTool | OnFailure | OnTimer | OnState
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A transition: its trigger, whether a condition must hold too, and its state to come."""
+
+    trigger: Trigger
+    target: str
+    is_judged: bool = False
+    is_global: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StateRules:
+    """The rules of one state, in order; those of the global states last."""
+
+    rules: tuple[Rule, ...] = ()
+    has_body: bool = False
+    has_fallback: bool = False
+    is_end: bool = False
+    """Whether the state has no transition of its own."""
+
+    @property
+    def intents(self) -> tuple[str, ...]:
+        """The intents that speech may have here, each once."""
+        named = (rule.trigger.intent for rule in self.rules if isinstance(rule.trigger, OnIntent))
+        return tuple(dict.fromkeys(intent for intent in named if intent))
+
+    @property
+    def asks_for_intent(self) -> bool:
+        """Whether a transition depends on the intent of speech."""
+        return any(isinstance(rule.trigger, OnIntent) for rule in self.rules)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRules:
+    """The rules of a graph.
+
+    Args:
+        initial: The state that a session begins with.
+        states: By name.
+        has_classifier: Whether intents are judged before the answer; else the answering model chooses one, and the
+            runtime reports it by `IntentChosen`.
+    """
+
+    initial: str
+    states: Mapping[str, StateRules]
+    has_classifier: bool = True
+
+
+def fits(trigger: Trigger, event: Event, intent: str | None) -> bool:
+    """Return whether an event sets a trigger off.
+
+    Args:
+        intent: The intent of speech, "" for none; None if it was not judged.
+    """
+    match trigger:
+        case OnEvent(name=name):
+            return name in ("", event.name)
+        case OnIntent(intent=wanted):
+            return event.kind == "speech" and intent is not None and intent == wanted
+        case OnFile(types=types):
+            return event.kind == "file" and (not types or event.subject in types)
+        case OnForm(form=form):
+            return event.kind == "form" and form in ("", event.subject)
+        case OnTool(tool=tool):
+            return event.kind == "tool" and event.name == tool
+        case OnFailure() | OnTimer() | OnState():
+            return False
