@@ -2,7 +2,8 @@
 
 VoiceError
 ├── ConfigurationError            a wrong option, argument or combination; mend the code
-│   └── CapabilityError           a component lacks a needed capability
+│   ├── CapabilityError           a component lacks a needed capability
+│   └── GraphError                a conversation graph with faults, all of them named
 ├── ProviderError                 a speech, language or realtime provider failed
 │   ├── ProviderConnectionError   could not connect, or the connection was lost   (retryable)
 │   ├── ProviderTimeoutError      a configured limit ran out                      (not retryable)
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Sequence
 from types import FrameType
 from typing import Literal, overload
 
@@ -56,6 +58,18 @@ class CapabilityError(ConfigurationError):
         self.provider = provider
         self.capability = capability
         self.remedy = remedy
+
+
+class GraphError(ConfigurationError):
+    """A conversation graph has faults.
+
+    Args:
+        findings: Every fault, a sentence each.
+    """
+
+    def __init__(self, findings: Sequence[str]) -> None:
+        super().__init__("the graph cannot be used:\n" + "\n".join(f"- {finding}" for finding in findings))
+        self.findings = tuple(findings)
 
 
 class ProviderError(VoiceError):

@@ -139,7 +139,7 @@ def _driven(graph: GraphRules, script: Sequence[tuple[str, str | float]], answer
     def holds(_state: str, _index: int) -> bool:
         return pending.pop(0) if pending else False
 
-    driver = GraphDriver(graph, holds=holds, fails=holds and (lambda _state: bool(pending) and pending[-1]))
+    driver = GraphDriver(graph, holds=holds, fails=lambda _state: bool(pending) and pending[-1])
     driver.begin()
     for kind, value in script:
         if kind == "wait":

@@ -205,7 +205,7 @@ def test_one_cause_leads_to_a_limited_number_of_moves() -> None:
     here.when_event("go").go_to(there)
     here.when_condition(yes).go_to(there)
     there.when_condition(yes).go_to(here)
-    machine = driver(graph, holds=lambda _state, _index: len(machine.effects) > 2)
+    machine: GraphDriver = driver(graph, holds=lambda _state, _index: len(machine.effects) > 2)
     machine.begin()
 
     effects = machine.event("go")
@@ -219,7 +219,7 @@ def test_speech_is_settled_after_its_moves_were_exceeded() -> None:
     here = graph.new_state("here", initial=True)
     here.when_condition(yes).go_to(here)
     here.when_intent_matched(graph.new_intent("go")).go_to(here)
-    machine = driver(graph, holds=lambda _state, _index: bool(way(machine.effects)[1:]))
+    machine: GraphDriver = driver(graph, holds=lambda _state, _index: bool(way(machine.effects)[1:]))
     machine.begin()
 
     assert machine.speech("go")[-2:] == [e.MovesExceeded("here", "e1"), e.Settled("e1", ran_body=False)]
