@@ -3,8 +3,9 @@
 The product's own session, cascading pipeline, playout and room-less transport around the harness's simulated providers.
 
 Run by hand: `python run.py --peers null vivavoce` from the benchmark's folder. With BENCH_DEFAULTS=1 the session keeps
-its default waits instead of the lowest that it accepts. The measurement M3 has a server process: it freezes its heap
-after a call, as the process of a worker does after its prewarm.
+its default waits instead of the lowest that it accepts; with BENCH_STORE, the URL of a Redis or the path of a SQLite
+file, it has a memory there (`memory_cost.py` measures both ways). The measurement M3 has a server process: it freezes
+its heap after a call, as the process of a worker does after its prewarm.
 """
 
 from __future__ import annotations
@@ -14,12 +15,23 @@ import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from functools import cache
 from importlib.metadata import version
 
 import anyio
 import harness as h  # type: ignore[import-not-found]  # stands in the benchmark's folder, on its PYTHONPATH
 
-from vivavoce.agents import Agent, AgentSession, EndpointingOptions, InterruptionOptions, SessionOptions
+from vivavoce.agents import (
+    Agent,
+    AgentSession,
+    EndpointingOptions,
+    InterruptionOptions,
+    MemoryOptions,
+    RedisStore,
+    SessionOptions,
+    SqliteStore,
+)
+from vivavoce.agents.memory.stores.store import SessionStore
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.transports.pacing import PacedQueue
 from vivavoce.agents.worker.heap import freeze_heap
@@ -162,10 +174,22 @@ class BenchSession:
         await self._session.close()
 
 
+def memory() -> MemoryOptions | None:
+    where = os.environ.get("BENCH_STORE", "")
+    return MemoryOptions(store=opened_store(where)) if where else None
+
+
+@cache
+def opened_store(where: str) -> SessionStore:
+    """Return the one store of all sessions."""
+    return RedisStore(where) if "://" in where else SqliteStore(where)
+
+
 def options() -> SessionOptions:
     if os.environ.get("BENCH_DEFAULTS"):
-        return SessionOptions()
+        return SessionOptions(memory=memory())
     return SessionOptions(
+        memory=memory(),
         endpointing=EndpointingOptions(min_delay=0.0),
         preemptive=False,
         interruption=InterruptionOptions(mode="immediate", min_duration=0.0, fade=0.0),
@@ -185,6 +209,7 @@ async def warm_up() -> None:
     session = await open_session(h.Delays(), h.Probe())
     await session.say("Hello.")
     await session.close()
+    opened_store.cache_clear()  # a store belongs to one event loop
     freeze_heap()
 
 
