@@ -57,7 +57,8 @@ def main() -> None:
                 m3 = measured("m3", {"n": given.sessions, "seconds": given.seconds}, given.harness, store)
                 cpu[way].append(m3["cpu_s_per_session_min"])
     overhead = {way: [each - DELAYS for each in found] for way, found in delays.items()}
-    for name, found in (("M1 overhead, ms", overhead), ("M1 voice-to-voice, ms", delays), ("M3 CPU s/session-min", cpu)):
+    rows = {"M1 overhead, ms": overhead, "M1 voice-to-voice, ms": delays, "M3 CPU s/session-min": cpu}
+    for name, found in rows.items():
         without, used = median(found["without"]), median(found["with"])
         print(f"{name}: without {without:.3f}, with Redis {used:.3f}: {used / without:.2f} x ({found})")
 
