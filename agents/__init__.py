@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from vivavoce.agents.memory.stores.redis import RedisStore
     from vivavoce.agents.memory.stores.sqlite import SqliteStore
     from vivavoce.agents.memory.stores.store import SessionStore
+    from vivavoce.agents.memory.streams.items import StreamItem
+    from vivavoce.agents.memory.streams.registry import AgentMember
+    from vivavoce.agents.memory.streams.stream import Stream
     from vivavoce.agents.records import SessionReport, TurnRecord
     from vivavoce.agents.session.handoff_control import Handoff
     from vivavoce.agents.session.options import SessionOptions
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "Agent": "vivavoce.agents.agent",
+    "AgentMember": "vivavoce.agents.memory.streams.registry",
     "AgentOverrides": "vivavoce.agents.agent",
     "AgentSession": "vivavoce.agents.session.session",
     "AgentState": "vivavoce.agents.states",
@@ -137,6 +141,8 @@ _PLACES = {
     "StoreTypeError": "vivavoce.pipelines.core.errors",
     "StoreUnavailable": "vivavoce.pipelines.core.errors",
     "StoreValueError": "vivavoce.pipelines.core.errors",
+    "Stream": "vivavoce.agents.memory.streams.stream",
+    "StreamItem": "vivavoce.agents.memory.streams.items",
     "SummaryWindow": "vivavoce.pipelines.llm.summary",
     "TaskError": "vivavoce.pipelines.core.errors",
     "TaskExecution": "vivavoce.agents.worker.executors.options",
@@ -161,6 +167,7 @@ _PLACES = {
 
 __all__ = [
     "Agent",
+    "AgentMember",
     "AgentOverrides",
     "AgentSession",
     "AgentState",
@@ -225,6 +232,8 @@ __all__ = [
     "StoreTypeError",
     "StoreUnavailable",
     "StoreValueError",
+    "Stream",
+    "StreamItem",
     "SummaryWindow",
     "TaskError",
     "TaskExecution",

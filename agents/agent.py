@@ -25,10 +25,12 @@ from vivavoce.pipelines.speech import ComponentSet
 from vivavoce.pipelines.tts.base import AudioChunk
 
 if TYPE_CHECKING:
+    from vivavoce.agents.memory.streams.items import StreamItem
+    from vivavoce.agents.memory.streams.stream import Stream
     from vivavoce.agents.session.session import AgentSession
 
 Session: TypeAlias = "AgentSession[Any]"
-"""The session's type for modules below `agents.session`: the only import upwards, for type checkers alone."""
+"""The session's type for modules below `agents.session`. Imports upwards, for type checkers alone, are only here."""
 
 
 Hook = Literal[
@@ -36,6 +38,7 @@ Hook = Literal[
     "on_empty_reply",
     "on_speech_in",
     "on_speech_out",
+    "on_stream",
     "on_user_turn_completed",
     "stt_stage",
     "tts_stage",
@@ -252,6 +255,13 @@ class Agent:
         """The model's answer was empty, which is silence to the caller; a good place for "Pardon?".
 
         It runs beside the conversation, within `hook_timeout` (speech apart), and may `say` and await it.
+        """
+
+    async def on_stream(self, stream: Stream, item: StreamItem) -> None:
+        """An item of a stream that matches the agent's tags (`memory.add_agent`); one after the other.
+
+        It runs beside the conversation, within `hook_timeout` (its speech apart), and may `say` and await it. If it
+        fails, that is an `error` event, and the next item comes. The stream's end is its last item (`item.is_end`).
         """
 
     async def stt_stage(

@@ -6,6 +6,7 @@
 | async handler | queue | `callback_timeout` an event | event `handler` | goes on | waits: `handlers` |
 | `on_wake_up` | task | `callback_timeout` quiet | event `on_wake_up` | goes on | cuts: `wake-up` |
 | `on_empty_reply` | task | `hook_timeout` quiet | event `hook` | goes on | waits: `handlers` |
+| `on_stream` | task | `hook_timeout` between | event `on_stream` | goes on | waits: `handlers` |
 | `on_enter` in the start | task | none (1) | fails the start | is cut | cuts: `on_enter` |
 | `on_enter` in a handoff | task | `hook_timeout` between | event `hook` | is cut | cuts: `on_enter` |
 | `on_exit` in a handoff | task | `hook_timeout` between | event `hook` | is cut | waits: `on_exit` |

@@ -22,6 +22,7 @@ from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.store import METADATA
 from vivavoce.agents.memory.stores.values import decode, encode
+from vivavoce.agents.memory.streams.session_streams import SessionStreams
 from vivavoce.agents.memory.writer import NAME as WRITER
 from vivavoce.agents.memory.writer import MemoryWriter, Write
 from vivavoce.pipelines.core.errors import SessionError, StoreUnavailable
@@ -41,9 +42,17 @@ class MemoryControl:
 
     Args:
         options: None: the application has set none.
+        hook_timeout: Seconds for one call of `on_stream`, besides its speech.
     """
 
-    def __init__(self, context: SessionContext, history: HistoryControl, options: MemoryOptions | None) -> None:
+    def __init__(
+        self,
+        context: SessionContext,
+        history: HistoryControl,
+        options: MemoryOptions | None,
+        *,
+        hook_timeout: float,
+    ) -> None:
         self._context = context
         self._history = history
         self._options = options or MemoryOptions()
@@ -55,6 +64,7 @@ class MemoryControl:
         """The texts of the private data."""
         self.health = StoreHealth(context)
         self.writer = MemoryWriter(context, self.base, self.health)
+        self.streams = SessionStreams(context, self.base, self.writer, self.health, limit=hook_timeout)
         self._lease = None if shared is None else SessionLease(context, self.base, self.health)
         self._resumed: Mapping[str, Any] | None = None
         self._has_begun = False
@@ -91,6 +101,7 @@ class MemoryControl:
             health=self.health,
             writer=self.writer,
             private=PrivateData(self._entries),
+            streams=self.streams,
         )
         return SessionMemory(self.base, side)
 
@@ -104,10 +115,11 @@ class MemoryControl:
         if not (self._is_used and self.base.is_open):
             return lambda: None
         store, memory_id, private = self.base.store, self.base.id, dict(self._entries)
+        positions = self.streams.positions
         namespaces = store.namespaces(memory_id) if isinstance(store, InProcessStore) else None
 
         def data() -> dict[str, Any]:
-            taken: dict[str, Any] = {"id": memory_id, "private": _values(private)}
+            taken: dict[str, Any] = {"id": memory_id, "private": _values(private), "positions": positions}
             if namespaces is not None:
                 taken["namespaces"] = {name: _values(entries) for name, entries in namespaces.items()}
             return taken
@@ -120,6 +132,7 @@ class MemoryControl:
             self._is_used = True
             self._resumed = taken
             self._entries.update(_texts(taken["private"]))
+            self.streams.resume(taken.get("positions", {}))
 
     # --- life
 
@@ -147,12 +160,16 @@ class MemoryControl:
         Raises:
             SessionError: Some writes were not made.
         """
+        self.streams.release()
         if self._lease is not None and self._lease.is_lost:
             self.writer.drop()
         await self.writer.aclose()
         is_left = self.lost_writes and self.health.is_failing  # then the lease runs out by itself
-        if self._lease is not None and self.base.is_open and not is_left and await self._lease.end():
-            await self.base.within(self.base.store.keep(self.base.id, self._options.keep))
+        if self._lease is None and self._has_begun:
+            await self.streams.streams.end()
+        elif self._lease is not None and self.base.is_open and not is_left:
+            if await self._lease.end(self.streams.streams.end):
+                await self.base.within(self.base.store.keep(self.base.id, self._options.keep))
         if self.lost_writes:
             raise SessionError(f"{self.lost_writes} writes of the memory were not made")
 
@@ -167,6 +184,7 @@ class MemoryControl:
         if resumed is not None and "namespaces" not in resumed:
             logger.warning("The memory %s is in a store that this session does not have; it begins empty", self.base.id)
         store.fill(self.base.id, self._first_entries())
+        self.streams.begin()
 
     async def _begin_in_store(self, *, is_down: bool) -> None:
         """Set the entries that are missing; if the store is down, as soon as it is back."""
@@ -185,6 +203,7 @@ class MemoryControl:
             self.health.failed(error, WRITER)
         for write in writes:
             self.writer.put(write)
+        self.streams.begin()
 
     async def _sweep(self) -> None:
         """Have the store erase the sessions whose time is over."""

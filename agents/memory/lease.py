@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 
 import anyio
 
@@ -67,9 +68,11 @@ class SessionLease:
             )
         self._context.group.start_soon(self._run, name="lease of the memory")
 
-    async def end(self) -> bool:
+    async def end(self, last: Callable[[], Awaitable[None]]) -> bool:
         """Renew the lease no more, and give it up with a note that the session has ended.
 
+        Args:
+            last: Called before that, unless the session has lost the lease, or another one replaces it.
         Returns:
             Whether the session had it until now.
         """
@@ -79,6 +82,7 @@ class SessionLease:
         if self.is_lost:
             return False
         if self._context.closing.reason is not CloseReason.REPLACED:
+            await last()
             await self._state.end()
         await self._base.within(self._base.store.release(self._base.id, self._holder))
         return True

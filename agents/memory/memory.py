@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
@@ -15,6 +15,10 @@ from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.memory.session_side import SessionSide
 from vivavoce.agents.memory.session_state import SessionState
 from vivavoce.agents.memory.stores.store import METADATA, SessionStore
+from vivavoce.agents.memory.streams.items import StreamItem, checked_name
+from vivavoce.agents.memory.streams.registry import AgentMember
+from vivavoce.agents.memory.streams.stream import Stream
+from vivavoce.agents.memory.streams.streams import Streams
 from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.checks import check_instance, check_number, shown
 from vivavoce.pipelines.core.clock import LoopClock
@@ -34,6 +38,7 @@ class SessionMemory:
         self._base = base
         self._side = side
         self._state = SessionState(base)
+        self._streams = Streams(base, lambda: "") if side is None else side.streams.streams
 
     def __repr__(self) -> str:
         return f"SessionMemory({self._base.id if self._base.is_open else ''!r})"
@@ -93,13 +98,15 @@ class SessionMemory:
         """
         return self._base.namespace(f"agent:{_name('agent', agent.id if isinstance(agent, Agent) else agent)}")
 
-    def stream_data(self, stream: str) -> Namespace:
-        """Return the values of one stream, by its name.
+    def stream_data(self, stream: Stream | str) -> Namespace:
+        """Return the values of one stream.
 
+        Args:
+            stream: The stream, or its name.
         Raises:
             ValueError: It is none.
         """
-        return self._base.namespace(f"stream:{_name('stream', stream)}")
+        return self._base.namespace(f"stream:{_name('stream', stream.name if isinstance(stream, Stream) else stream)}")
 
     @property
     def private(self) -> PrivateData:
@@ -114,7 +121,92 @@ class SessionMemory:
 
     async def to_dict(self) -> dict[str, Any]:
         """Return the memory's id, metadata, budget and agents."""
-        return {"id": self.id, "metadata": await self.metadata.get_all(), "budget": None, "agents": []}
+        agents = [agent.to_json() for agent in await self.list_agents()]
+        return {"id": self.id, "metadata": await self.metadata.get_all(), "budget": None, "agents": agents}
+
+    # --- agents and streams
+
+    async def add_agent(
+        self,
+        agent: Agent | str,
+        *,
+        tags: Sequence[str | tuple[str, ...]] = (),
+        exclude: Sequence[str | tuple[str, ...]] = (),
+    ) -> bool:
+        """Add an agent, whose `on_stream` receives the items of matching streams, old ones first.
+
+        The hook runs in the session's own process; another one reads by `subscribe()`.
+
+        Args:
+            agent: The agent, or its id.
+            tags: The streams that it gets: those with one of these tags. A tuple stands for tags that must all match.
+            exclude: Streams that it does not get, in the same form.
+        Returns:
+            False: it is there already, and stays as it is; remove it first to give it other tags.
+        Raises:
+            ConfigurationError: An argument is of another kind.
+            SessionError: The agent is in another session.
+            StoreError: The session has ended.
+        """
+        side = self._side if isinstance(agent, Agent) else None
+        if side is not None and isinstance(agent, Agent):
+            side.streams.join(agent)
+        is_new = await self._streams.add_agent(_id_of(agent), tags, exclude)
+        if side is not None and isinstance(agent, Agent):
+            side.streams.deliver_to(agent)
+        return is_new
+
+    async def remove_agent(self, agent: Agent | str) -> bool:
+        """Remove an agent; return whether it was there. The one with the floor stays a member, without its tags."""
+        return await self._streams.remove_agent(_id_of(agent))
+
+    async def list_agents(self) -> list[AgentMember]:
+        """Return the agents; the one that has the floor is always among them."""
+        return await self._streams.list_agents()
+
+    @property
+    def stream(self) -> Stream:
+        """The session's own stream, with the announcements of streams and agents as control messages."""
+        return self._streams.session_stream
+
+    async def open_stream(self, name: str, *, tags: Collection[str] = ()) -> Stream:
+        """Return the stream of that name; it is announced if it, or one of the tags, is new.
+
+        Raises:
+            ConfigurationError: An argument is of another kind.
+            StoreError: It would be new, and the session has ended.
+        """
+        return await self._streams.open(name, tags)
+
+    async def notify(self, agent: Agent | str, stream: Stream | str, tags: Collection[str]) -> bool:
+        """Announce a stream of an agent: once, and again for new tags. Return whether there was anything new.
+
+        Raises:
+            ConfigurationError: An argument is of another kind.
+            StoreError: The session has ended.
+        """
+        name = stream.name if isinstance(stream, Stream) else stream
+        return await self._streams.announce(name, tags, checked_name("the agent's id", _id_of(agent)))
+
+    def subscribe(
+        self, tags: Sequence[str | tuple[str, ...]], *, exclude: Sequence[str | tuple[str, ...]] = ()
+    ) -> AsyncGenerator[tuple[Stream, StreamItem], None]:
+        """Return an iterator of the items of all matching streams, old and new, each with its stream.
+
+        A stream's end is its last item (`item.is_end`). The iterator ends with the session.
+
+        Args:
+            tags, exclude: As for `add_agent()`.
+        Raises:
+            ConfigurationError: An argument is of another kind, or there are no tags.
+            StoreUnavailable: From the iterator: the store did not answer in time.
+            StoreError: From the iterator: the session was erased.
+        """
+        return self._streams.subscribe(tags, exclude)
+
+    async def get_stream_debug_info(self) -> dict[str, dict[str, Any]]:
+        """Return `creator`, `tags` and `length` of each stream, by name."""
+        return await self._streams.debug_info()
 
     # --- life
 
@@ -142,6 +234,10 @@ class SessionMemory:
                 await self._state.ended()
             return True
         return False
+
+
+def _id_of(agent: Agent | str) -> str:
+    return agent.id if isinstance(agent, Agent) else agent
 
 
 def _name(kind: str, name: object) -> str:

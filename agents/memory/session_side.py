@@ -9,6 +9,7 @@ from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.memory.store_health import StoreHealth
+from vivavoce.agents.memory.streams.session_streams import SessionStreams
 from vivavoce.agents.memory.writer import MemoryWriter
 
 
@@ -19,6 +20,7 @@ class SessionSide:
     Args:
         health: Reports an outage of the store, once.
         writer: Makes the session's own writes, off the audio path.
+        streams: Gives the agents of this process the items of their streams.
     """
 
     context: SessionContext
@@ -27,3 +29,4 @@ class SessionSide:
     health: StoreHealth
     writer: MemoryWriter
     private: PrivateData
+    streams: SessionStreams

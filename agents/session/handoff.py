@@ -18,9 +18,8 @@ words are heard before it; from then on only its two hooks speak. Decisions:
   The agent behind it stays where it is. An `on_enter` that awaits a task ends its own handoff, and runs on beside the
   conversation, as that of the session's first agent does from the beginning.
 * The components and the context of the new agent (`AgentOverrides`) are taken between the two hooks, and those of the
-  old agent are given back there. If the components cannot be had, the agent goes on with those before, and the outcome
-  is `failed`. If its `context` fails, that is an `error` event, and it gets the whole conversation. A task keeps those
-  of the agent behind it.
+  old one are given back there. If the components cannot be had, the agent goes on with those before: outcome `failed`.
+  If its `context` fails (event `error`), it gets the whole conversation. A task keeps those of the agent behind it.
 * An agent that was replaced stays in the session, for its running tools, until the close cleans it up.
 """
 
@@ -62,6 +61,7 @@ class Handoffs:
     Args:
         setup: Has an agent ready before it takes over.
         requests: Has the components of an agent take over.
+        on_floor: Called with each agent that takes the conversation.
         limit: Seconds for a hook, besides its speech.
     """
 
@@ -72,13 +72,14 @@ class Handoffs:
         setup: AgentSetup,
         requests: PipelineRequests,
         *,
+        on_floor: Callable[[Agent], None],
         limit: float,
     ) -> None:
         self._context = context
+        self._on_floor = on_floor
         self._setup = setup
         self._requests = requests
         self._live = context.live
-        self._session = context.session
         self._limit = limit
         self._history = history
         self._carried = CarriedHistory(context, history, limit=limit)
@@ -110,9 +111,9 @@ class Handoffs:
     def take_over(self, agent: Agent, *, is_history_changed: bool = False) -> None:
         """Have `agent` talk from the next model request on; a realtime model may have to get another history."""
         self._live.agent = agent
+        self._on_floor(agent)
         if self._live.is_connected:
-            update = self._live.connection.update
-            update(agent.instructions, agent.tools, is_history_changed=is_history_changed)
+            self._live.connection.update(agent.instructions, agent.tools, is_history_changed=is_history_changed)
 
     def enter(self) -> Run:
         """Run the first agent's `on_enter`, which has no limit yet. The start waits for it and reports its error."""
@@ -192,8 +193,7 @@ class Handoffs:
     def is_replacing(self) -> bool:
         """Whether the conversation is about to go to another agent that is no task."""
         handoffs = [*self._waiting.values(), *([] if self._running is None else [self._running])]
-        others = (handoff for handoff in handoffs if handoff.begins is None and handoff.ends is None)
-        return any(handoff.agent is not self._live.agent for handoff in others)
+        return any(each.agent is not self._live.agent for each in handoffs if each.begins is None and each.ends is None)
 
     @property
     def is_leaving(self) -> bool:
@@ -218,7 +218,7 @@ class Handoffs:
         self._context.inbox.post(requested)
 
     def _attach(self, agent: Agent) -> None:
-        AgentControl.of(agent).attach(self._session, partial(self._on_changed, agent))
+        AgentControl.of(agent).attach(self._context.session, partial(self._on_changed, agent))
 
     def _on_changed(self, agent: Agent, update: AgentUpdate) -> None:
         """Take new instructions or tools of an agent; called in any thread."""
@@ -256,7 +256,7 @@ class Handoffs:
             self._attach(handoff.agent)
             self._agents[:] = [handoff.agent]
         if old is not handoff.agent:
-            AgentControl.of(old).detach(self._session)
+            AgentControl.of(old).detach(self._context.session)
         self.take_over(handoff.agent)
         if self._live.is_connected:
             self._requests.begin_for(handoff.agent)
@@ -444,7 +444,7 @@ class Handoffs:
         """Nothing more comes of it; an agent that never had the conversation is free for another session."""
         handoff.set_outcome("cancelled")
         if handoff.agent not in self._agents:
-            AgentControl.of(handoff.agent).detach(self._session)
+            AgentControl.of(handoff.agent).detach(self._context.session)
 
     # --- close
 
@@ -493,7 +493,7 @@ class Handoffs:
             self._give_up(handoff)
         self._waiting.clear()
         for agent in self._agents:
-            AgentControl.of(agent).detach(self._session)
+            AgentControl.of(agent).detach(self._context.session)
 
 
 async def _awaited(name: str, hook: Callable[[], Awaitable[None]]) -> None:

@@ -96,6 +96,8 @@ class SessionLoop:
             turn_id = _turn_of(effects, fx.AmendUserTurn) or open_before or machine.open_turn_id
             turn_id = turn_id or _turn_of(effects, fx.CommitUserTurn)
             self._show_words(event.text, turn_id, is_final=isinstance(event, UserFinal))
+        elif isinstance(event, i.TextReceived):
+            parts.transcripts.typed(event.text)
         for effect in effects:
             try:
                 apply(parts, effect)

@@ -104,13 +104,14 @@ def build_parts(
     """
     context = _make_context(session, agent, pipeline, options, session_id)
     history = HistoryControl(context, make_history_feed(options, context), judges_caller=guards_caller(options.guard))
-    memory = MemoryControl(context, history, options.memory)
+    hook_limit = options.speech.hook_timeout
+    memory = MemoryControl(context, history, options.memory, hook_timeout=hook_limit)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
     pipelines = PipelineSwitch(context, pipeline, history, options=options)
-    flows = FlowRunner(context, flow, limit=options.speech.hook_timeout)
+    flows = FlowRunner(context, flow, limit=hook_limit)
     requests = PipelineRequests(context, pipelines, flows, options)
-    handoffs = Handoffs(context, history, setup, requests, limit=options.speech.hook_timeout)
+    handoffs = Handoffs(context, history, setup, requests, on_floor=memory.streams.took_floor, limit=hook_limit)
     tools = ToolCalls(
         context,
         history,
@@ -118,7 +119,8 @@ def build_parts(
         max_threads=options.max_tool_threads,
         hand_off=handoffs.from_tool,
     )
-    frame_hooks, transcripts, seeing = FrameHooks(context), TranscriptFeed(), Seeing(context.live)
+    frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
+    transcripts = TranscriptFeed(on_final=memory.streams.note_transcript)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
     background = BackgroundAudio(context, playout, background_audio)
     replies = ReplyContext(

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Literal
 
 from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.records import TurnRecord
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.io import TranscriptSegment, Transport
 
+Side = Literal["user", "agent"]
+
 
 class TranscriptFeed:
     """Turns progress and transcripts into segments for the transport.
 
     Their ids differ from any other session's: if an agent replaces another one in a call, the same clients see both.
+
+    Args:
+        on_final: Called with each final transcript, and with the side that spoke.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, on_final: Callable[[Side, str], None]) -> None:
+        self._on_final = on_final
         self._transport: Transport | None = None
         self._utterance: Utterance | None = None
         self._shown = ""
@@ -48,11 +56,17 @@ class TranscriptFeed:
         if is_final:
             self._user_segment = ""
 
+    def typed(self, text: str) -> None:
+        """Note what the user typed, which the room knows."""
+        self._on_final("user", text)
+
     def turn(self, record: TurnRecord) -> None:
         """Send a turn's record, if the transport wants records."""
         if self._transport is not None and self._transport.wants_turn_records:
             self._transport.send_turn_record(json.dumps(record.to_json()))
 
     def _send(self, segment: TranscriptSegment) -> None:
+        if segment.is_final:
+            self._on_final(segment.who, segment.text)
         if self._transport is not None:
             self._transport.send_transcript(segment)

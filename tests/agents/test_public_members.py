@@ -15,6 +15,7 @@ from vivavoce.agents import (
     PipelineChange,
     RunContext,
     SpeechHandle,
+    Stream,
     Telemetry,
     TelemetryOptions,
     WakeUp,
@@ -33,13 +34,13 @@ from vivavoce.pipelines.testing import ScriptedTTS
 
 MEMBERS: dict[type, str] = {
     Agent: (
-        "cleanup instructions llm_stage on_empty_reply on_enter on_exit on_speech_in on_speech_out "
+        "cleanup instructions llm_stage on_empty_reply on_enter on_exit on_speech_in on_speech_out on_stream "
         "on_user_turn_completed server_tools session stt_stage tools tts_stage update_instructions update_tools"
     ),
     AgentTask: (
         "cancel cleanup complete decline fail instructions llm_stage on_empty_reply on_enter on_exit on_speech_in "
-        "on_speech_out on_user_turn_completed options outcome server_tools session stt_stage summary tools tts_stage "
-        "update_instructions update_tools"
+        "on_speech_out on_stream on_user_turn_completed options outcome server_tools session stt_stage summary tools "
+        "tts_stage update_instructions update_tools"
     ),
     BackgroundAudioConfig: "duck_ramp duck_volume enabled fade file_path looping thinking_only volume",
     ConversationFlow: "cleanup model on_turn_end on_turn_start run session",
@@ -54,9 +55,13 @@ MEMBERS: dict[type, str] = {
     RunContext: "call_id disallow_interruptions session speech update userdata",
     SessionHistory: "add_message copy items messages remove replace_text summarise",
     SessionInput: "clear_turn commit_turn frames mute text",
-    SessionMemory: "agent_data attach data id metadata private stop stream_data to_dict wait",
+    SessionMemory: (
+        "add_agent agent_data attach data get_stream_debug_info id list_agents metadata notify open_stream private "
+        "remove_agent stop stream stream_data subscribe to_dict wait"
+    ),
     SessionRecording: "is_on is_paused pause records resume start stop",
     StageObserver: "close dropped is_closed",
+    Stream: "close control name read write",
     SpeechHandle: (
         "add_done_callback disallow_interruptions exception heard_text id interrupt interrupted interruptible is_done "
         "kind outcome played_seconds"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import anyio
 
 from vivavoce.agents import Agent, AgentSession, InProcessStore, MemoryOptions, SessionOptions, StoreUnavailable
-from vivavoce.agents.memory.stores.store import Change, Place
+from vivavoce.agents.memory.stores.store import Change, LogState, Place, Record
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import Clock
@@ -75,9 +75,19 @@ class ScriptedStore(InProcessStore):
         await self._reach()
         return await super().change(place, entry, change)
 
-    async def log(self, place: Place, texts: Sequence[str], *, keep: int) -> int:
+    async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
         await self._reach()
-        return await super().log(place, texts, keep=keep)
+        return await super().log(place, texts, keep=keep, closes=closes)
+
+    async def log_state(self, place: Place) -> LogState:
+        await self._reach()
+        return await super().log_state(place)
+
+    async def follow(self, starts: Mapping[Place, int], limit: int, seconds: float) -> dict[Place, list[Record]]:
+        await self._reach()
+        found = await super().follow(starts, limit, seconds)
+        await self._reach()  # a wait ends with its connection
+        return found
 
     async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
         await self._reach()

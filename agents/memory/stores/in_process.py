@@ -6,13 +6,16 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeVar
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.memory.stores.store import (
     METADATA,
     Change,
+    LogState,
     Place,
     Record,
     SessionStore,
@@ -29,7 +32,7 @@ T = TypeVar("T")
 class _Log:
     records: deque[str] = field(default_factory=deque)
     next_index: int = 0
-    news: set[anyio.Event] = field(default_factory=set)
+    closed_by: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +54,8 @@ class InProcessStore(SessionStore):
         self._clock = LoopClock() if clock is None else clock
         self._sessions: dict[str, _Session] = {}
         self._leases: dict[str, tuple[str, float]] = {}
+        self._news: dict[Place, set[anyio.Event]] = {}
+        """The calls that wait for a record, by log."""
 
     async def read(self, place: Place, entry: str) -> str | None:
         """Return the text of an entry; None: there is none."""
@@ -77,38 +82,50 @@ class InProcessStore(SessionStore):
             self._used(place.session_id).namespaces.setdefault(place.name, {})[entry] = after
         return result
 
-    async def log(self, place: Place, texts: Sequence[str], *, keep: int) -> int:
+    async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
         """Append records and drop all but the newest `keep`; return the index of the next record to come."""
         log = self._used(place.session_id).logs.setdefault(place.name, _Log())
+        if log.closed_by:
+            return None
         log.records.extend(texts)
         log.next_index += len(texts)
+        log.closed_by = closes
         while len(log.records) > keep:
             log.records.popleft()
-        for news in log.news:
+        for news in self._news.get(place, ()):
             news.set()
         return log.next_index
 
-    async def records(self, place: Place, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` records from index `start` on, or from the oldest one that is left."""
+    async def log_state(self, place: Place) -> LogState:
+        """Return the state of a log."""
         log = self._log(place)
-        if log is None:
-            return []
-        oldest = log.next_index - len(log.records)
-        first = max(start, oldest)
-        last = min(first + limit, log.next_index)
-        return [Record(index, log.records[index - oldest]) for index in range(first, last)]
+        return LogState() if log is None else LogState(log.next_index, log.closed_by)
 
-    async def wait(self, place: Place, start: int, seconds: float) -> None:
-        """Return when there is a record with index `start` or higher, or after that time."""
-        log = self._used(place.session_id).logs.setdefault(place.name, _Log())
+    async def reopen(self, session_id: str, closed_by: str) -> None:
+        """Open the logs of a session again that were closed for that reason."""
+        session = self._sessions.get(session_id)
+        for log in () if session is None else session.logs.values():
+            if log.closed_by == closed_by:
+                log.closed_by = ""
+
+    async def follow(self, starts: Mapping[Place, int], limit: int, seconds: float) -> dict[Place, list[Record]]:
+        """Return the next records of logs, as soon as there are any; none after that time."""
+        await checkpoint()  # the reader of a long log must not hold the event loop
+        found = self._next_records(starts, limit)
+        if found or seconds <= 0:
+            return found
         news = anyio.Event()
-        log.news.add(news)
+        for place in starts:
+            self._news.setdefault(place, set()).add(news)
         try:
-            if log.next_index <= start:
-                with anyio.move_on_after(seconds):
-                    await news.wait()
+            with anyio.move_on_after(seconds):
+                await news.wait()
         finally:
-            log.news.discard(news)
+            for place in starts:
+                self._news[place].discard(news)
+                if not self._news[place]:
+                    del self._news[place]
+        return self._next_records(starts, limit)
 
     async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
         """Take or renew the lease of a session; return False if another holder has it."""
@@ -179,6 +196,17 @@ class InProcessStore(SessionStore):
     def _entries(self, place: Place) -> dict[str, str]:
         session = self._sessions.get(place.session_id)
         return {} if session is None else session.namespaces.get(place.name, {})
+
+    def _next_records(self, starts: Mapping[Place, int], limit: int) -> dict[Place, list[Record]]:
+        found: dict[Place, list[Record]] = {}
+        for place, start in starts.items():
+            log = self._log(place)
+            if log is not None and log.next_index > start:
+                oldest = log.next_index - len(log.records)
+                first = max(start, oldest)
+                texts = islice(log.records, first - oldest, first - oldest + limit)
+                found[place] = [Record(index, text) for index, text in enumerate(texts, first)]
+        return {place: records for place, records in found.items() if records}
 
     def _log(self, place: Place) -> _Log | None:
         session = self._sessions.get(place.session_id)

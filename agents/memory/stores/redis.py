@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -13,6 +13,7 @@ import anyio
 from vivavoce.agents.memory.stores.store import (
     METADATA,
     Change,
+    LogState,
     Place,
     Record,
     SessionStore,
@@ -38,9 +39,6 @@ MAX_NOTED = 10_000
 
 SWEPT = 100
 """Sessions that one step of a sweep looks at."""
-
-WAIT_SLICE = 5.0
-"""Seconds of one blocking read."""
 
 # Texts are never empty, so that an empty argument means: there is none.
 CHANGE = """
@@ -70,12 +68,22 @@ return length
 
 # The id of record n is n+1, since Redis has no record 0.
 LOG = """
-local last = redis.call('HINCRBY', KEYS[2], ARGV[1], #ARGV - 2)
-for i = 3, #ARGV do
+if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 1 then return -1 end
+local last = redis.call('HINCRBY', KEYS[2], ARGV[1], #ARGV - 3)
+for i = 4, #ARGV do
     local id = string.format('%d', last - #ARGV + i) .. '-0'
     redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[2], id, 't', ARGV[i])
 end
+if ARGV[3] ~= '' then redis.call('HSET', KEYS[3], ARGV[1], ARGV[3]) end
 return last
+"""
+
+REOPEN = """
+local closed = redis.call('HGETALL', KEYS[1])
+for i = 1, #closed, 2 do
+    if closed[i + 1] == ARGV[1] then redis.call('HDEL', KEYS[1], closed[i]) end
+end
+return 0
 """
 
 HOLD = """
@@ -120,8 +128,8 @@ class RedisStore(SessionStore):
             raise ConfigurationError(f"a Redis URL must look like redis://host:6379/0: {error}") from None
         self._prefix = prefix
         self._clock = LoopClock() if clock is None else clock
-        self._scripts = [self._redis.register_script(text) for text in (CHANGE, APPEND, LOG, HOLD, RELEASE)]
-        self._change, self._append, self._log, self._hold, self._release = self._scripts
+        self._scripts = [self._redis.register_script(text) for text in (CHANGE, APPEND, LOG, REOPEN, HOLD, RELEASE)]
+        self._change, self._append, self._log, self._reopen, self._hold, self._release = self._scripts
         self._noted: dict[str, float] = {}
         """When it was last noted that a key, and its session, is used."""
 
@@ -179,29 +187,36 @@ class RedisStore(SessionStore):
         check_size("x" * -length)
         raise AssertionError("unreachable: the text is too long")
 
-    async def log(self, place: Place, texts: Sequence[str], *, keep: int) -> int:
+    async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
         """Append records and drop all but the newest `keep`; return the index of the next record to come."""
         async with self._reaching():
-            keys = [self._key(place.session_id, "l", place.name), self._key(place.session_id, "counts")]
-            following = int(await self._log(keys=keys, args=[place.name, keep, *texts]))
+            keys = [self._log_key(place), *self._log_facts(place.session_id)]
+            following = int(await self._log(keys=keys, args=[place.name, keep, closes, *texts]))
             await self._use(place.session_id, keys[0])
-        return following
+        return following if following >= 0 else None
 
-    async def records(self, place: Place, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` records from index `start` on, or from the oldest one that is left."""
+    async def log_state(self, place: Place) -> LogState:
+        """Return the state of a log."""
         async with self._reaching():
-            key = self._key(place.session_id, "l", place.name)
-            found = await self._redis.xrange(key, f"{start + 1}-0", "+", count=limit)
-        return [Record(int(id.partition(b"-")[0]) - 1, fields[b"t"].decode()) for id, fields in found]
+            calls = self._redis.pipeline(transaction=True)
+            for key in self._log_facts(place.session_id):
+                calls.hget(key, place.name)
+            next_index, closed_by = await calls.execute()
+        return LogState(int(next_index or 0), _text(closed_by) or "")
 
-    async def wait(self, place: Place, start: int, seconds: float) -> None:
-        """Return when there is a record with index `start` or higher, or after that time."""
-        key, until = self._key(place.session_id, "l", place.name), self._clock.now() + seconds
-        while (left := until - self._clock.now()) > 0:
-            async with self._reaching():
-                block = max(1, round(min(left, WAIT_SLICE) * 1000))
-                if await self._redis.xread({key: f"{start}-0"}, count=1, block=block):
-                    return
+    async def reopen(self, session_id: str, closed_by: str) -> None:
+        """Open the logs of a session again that were closed for that reason."""
+        async with self._reaching():
+            await self._reopen(keys=[self._key(session_id, "closed")], args=[closed_by])
+
+    async def follow(self, starts: Mapping[Place, int], limit: int, seconds: float) -> dict[Place, list[Record]]:
+        """Return the next records of logs, as soon as there are any; none after that time."""
+        places = {self._log_key(place): place for place in starts}
+        after = {key: f"{starts[place]}-0" for key, place in places.items()}
+        block = max(1, round(seconds * 1000)) if seconds > 0 else None
+        async with self._reaching():
+            found = await self._redis.xread(after, count=limit, block=block)
+        return {places[key.decode()]: [_record(*entry) for entry in entries] for key, entries in found or ()}
 
     async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
         """Take or renew the lease of a session; return False if another holder has it."""
@@ -284,7 +299,7 @@ class RedisStore(SessionStore):
             used = self._key(session_id, "keys")
             keys = [key.decode() for key in await self._redis.smembers(used)]
             calls = self._redis.pipeline(transaction=False)
-            calls.unlink(*keys, used, self._key(session_id, "lease"), self._key(session_id, "counts"))
+            calls.unlink(*keys, used, self._key(session_id, "lease"), *self._log_facts(session_id))
             calls.hdel(f"{self._prefix}:keep", session_id)
             calls.zrem(f"{self._prefix}:due", session_id)
             calls.zrem(f"{self._prefix}:sessions", session_id)
@@ -299,6 +314,13 @@ class RedisStore(SessionStore):
 
     def _namespace(self, place: Place) -> str:
         return self._key(place.session_id, "n", place.name)
+
+    def _log_key(self, place: Place) -> str:
+        return self._key(place.session_id, "l", place.name)
+
+    def _log_facts(self, session_id: str) -> tuple[str, str]:
+        """Return the keys of the logs' next indexes, and of the reasons why some are closed."""
+        return self._key(session_id, "counts"), self._key(session_id, "closed")
 
     def _key(self, session_id: str, *names: str) -> str:
         return ":".join([self._prefix, "s", *(quote(name, safe="") for name in (session_id, *names))])
@@ -335,3 +357,7 @@ class RedisStore(SessionStore):
 
 def _text(found: bytes | str | None) -> str | None:
     return found.decode() if isinstance(found, bytes) else found
+
+
+def _record(id: bytes, fields: dict[bytes, bytes]) -> Record:
+    return Record(int(id.partition(b"-")[0]) - 1, fields[b"t"].decode())

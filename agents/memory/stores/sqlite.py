@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from vivavoce.agents.core.threads import SerialThread
 from vivavoce.agents.memory.stores.store import (
     METADATA,
     Change,
+    LogState,
     Place,
     Record,
     SessionStore,
@@ -39,8 +40,9 @@ CREATE TABLE IF NOT EXISTS leases (session_id TEXT PRIMARY KEY, holder TEXT NOT 
 CREATE TABLE IF NOT EXISTS entries (
     session_id TEXT, namespace TEXT, entry TEXT, text TEXT NOT NULL, PRIMARY KEY (session_id, namespace, entry)
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS logs (session_id TEXT, log TEXT, next INTEGER NOT NULL, PRIMARY KEY (session_id, log))
-    WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS logs (
+    session_id TEXT, log TEXT, next INTEGER NOT NULL, closed_by TEXT NOT NULL, PRIMARY KEY (session_id, log)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS records (
     session_id TEXT, log TEXT, number INTEGER, text TEXT NOT NULL, PRIMARY KEY (session_id, log, number)
 ) WITHOUT ROWID;
@@ -52,12 +54,14 @@ TABLES = ("sessions", "leases", "entries", "logs", "records")
 class _Call:
     """A call that waits for the thread, and its outcome."""
 
-    def __init__(self, run: Callable[[sqlite3.Connection], Any], uses: str | None) -> None:
+    def __init__(self, run: Callable[[sqlite3.Connection], Any], uses: str | None, *, only_reads: bool) -> None:
         self._run = run
         self._result: Any = None
         self._error: Exception | None = None
         self.uses = uses
         """The session that it writes to."""
+        self.only_reads = only_reads
+        """Whether it changes nothing, and therefore need not wait for other processes that write."""
 
     @property
     def has_failed(self) -> bool:
@@ -106,11 +110,11 @@ class SqliteStore(SessionStore):
 
     async def read(self, place: Place, entry: str) -> str | None:
         """Return the text of an entry; None: there is none."""
-        return await self._run(lambda database: _text(database, place, entry))
+        return await self._run(lambda database: _text(database, place, entry), only_reads=True)
 
     async def read_all(self, place: Place) -> dict[str, str]:
         """Return the texts of all entries, by name."""
-        return await self._run(lambda database: _entries(database, place))
+        return await self._run(lambda database: _entries(database, place), only_reads=True)
 
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
         """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
@@ -140,41 +144,48 @@ class SqliteStore(SessionStore):
 
         return await self._run(carry_out, place.session_id)
 
-    async def log(self, place: Place, texts: Sequence[str], *, keep: int) -> int:
+    async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
         """Append records and drop all but the newest `keep`; return the index of the next record to come."""
 
-        def append(database: sqlite3.Connection) -> int:
-            at = (place.session_id, place.name)
-            first = _next(database, place)
-            numbered = [(*at, number, text) for number, text in enumerate(texts, first)]
+        def append(database: sqlite3.Connection) -> int | None:
+            at, state = (place.session_id, place.name), _state(database, place)
+            if state.closed_by:
+                return None
+            numbered = [(*at, number, text) for number, text in enumerate(texts, state.next_index)]
             database.executemany("INSERT INTO records VALUES (?, ?, ?, ?)", numbered)
-            following = first + len(numbered)
-            database.execute("INSERT OR REPLACE INTO logs VALUES (?, ?, ?)", (*at, following))
-            database.execute(
-                "DELETE FROM records WHERE session_id = ? AND log = ? AND number < ?", (*at, following - keep)
-            )
+            following = state.next_index + len(numbered)
+            database.execute("INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?)", (*at, following, closes))
+            if following > keep:
+                database.execute(
+                    "DELETE FROM records WHERE session_id = ? AND log = ? AND number < ?", (*at, following - keep)
+                )
             return following
 
         return await self._run(append, place.session_id)
 
-    async def records(self, place: Place, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` records from index `start` on, or from the oldest one that is left."""
+    async def log_state(self, place: Place) -> LogState:
+        """Return the state of a log."""
+        return await self._run(lambda database: _state(database, place), only_reads=True)
 
-        def read(database: sqlite3.Connection) -> list[Record]:
-            rows = database.execute(
-                "SELECT number, text FROM records WHERE session_id = ? AND log = ? AND number >= ? "
-                "ORDER BY number LIMIT ?",
-                (place.session_id, place.name, start, limit),
+    async def reopen(self, session_id: str, closed_by: str) -> None:
+        """Open the logs of a session again that were closed for that reason."""
+        await self._run(
+            lambda database: (
+                database.execute(
+                    "UPDATE logs SET closed_by = '' WHERE session_id = ? AND closed_by = ?", (session_id, closed_by)
+                ).rowcount
             )
-            return [Record(number, text) for number, text in rows]
+        )
 
-        return await self._run(read)
-
-    async def wait(self, place: Place, start: int, seconds: float) -> None:
-        """Return when there is a record with index `start` or higher, or after that time."""
-        with anyio.move_on_after(seconds):
-            while await self._run(lambda database: _next(database, place)) <= start:  # noqa: ASYNC110 - see below
-                await anyio.sleep(LOOK_INTERVAL)  # SQLite does not report the writes of other processes
+    async def follow(self, starts: Mapping[Place, int], limit: int, seconds: float) -> dict[Place, list[Record]]:
+        """Return the next records of logs, as soon as there are any; none after that time."""
+        until = self._clock.now() + seconds
+        while True:
+            found = await self._run(lambda database: _next_records(database, starts, limit), only_reads=True)
+            left = until - self._clock.now()
+            if found or left <= 0:
+                return found
+            await anyio.sleep(min(left, LOOK_INTERVAL))  # SQLite does not report the writes of other processes
 
     async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
         """Take or renew the lease of a session; return False if another holder has it."""
@@ -261,8 +272,10 @@ class SqliteStore(SessionStore):
 
     # --- the thread
 
-    async def _run(self, run: Callable[[sqlite3.Connection], T], uses: str | None = None) -> T:
-        call = _Call(run, uses)
+    async def _run(
+        self, run: Callable[[sqlite3.Connection], T], uses: str | None = None, *, only_reads: bool = False
+    ) -> T:
+        call = _Call(run, uses, only_reads=only_reads)
         self._waiting.append(call)
         await self._thread.run(self._work)  # an earlier call may have done it already
         result: T = call.result()
@@ -277,7 +290,7 @@ class SqliteStore(SessionStore):
             return
         try:
             database = self._database()
-            database.execute("BEGIN IMMEDIATE")
+            database.execute("BEGIN" if all(call.only_reads for call in calls) else "BEGIN IMMEDIATE")
             try:
                 for call in calls:
                     call.carry_out(database)
@@ -335,11 +348,23 @@ def _entries(database: sqlite3.Connection, place: Place) -> dict[str, str]:
     return dict(rows.fetchall())
 
 
-def _next(database: sqlite3.Connection, place: Place) -> int:
+def _state(database: sqlite3.Connection, place: Place) -> LogState:
     row = database.execute(
-        "SELECT next FROM logs WHERE session_id = ? AND log = ?", (place.session_id, place.name)
+        "SELECT next, closed_by FROM logs WHERE session_id = ? AND log = ?", (place.session_id, place.name)
     ).fetchone()
-    return 0 if row is None else int(row[0])
+    return LogState() if row is None else LogState(*row)
+
+
+def _next_records(database: sqlite3.Connection, starts: Mapping[Place, int], limit: int) -> dict[Place, list[Record]]:
+    found: dict[Place, list[Record]] = {}
+    for place, start in starts.items():
+        rows = database.execute(
+            "SELECT number, text FROM records WHERE session_id = ? AND log = ? AND number >= ? ORDER BY number LIMIT ?",
+            (place.session_id, place.name, start, limit),
+        ).fetchall()
+        if rows:
+            found[place] = [Record(number, text) for number, text in rows]
+    return found
 
 
 def _erase(database: sqlite3.Connection, session_id: str) -> bool:

@@ -8,7 +8,7 @@ cannot be reached; its caller limits the wait. A call that was acknowledged surv
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -39,6 +39,19 @@ class Record:
 
     index: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """The state of a log.
+
+    Args:
+        next_index: The index of the next record to come.
+        closed_by: Why it takes no more records; empty: it takes them.
+    """
+
+    next_index: int = 0
+    closed_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,16 +105,42 @@ class SessionStore(ABC):
     # --- logs
 
     @abstractmethod
-    async def log(self, place: Place, texts: Sequence[str], *, keep: int) -> int:
-        """Append records and drop all but the newest `keep`; return the index of the next record to come."""
+    async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
+        """Append records and drop all but the newest `keep`; return the index of the next record to come.
+
+        A closed log stays as it is, and the result is None.
+
+        Args:
+            closes: Close the log behind these records, for that reason; empty: leave it open.
+        """
 
     @abstractmethod
+    async def log_state(self, place: Place) -> LogState:
+        """Return the state of a log."""
+
+    @abstractmethod
+    async def reopen(self, session_id: str, closed_by: str) -> None:
+        """Open the logs of a session again that were closed for that reason."""
+
+    @abstractmethod
+    async def follow(self, starts: Mapping[Place, int], limit: int, seconds: float) -> dict[Place, list[Record]]:
+        """Return the next records of logs, as soon as there are any; none after that time.
+
+        Args:
+            starts: For each log, the index of its first record to return; if that was dropped, the oldest one left.
+            limit: Records of one log.
+            seconds: 0: return at once.
+        Returns:
+            The logs with records, each with one or more.
+        """
+
     async def records(self, place: Place, start: int, limit: int) -> list[Record]:
         """Return up to `limit` records from index `start` on, or from the oldest one that is left."""
+        return (await self.follow({place: start}, limit, 0.0)).get(place, [])
 
-    @abstractmethod
     async def wait(self, place: Place, start: int, seconds: float) -> None:
         """Return when there is a record with index `start` or higher, or after that time."""
+        await self.follow({place: start}, 1, seconds)
 
     # --- sessions
 

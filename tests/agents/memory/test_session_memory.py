@@ -365,8 +365,8 @@ async def test_the_close_counts_the_writes_that_the_store_did_not_get() -> None:
     session = session_with(MemoryOptions(store=store))
     await started(session)
     report = await session.close()
-    assert report.lost_writes == 5
-    assert "5 writes" in next(step.error for step in report.steps if step.name == "memory")
+    assert report.lost_writes == 6
+    assert "6 writes" in next(step.error for step in report.steps if step.name == "memory")
     assert report.seconds < 5.5
 
 

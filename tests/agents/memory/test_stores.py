@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from vivavoce.agents.memory.namespace import Namespace
-from vivavoce.agents.memory.stores.store import METADATA, Place, SessionStore
+from vivavoce.agents.memory.stores.store import METADATA, LogState, Place, SessionStore
 from vivavoce.agents.memory.stores.values import MAX_BYTES
 from vivavoce.pipelines.core.errors import StoreTypeError, StoreValueError
 
@@ -158,6 +158,37 @@ async def test_a_reader_waits_for_the_next_record(store: SessionStore) -> None:
     assert len(await store.records(log, 0, 10)) == 2
 
 
+async def test_records_of_several_logs_come_with_one_call(store: SessionStore) -> None:
+    one, two, none = (Place("session_1", name) for name in ("one", "two", "none"))
+    await store.log(one, ["a", "b", "c"], keep=2)
+    await store.log(two, ["d"], keep=2)
+    found = await store.follow({one: 0, two: 1, none: 0}, 10, 0.0)
+    assert {place.name: [(record.index, record.text) for record in records] for place, records in found.items()} == {
+        "one": [(1, "b"), (2, "c")]
+    }
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: store.log(none, ["e"], keep=2))
+            found = await store.follow({one: 3, two: 1, none: 0}, 10, 60.0)
+    assert list(found) == [none]
+
+
+async def test_a_closed_log_takes_no_records_until_it_is_opened_again(store: SessionStore) -> None:
+    one, two = Place("session_1", "one"), Place("session_1", "two")
+    assert await store.log_state(one) == LogState(0, "")
+    assert await store.log(one, ["a", "end"], keep=10, closes="writer") == 2
+    assert await store.log(two, ["end"], keep=10, closes="session") == 1
+    for log in (one, two):
+        assert await store.log(log, ["late"], keep=10) is None
+        assert await store.log(log, ["end"], keep=10, closes="again") is None
+    assert [record.text for record in await store.records(one, 0, 10)] == ["a", "end"]
+    await store.reopen("session_1", "session")
+    await store.reopen("other", "session")
+    assert await store.log_state(one) == LogState(2, "writer")
+    assert await store.log_state(two) == LogState(1, "")
+    assert await store.log(two, ["b"], keep=10) == 2
+
+
 async def test_one_holder_has_a_session_until_it_gives_it_up_or_another_takes_over(store: SessionStore) -> None:
     assert not await store.is_held("session_1")
     assert await store.hold("session_1", "a", 60)
@@ -208,7 +239,7 @@ async def test_idle_sessions_are_erased_but_not_pinned_held_or_kept_ones(store: 
 async def test_an_erased_session_leaves_nothing(store: SessionStore) -> None:
     log = Place("session_1", "stream")
     await namespace(store).set("key", 1)
-    await store.log(log, ["0"], keep=10)
+    await store.log(log, ["0"], keep=10, closes="writer")
     await store.hold("session_1", "a", 60)
     assert await store.delete("session_1")
     assert not await store.delete("session_1")
