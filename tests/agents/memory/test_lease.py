@@ -83,7 +83,7 @@ async def test_a_process_that_comes_back_after_it_was_replaced_closes_and_writes
         report = await cut_off.session.wait_closed()
     assert report.reason == CloseReason.ERROR.value
     assert "another session continues" in report.error
-    assert [event.source for event in errors] == ["memory"]
+    assert [(event.source, event.is_recovered) for event in errors] == [("memory", True), ("memory", False)]
     async with SessionMemory.attach(cut_off.store, "call") as memory:
         assert not await memory.wait(timeout=60.0)
         await session.close()

@@ -37,7 +37,8 @@ async def values(stream: Stream, start: int = 0, *, follow: bool = True) -> list
 
 async def test_a_closed_stream_is_read_in_order_from_any_index_to_its_end(streams: Streams) -> None:
     stream = await streams.open("orders", ["orders"])
-    assert [await stream.write(value) for value in ("tea", None, [1, {"a": []}], {})] == [0, 1, 2, 3]
+    written: list[Any] = ["tea", None, [1, {"a": []}], {}]
+    assert [await stream.write(value) for value in written] == [0, 1, 2, 3]
     assert await stream.control("PROGRESS", value=0.5) == 4
     await stream.close()
     await stream.close()
