@@ -1,0 +1,1 @@
+"""Dialogues: two agents exchange messages in an order that is checked."""
