@@ -1,7 +1,8 @@
 """The cost of a memory in Redis: M1 (answer delay) and M3 (CPU of 20 sessions) with it and without, in one run.
 
-Run by hand, on a machine without other work: `PYTHONPATH=.paths:tests python tests/bench/memory_cost.py <folder>`, with
-the folder of the benchmark's harness. The ways take turns, so that both meet the same load. Needs redis-server.
+Run by hand: `PYTHONPATH=.paths:tests python tests/bench/memory_cost.py <folder>`, with the folder of the benchmark's
+harness. A process with a memory and one without run at the same time, so that both meet the same load; Redis is a third
+one, which does not count. Needs redis-server.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from typing import Any
 
 from kit.servers.redis_server import running_redis_server
 
+ADAPTER = Path(__file__).with_name("adapter.py")
 DELAYS = 620.0
 """Milliseconds of the simulated providers, and of the frame that carries the silence."""
-ADAPTER = Path(__file__).with_name("adapter.py")
 
 
-def measured(scenario: str, arguments: dict[str, Any], harness: Path, store: str) -> dict[str, Any]:
-    """Return the result of a scenario in a process of its own."""
+def begun(scenario: str, arguments: dict[str, Any], harness: Path, store: str) -> subprocess.Popen[str]:
+    """Begin a scenario in a process of its own."""
     environment = os.environ | {"BENCH_STORE": store}
     environment["PYTHONPATH"] = os.pathsep.join([str(harness), environment.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, str(ADAPTER), scenario, "--args", json.dumps(arguments)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert not result["failed"], result
-    return result
+    call = [sys.executable, str(ADAPTER), scenario, "--args", json.dumps(arguments)]
+    return subprocess.Popen(call, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def measured(scenario: str, arguments: dict[str, Any], harness: Path, store: str) -> list[dict[str, Any]]:
+    """Return the results of a scenario without and with a memory."""
+    processes = [begun(scenario, arguments, harness, each) for each in ("", store)]
+    results: list[dict[str, Any]] = [json.loads(process.communicate()[0].splitlines()[-1]) for process in processes]
+    assert not any(result["failed"] for result in results), results
+    return results
 
 
 def main() -> None:
@@ -47,20 +48,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--sessions", type=int, default=20)
     given = parser.parse_args()
-    delays: dict[str, list[float]] = {"without": [], "with": []}
-    cpu: dict[str, list[float]] = {"without": [], "with": []}
+    rows: dict[str, list[tuple[float, float]]] = {"M1 overhead, ms": [], "M3 CPU s/session-min": []}
     with running_redis_server() as server:
         for _ in range(given.rounds):
-            for way, store in (("without", ""), ("with", server.url)):
-                m1 = measured("m1", {"variant": "real", "turns": given.turns}, given.harness, store)
-                delays[way].append(m1["raw_ms"]["median"])
-                m3 = measured("m3", {"n": given.sessions, "seconds": given.seconds}, given.harness, store)
-                cpu[way].append(m3["cpu_s_per_session_min"])
-    overhead = {way: [each - DELAYS for each in found] for way, found in delays.items()}
-    rows = {"M1 overhead, ms": overhead, "M1 voice-to-voice, ms": delays, "M3 CPU s/session-min": cpu}
-    for name, found in rows.items():
-        without, used = median(found["without"]), median(found["with"])
-        print(f"{name}: without {without:.3f}, with Redis {used:.3f}: {used / without:.2f} x ({found})")
+            found = measured("m1", {"variant": "real", "turns": given.turns}, given.harness, server.url)
+            without, used = (result["raw_ms"]["median"] - DELAYS for result in found)
+            rows["M1 overhead, ms"].append((without, used))
+            found = measured("m3", {"n": given.sessions, "seconds": given.seconds}, given.harness, server.url)
+            without, used = (result["cpu_s_per_session_min"] for result in found)
+            rows["M3 CPU s/session-min"].append((without, used))
+    for name, pairs in rows.items():
+        without, used = (median(column) for column in zip(*pairs, strict=True))
+        print(f"{name}: without {without:.3f}, with Redis {used:.3f}: {used / without:.2f} x ({pairs})")
 
 
 if __name__ == "__main__":
