@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypedDict, TypeVar, get_args
@@ -193,9 +193,11 @@ class HistoryControl:
         """Return the result of `call`, made on the session's event loop, from any thread."""
         return self._session.inbox.result_of(call)
 
-    def restore(self, context: ChatContext, last_sequence: int) -> None:
+    def restore(self, context: ChatContext, last_sequence: int, *, unjudged: Collection[str] = ()) -> None:
         """Begin with the items of an earlier session: only the sink receives them.
 
+        Args:
+            unjudged: Ids of messages of the caller that wait for a verdict, if this session has a guard.
         Raises:
             ConfigurationError: There are items already.
         """
@@ -204,6 +206,9 @@ class HistoryControl:
                 f"a session that resumes needs an empty history, got {len(self._context)} items; add them after start()"
             )
         self._context, self._sequence = context.copy(), last_sequence
+        for message in context.messages("user"):
+            if message.id in unjudged:
+                self.caller_words.heard(message, is_new=True)
         if self.feed is not None:
             self.feed.begin_with(self._context)
 

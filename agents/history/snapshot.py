@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from vivavoce.agents.history.history import HistoryControl
+from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext
 
@@ -38,6 +39,7 @@ class Snapshot:
         last_sequence: The highest sequence number of any item, a removed one included.
         turns: The number of user turns.
         memory: The session's memory; None: it was not used.
+        unjudged: The ids of the caller's messages that wait for the verdict of a content guard.
     """
 
     history: ChatContext
@@ -45,6 +47,7 @@ class Snapshot:
     last_sequence: int
     turns: int
     memory: Mapping[str, Any] | None = field(default=None, repr=False)
+    unjudged: frozenset[str] = frozenset()
 
 
 def write_snapshot(
@@ -69,7 +72,7 @@ def take_snapshot(
         ConfigurationError: The userdata cannot be JSON; the error names the part.
     """
     items, last_sequence, plain = history.copy(), history.last_sequence, _plain(userdata)
-    remembered = memory()
+    remembered, unjudged = memory(), [message.id for message in history.caller_words.unjudged]
 
     def data() -> dict[str, Any]:
         return {
@@ -80,6 +83,7 @@ def take_snapshot(
             "userdata": plain,
             "counters": {"items": last_sequence, "turns": turns},
             "memory": remembered(),
+            "unjudged": unjudged,
         }
 
     return data
@@ -118,6 +122,7 @@ def read_snapshot(data: object, *, agent: str, userdata: object) -> Snapshot:
         last_sequence=last,
         turns=counters["turns"],
         memory=_checked_memory(data.get("memory")),
+        unjudged=_ids_of(data.get("unjudged", [])),
     )
 
 
@@ -129,6 +134,12 @@ def _checked_memory(memory: object) -> Mapping[str, Any] | None:
     if not isinstance(memory, Mapping) or not is_whole or not isinstance(memory.get("id"), str):
         raise ConfigurationError("a snapshot's memory needs an 'id', 'private' data and perhaps 'namespaces'")
     return memory
+
+
+def _ids_of(given: object) -> frozenset[str]:
+    if not isinstance(given, list) or not all(isinstance(item_id, str) for item_id in given):
+        raise ConfigurationError(f"a snapshot needs 'unjudged' as a list of ids of messages, got {shown(given)}")
+    return frozenset(given)
 
 
 def _plain(userdata: object) -> Any:

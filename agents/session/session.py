@@ -430,7 +430,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
     # --- inside
 
     def _resume(self, resumed: Snapshot) -> None:
-        self._parts.history.restore(resumed.history, resumed.last_sequence)
+        self._parts.history.restore(resumed.history, resumed.last_sequence, unjudged=resumed.unjudged)
         self.userdata = resumed.userdata
         self._parts.memory.resume(resumed.memory)
 

@@ -59,6 +59,7 @@ class JobRun:
         options: Options of the worker; its limits.
         tasks: Task group for the work beside the entrypoint.
         telemetry: Destination of the spans of the job and its sessions.
+        shows_error: Whether the caller shows `error` to a person, so that the log need not repeat it.
     """
 
     def __init__(
@@ -68,8 +69,11 @@ class JobRun:
         options: WorkerOptions,
         tasks: TaskGroup,
         telemetry: TelemetryControl | None = None,
+        *,
+        shows_error: bool = False,
     ) -> None:
         self._telemetry = telemetry
+        self._shows_error = shows_error
         self._control = control
         self._options = options
         self._tasks = tasks
@@ -141,7 +145,7 @@ class JobRun:
             await anyio.lowlevel.checkpoint()
         if not (self._control.has_purpose or self._control.reason):
             self._error = self._closed_by = NO_SESSION
-            logger.warning("job %s: %s", self._id, NO_SESSION)
+            logger.log(logging.INFO if self._shows_error else logging.WARNING, "job %s: %s", self._id, NO_SESSION)
             self._control.end(NO_SESSION)
 
     async def _close_sessions(self) -> None:

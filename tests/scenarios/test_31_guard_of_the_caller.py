@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from kit.guards import Judge
 from vivavoce.agents import Agent, ContentGuard, GuardVerdict, SessionOptions
 from vivavoce.agents.agent import CompletedTurn
+from vivavoce.agents.history.snapshot import read_snapshot
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness
 from vivavoce.pipelines import CascadingPipeline, RealtimePipeline
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedVAD
@@ -141,3 +144,38 @@ def test_a_correction_that_comes_while_its_words_are_judged_is_judged_too(late: 
     harness.run(until=14.0)
     assert judge.texts == ["my name is", late]
     assert got() == [late if late == "My name is." else "[removed]"]
+
+
+@KINDS
+def test_words_without_a_verdict_in_a_snapshot_are_judged_before_a_resumed_session_s_model_gets_them(kind: str) -> None:
+    taken: list[dict[str, Any]] = []
+    first, _ = secretive(Judge(1.5, secret=REMOVED), kind)
+    first.caller.says(SECRET, 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.5)
+        taken.append(json.loads(json.dumps(harness.session.snapshot())))
+
+    first.run(scenario)
+    judge = Judge(0.1, secret=REMOVED)
+    second, got = secretive(judge, kind)
+    second.resume_from = taken[0]
+    second.caller.says("and now", 0.5, 1.5)
+    second.run(until=5.0)
+    assert SECRET in judge.texts
+    assert "and now" in got()
+    assert SECRET not in got()
+    assert second.messages[0] == ("user", "[removed]")
+
+
+def test_a_snapshot_with_wrong_ids_of_unjudged_words_is_refused() -> None:
+    harness, _ = secretive(Judge())
+
+    async def scenario(harness: SessionHarness) -> None:
+        data = harness.session.snapshot()
+        for wrong in ("item_1", [1]):
+            with pytest.raises(ConfigurationError, match="needs 'unjudged' as a list of ids"):
+                read_snapshot({**data, "unjudged": wrong}, agent=harness.agent.id, userdata=None)
+        assert read_snapshot(data, agent=harness.agent.id, userdata=None).unjudged == frozenset()
+
+    harness.run(scenario)

@@ -88,7 +88,7 @@ class Conversation:
                         JobInfo(id=new_id("job"), room=ROOM), self._transport, shared=worker.shared, tasks=tasks
                     )
                     options = replace(worker.options, crash_safety=None)  # no worker could dispatch the call again
-                    self._run = run = JobRun(job, self._entrypoint, options, tasks)
+                    self._run = run = JobRun(job, self._entrypoint, options, tasks, shows_error=True)
                     tasks.start_soon(self._obey_signals)
                     for beside in self._beside():
                         tasks.start_soon(beside)

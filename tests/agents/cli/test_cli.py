@@ -271,6 +271,7 @@ def test_an_entrypoint_without_a_session_ends_the_console_with_the_remedy(apps: 
     assert status == 1
     wanted = "the agent failed: the entrypoint has returned without a session; await AgentSession(…).start(), or ctx."
     assert wanted in " ".join(printed.split())
+    assert printed.count("has returned without") == 1
 
 
 def test_a_taken_port_is_said_so(apps: Path, taken_port: int, vivavoce: InProcess) -> None:
