@@ -196,7 +196,7 @@ class Run(CallSite):
     def _set_deadline(self, deadline: float) -> None:
         if not self._scope.cancel_called:
             self._scope.deadline = deadline
-            self._changed.set()
+            self._wake()
 
     # --- the run
 
@@ -232,7 +232,12 @@ class Run(CallSite):
         self.hooks.ended(self)
         self._ended.set()
         self._off.set()
-        self._changed.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have all tasks in `finish()` look again."""
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
 
     def _note_late(self) -> Exception:
         """Note that its limit has cut it; return the error for that."""
@@ -289,7 +294,6 @@ class Run(CallSite):
         Code that ignores its cancellation is left behind then, and `error` is that of its limit.
         """
         while not self.is_over:
-            self._changed = anyio.Event()
             with anyio.CancelScope(deadline=self._scope.deadline + unwind) as waiting:
                 await self._changed.wait()
             if waiting.cancelled_caught:

@@ -178,7 +178,7 @@ class Handoffs:
         if self._first is not None and not self._first.is_over:
             self._first.let_go("hook")
         handoff = self._running
-        if handoff is not None and any(agent is handoff.agent for agent, _ in self._entering):
+        if handoff is not None and handoff.ends is None and any(agent is handoff.agent for agent, _ in self._entering):
             handoff.note_answer()
             self._running = None
             self._context.inbox.post(HandoffEnded(handoff.id))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from vivavoce.agents.core.call_site import calling_tool
+from vivavoce.agents.core.call_site import ToolSite, calling_tool
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Kind, Run
 from vivavoce.agents.core.stage_run import calling_stage
@@ -74,6 +74,8 @@ class Tasks:
             await self._changed.wait()
         if self._handoffs.is_replacing and self._context.hooks.here("agent hook") is not None:
             control.settle("replaced")  # the agent leaves as soon as its hook has ended
+        elif self._is_of_ended_task:
+            control.settle("cancelled")  # as if it had begun before that task has ended
         if not control.is_settled:
             tool = calling_tool()
             self._handoffs.begin_task(control, None if tool is None else self._speeches.record_of(tool.speech_id))
@@ -97,18 +99,32 @@ class Tasks:
         for control in reversed(self._open):
             control.settle("closed")
 
-    def _settled(self, control: TaskControl[Any], call_id: str) -> None:
-        """Its outcome is known: have it give the conversation back, behind the step of the call that settled it."""
-        is_closing = self._context.closing.is_asked
-        if is_closing or not (call_id and self._tools.when_committed(call_id, partial(self._end, control))):
+    def _settled(self, control: TaskControl[Any], tool: ToolSite | None) -> None:
+        """Its outcome is known: have it give the conversation back, behind the step of the call that settled it.
+
+        A call of the code that awaits the task is not waited for: it waits for the task.
+        """
+        is_inside = tool is not None and any(tool.agent is inner.task for inner in self._from(control))
+        is_behind_call = (
+            tool is not None
+            and is_inside
+            and not self._context.closing.is_asked
+            and self._tools.when_committed(tool.call_id, partial(self._end, control))
+        )
+        if not is_behind_call:
             self._end(control)
+
+    def _from(self, control: TaskControl[Any]) -> list[TaskControl[Any]]:
+        """Return that task and those inside it, the outermost first."""
+        tasks = self._handoffs.tasks
+        return tasks[tasks.index(control) :] if control in tasks else [control]
 
     def _end(self, control: TaskControl[Any]) -> None:
         tasks = self._handoffs.tasks
         if self._context.closing.is_asked or control not in tasks:
             control.end()
         else:
-            for inner in reversed(tasks[tasks.index(control) + 1 :]):
+            for inner in reversed(self._from(control)[1:]):
                 inner.settle("cancelled")
             self._tools.end_task(control.task)
             self._handoffs.end_task(control)
@@ -152,6 +168,13 @@ class Tasks:
             return self._handoffs.entering_agent(hook) is innermost
         hook = hooks.here("turn hook")
         return hook is not None and sum(hook is other for other in self._resting) == 1
+
+    @property
+    def _is_of_ended_task(self) -> bool:
+        """Whether the calling code is the `on_enter` of a task that has its outcome, and gives the floor back."""
+        hook = self._context.hooks.here("agent hook")
+        agent = None if hook is None else self._handoffs.entering_agent(hook)
+        return any(task.task is agent and task.is_settled for task in self._handoffs.tasks)
 
     @property
     def _is_for_hook(self) -> bool:

@@ -7,9 +7,9 @@ other code of the application. Decisions:
 * A task takes over as an agent does in a handoff: after all speech requested before it. Its `on_enter` and `on_exit`
   run; those of the agent behind it do not. That agent's speech waits, and goes on behind the task. Its tools run on.
 * The task ends when one of its tools, or other code, calls `complete(result)`, `decline(reason)`, `fail(error)` or
-  `cancel()`; the first one counts. In a tool of the task, the floor goes back when the words before the call are over
-  and all calls of that step are settled; the task's model then says nothing more. Elsewhere it goes back after the
-  speech that plays and waits. Calls of the task that still run are cancelled.
+  `cancel()`; the first one counts. In a tool of the task, or of a task inside it, the floor goes back when the words
+  before the call are over and all calls of that step are settled; the task's model then says nothing more. Elsewhere it
+  goes back after the speech that plays and waits. Calls of the task that still run are cancelled.
 * A result that does not validate is a `ToolError` with the reason, which a model receives: it may call again.
 * Without a result, awaiting raises a `TaskError` with the outcome: `declined` by the caller; `failed`: `fail(error)`,
   or `on_enter` raised, and that error is the cause; `out_of_time`, `out_of_turns`: a limit of its options; `cancelled`:
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 import anyio
 
 from vivavoce.agents.agent import Agent, AgentOverrides
-from vivavoce.agents.core.call_site import calling_session, calling_tool
+from vivavoce.agents.core.call_site import ToolSite, calling_session, calling_tool
 from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.tasks.options import TaskOptions
 from vivavoce.pipelines.core.checks import check_instance, check_text, shown
@@ -153,8 +153,8 @@ class AgentTask(Agent, Generic[T]):
         return f"{self.id}: {shown(result)}" if self.outcome == "completed" else f"{self.id}: {self.outcome}"
 
 
-Settled = Callable[["TaskControl[Any]", str], None]
-"""Takes a task whose outcome is known, and the tool call that settled it (empty: none); called on the event loop."""
+Settled = Callable[["TaskControl[Any]", ToolSite | None], None]
+"""Takes a task whose outcome is known, and the tool call that settled it, if one did; called on the event loop."""
 
 
 class TaskControl(Generic[T]):
@@ -269,12 +269,11 @@ class TaskControl(Generic[T]):
         if self._on_loop is None or self._on_settled is None:
             raise SessionError(f"the task {self.task.id!r} has not begun; await it first")
         on_settled, tool = self._on_settled, calling_tool()
-        call_id = "" if tool is None or tool.agent is not self.task else tool.call_id
 
         def take() -> None:
             if self.outcome is None:
                 self.outcome, self._result, self._reason, self._cause = outcome, result, reason, error
-                on_settled(self, call_id)
+                on_settled(self, tool)
 
         self._on_loop(take)
 

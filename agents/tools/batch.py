@@ -177,7 +177,7 @@ class StepCalls:
     """The agent whose tools they are."""
     is_unanswered: bool = False
     """Whether no model receives the outputs: the agent is a task that has ended, or was replaced."""
-    on_commit: Callable[[], None] | None = None
+    on_commit: list[Callable[[], None]] = field(default_factory=list)
     """Called once they are in the history."""
     await_handoff: AwaitHandoff | None = None
     """Waits for the handoff to the agent that one of the calls returned, once the outputs are in the history."""

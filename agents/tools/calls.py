@@ -99,7 +99,8 @@ class ToolCalls:
         """Call `then` once the step of that call is in the history; return whether the step is still to come there."""
         step = next((s for s in self._pending if any(c.call_id == call_id for c in s.batch.calls)), None)
         if step is not None:
-            step.is_unanswered, step.on_commit = True, then
+            step.is_unanswered = True
+            step.on_commit.append(then)
         return step is not None
 
     def leave_unanswered(self, call_id: str) -> None:
@@ -209,8 +210,8 @@ class ToolCalls:
                     self._begin_handoff(step)
                 self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], step.turn_id)
                 self._report_owed(step)
-                if step.on_commit is not None:
-                    step.on_commit()
+                for then in step.on_commit:
+                    then()
         if not self._pending:
             self._idle.set()
 

@@ -22,6 +22,7 @@ from vivavoce.agents import (
 )
 from vivavoce.agents.events import ErrorOccurred, KeyPressed, WakeUpFired
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.tools import ToolCall
 
 COUNT = iter(range(1, 10**9))
@@ -177,6 +178,99 @@ def test_a_caller_goes_back_to_an_earlier_task_and_the_group_goes_on_where_it_wa
     second = harness.llm.requests[2]
     assert "Given before: email: the e-mail address." in second.instructions
     assert "go_back" in [tool.name for tool in second.tools]
+
+
+def yes_no(**questions: str) -> TaskGroup:
+    made = TaskGroup()
+    for name, question in questions.items():
+        made.add(name, lambda question=question: AskYesOrNo(question))  # type: ignore[misc]
+    return made
+
+
+def test_a_caller_goes_back_twice_and_each_is_asked_once_more() -> None:
+    script = [call("go_back", name="two"), call("go_back", name="one"), call("answer", yes=True)]
+    turns = ("yes", "yes", "change two", "change one", "well, why not", "no", "yes")
+    harness, log = talk(lambda: yes_no(one="One?", two="Two?", three="Three?"), script, *turns)
+    assert log == ["got {'one': True, 'two': False, 'three': True}"]
+    assert [text for text in said(harness) if text != "Done."] == [
+        *("One?", "Two?", "Three?"),
+        *("Two?", "One?", "Two?", "Three?"),
+    ]
+
+
+def test_a_caller_who_declines_a_task_that_is_asked_again_keeps_the_result_before() -> None:
+    script = [call("go_back", name="one"), call("decline", reason="leave it")]
+    turns = ("yes", "change the first", "oh, leave it as it was", "no")
+    _, log = talk(lambda: yes_no(one="One?", two="Two?"), script, *turns)
+    assert log == ["got {'one': True, 'two': False}"]
+
+
+def test_from_a_group_inside_a_group_the_caller_goes_back_to_both() -> None:
+    def outer() -> TaskGroup:
+        group = yes_no(one="One?")
+        group.add("inner", lambda: yes_no(two="Two?", three="Three?"))
+        return group
+
+    script = [call("go_back", name="two"), call("go_back", name="one"), call("go_back", name="three")]
+    turns = ("yes", "yes", "change two", "change one", "no", "no", "change three", "yes")
+    harness, log = talk(outer, [*script, "There is no three yet."], *turns)
+    assert log == ["got {'one': False, 'inner': {'two': False, 'three': True}}"]
+    tools = [tool.description for tool in harness.llm.requests[1].tools if tool.name == "go_back"]
+    assert "One of one, two" in tools[0]
+
+
+def test_a_result_and_a_way_back_in_one_step_of_the_model_end_the_inner_group_once() -> None:
+    def outer() -> TaskGroup:
+        return yes_no(one="One?").add("inner", lambda: yes_no(two="Two?", three="Three?"))
+
+    both = [*call("answer", yes=True), *call("go_back", name="one")]
+    turns = ("yes", "well, why not, but change one", "no", "yes", "yes")
+    harness, log = talk(outer, [both], *turns)
+    assert log == ["got {'one': False, 'inner': {'two': True, 'three': True}}"]
+
+
+def test_a_group_that_is_cancelled_ends_the_task_inside() -> None:
+    made: list[TaskGroup] = []
+
+    def make() -> TaskGroup:
+        made.append(yes_no(one="One?", two="Two?"))
+        return made[-1]
+
+    log: list[str] = []
+    harness = SessionHarness(Front(log, make), ScriptedLLM(call("order"), "Then not.", delay=0.1))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.user("order please")
+        await harness.user("yes")
+        made[0].cancel()
+        await harness.until(harness.now + 2.0)
+
+    harness.run(scenario)
+    assert "the task 'TaskGroup' ended without a result: cancelled" in log
+    assert harness.session.agent.id == "front"
+    assert made[0].results == {"one": True}
+
+
+def test_a_group_refuses_a_task_that_has_run_and_one_that_comes_too_late() -> None:
+    task = AskYesOrNo("One?")
+    made: list[TaskGroup] = []
+
+    def make() -> TaskGroup:
+        made.append(TaskGroup().add("one", lambda: task).add("two", lambda: task))
+        return made[-1]
+
+    log: list[str] = []
+    harness = SessionHarness(Front(log, make), ScriptedLLM(call("order"), "Sorry.", delay=0.1))
+    harness.expects_error("hook", contains="need another task each time from make() of 'two'")
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.user("order please")
+        with pytest.raises(SessionError, match="was awaited already; add 'three' before"):
+            made[0].add("three", lambda: task)
+        await harness.user("yes")
+
+    harness.run(scenario, until=10.0)
+    assert any("ended without a result: failed" in line for line in log)
 
 
 def test_a_declined_task_declines_its_group() -> None:

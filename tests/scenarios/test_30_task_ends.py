@@ -398,3 +398,32 @@ def test_a_summary_that_raises_or_is_no_text_is_an_error_event_and_the_outcome_s
     assert said(harness)[-2:] == ["It is ordered.", "Fine."]
     assert any("address: completed" in item for item in items(harness))
     assert len(harness.recording.of(ErrorOccurred)) == 1
+
+
+def test_a_tool_of_an_inner_task_ends_the_task_around_it() -> None:
+    class Inner(AgentTask[str]):
+        def __init__(self, outer: Outer) -> None:
+            super().__init__("Ask.", id="inner")
+            self.outer = outer
+
+        @function_tool
+        async def enough(self) -> None:
+            """End all of it."""
+            self.outer.decline("enough")
+
+    class Outer(AgentTask[str]):
+        def __init__(self) -> None:
+            super().__init__("Guide.", id="outer")
+
+        async def on_enter(self) -> None:
+            self.complete(await Inner(self))
+
+    log: list[str] = []
+    harness = SessionHarness(Front(log, Outer), ScriptedLLM([ORDER], [call("enough")], "Then not.", delay=0.1))
+    harness.caller.says("order please", 0.5, 1.5)
+    harness.caller.says("no more", 4.0, 5.0)
+    harness.expects_error("hook", contains="the task 'inner' ended without a result: cancelled")  # on_enter lets it out
+    harness.run(until=9.0)
+    assert "the task 'outer' ended without a result: declined (enough)" in log
+    assert harness.session.agent.id == "front"
+    assert said(harness)[-1] == "Then not."

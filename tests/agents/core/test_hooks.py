@@ -113,6 +113,22 @@ def test_an_error_that_is_left_to_the_caller_is_not_reported() -> None:
     assert house.live(scenario).reported == []
 
 
+def test_all_that_wait_for_the_end_of_code_go_on() -> None:
+    house = House()
+
+    async def scenario() -> None:
+        run = house.hooks.start("agent hook", "on_enter", lambda: anyio.sleep(1.0), 5.0)
+        async with anyio.create_task_group() as group:
+            group.start_soon(run.finish)
+            await anyio.sleep(0.2)
+            group.start_soon(run.finish)
+            await anyio.sleep(0.2)
+            run.set_limit(9.0)
+        assert anyio.current_time() < 1.1
+
+    house.live(scenario)
+
+
 @pytest.mark.parametrize(
     ("kind", "error"),
     [

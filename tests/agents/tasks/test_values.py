@@ -115,6 +115,8 @@ def test_tasks_refuse_arguments_that_can_never_work() -> None:
         TaskOptions(history="drop")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="need a name for each task"):
         _ = TaskGroup().add("a", GetEmailAddress).add("a", GetEmailAddress)
+    with pytest.raises(ConfigurationError, match="need options of a group without max_turns"):
+        _ = TaskGroup(options=TaskOptions(max_turns=3))
 
 
 def test_a_task_needs_a_type_of_result_that_pydantic_can_validate() -> None:
