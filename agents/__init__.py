@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.job import JobContext
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
+    from vivavoce.agents.memory.history.reasoning import ReasoningEvent
+    from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
+    from vivavoce.agents.memory.history.store_sink import StoreHistorySink
     from vivavoce.agents.memory.memory import SessionMemory
     from vivavoce.agents.memory.namespace import Namespace
     from vivavoce.agents.memory.options import MemoryOptions
+    from vivavoce.agents.memory.parts.part import Data, File, Form, Image, Markdown, Options
     from vivavoce.agents.memory.stores.in_process import InProcessStore
     from vivavoce.agents.memory.stores.redis import RedisStore
     from vivavoce.agents.memory.stores.sqlite import SqliteStore
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.memory.streams.items import StreamItem
     from vivavoce.agents.memory.streams.registry import AgentMember
     from vivavoce.agents.memory.streams.stream import Stream
-    from vivavoce.agents.records import SessionReport, TurnRecord
+    from vivavoce.agents.records import ReceivedFile, SessionReport, TurnRecord
     from vivavoce.agents.session.handoff_control import Handoff
     from vivavoce.agents.session.options import SessionOptions
     from vivavoce.agents.session.pipelines.change import PipelineChange
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.telemetry.telemetry import Telemetry
     from vivavoce.agents.tools.context import RunContext
     from vivavoce.agents.transports.livekit.avatar_token import avatar_token
-    from vivavoce.agents.transports.options import AvatarOptions, RoomOptions, VideoInputOptions
+    from vivavoce.agents.transports.options import AvatarOptions, FileInputOptions, RoomOptions, VideoInputOptions
     from vivavoce.agents.turn.barge_in.backchannels import backchannels_for
     from vivavoce.agents.turn.barge_in.policy import InterruptionMoment, InterruptionPolicy
     from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, WakeUp
@@ -93,8 +97,12 @@ _PLACES = {
     "ContextWindow": "vivavoce.pipelines.llm.context_window",
     "ConversationFlow": "vivavoce.agents.speech.flow",
     "CrashSafety": "vivavoce.agents.worker.crash_safety",
+    "Data": "vivavoce.agents.memory.parts.part",
     "EmptyReply": "vivavoce.agents.agent",
     "EndpointingOptions": "vivavoce.agents.turn.options",
+    "File": "vivavoce.agents.memory.parts.part",
+    "FileInputOptions": "vivavoce.agents.transports.options",
+    "Form": "vivavoce.agents.memory.parts.part",
     "GetDateTime": "vivavoce.agents.tasks.ready.date_time",
     "GetDigitCode": "vivavoce.agents.tasks.ready.digit_code",
     "GetEmailAddress": "vivavoce.agents.tasks.ready.email",
@@ -105,6 +113,7 @@ _PLACES = {
     "Handoff": "vivavoce.agents.session.handoff_control",
     "HistoryChange": "vivavoce.agents.history.sink",
     "HistorySink": "vivavoce.agents.history.sink",
+    "Image": "vivavoce.agents.memory.parts.part",
     "InProcessStore": "vivavoce.agents.memory.stores.in_process",
     "InterruptionMoment": "vivavoce.agents.turn.barge_in.policy",
     "InterruptionOptions": "vivavoce.agents.turn.options",
@@ -115,13 +124,17 @@ _PLACES = {
     "MCPServer": "vivavoce.agents.mcp_servers",
     "MCPServerHTTP": "vivavoce.agents.mcp_servers",
     "MCPServerStdio": "vivavoce.agents.mcp_servers",
+    "Markdown": "vivavoce.agents.memory.parts.part",
     "MemoryHistorySink": "vivavoce.agents.history.sink",
     "MemoryOptions": "vivavoce.agents.memory.options",
     "ModelJudge": "vivavoce.agents.speech.model_judge",
     "Namespace": "vivavoce.agents.memory.namespace",
+    "Options": "vivavoce.agents.memory.parts.part",
     "PipelineChange": "vivavoce.agents.session.pipelines.change",
     "PostalAddress": "vivavoce.agents.tasks.ready.postal",
     "ProcessExecution": "vivavoce.agents.worker.executors.options",
+    "ReasoningEvent": "vivavoce.agents.memory.history.reasoning",
+    "ReceivedFile": "vivavoce.agents.records",
     "RecordingOptions": "vivavoce.agents.audio.recording.options",
     "RedisStore": "vivavoce.agents.memory.stores.redis",
     "RoomOptions": "vivavoce.agents.transports.options",
@@ -137,7 +150,9 @@ _PLACES = {
     "SqliteHistorySink": "vivavoce.agents.history.file_sinks",
     "SqliteStore": "vivavoce.agents.memory.stores.sqlite",
     "StopResponse": "vivavoce.agents.agent",
+    "StoreCheckpoints": "vivavoce.agents.memory.history.store_checkpoints",
     "StoreError": "vivavoce.pipelines.core.errors",
+    "StoreHistorySink": "vivavoce.agents.memory.history.store_sink",
     "StoreTypeError": "vivavoce.pipelines.core.errors",
     "StoreUnavailable": "vivavoce.pipelines.core.errors",
     "StoreValueError": "vivavoce.pipelines.core.errors",
@@ -184,8 +199,12 @@ __all__ = [
     "ContextWindow",
     "ConversationFlow",
     "CrashSafety",
+    "Data",
     "EmptyReply",
     "EndpointingOptions",
+    "File",
+    "FileInputOptions",
+    "Form",
     "GetDateTime",
     "GetDigitCode",
     "GetEmailAddress",
@@ -196,6 +215,7 @@ __all__ = [
     "Handoff",
     "HistoryChange",
     "HistorySink",
+    "Image",
     "InProcessStore",
     "InterruptionMoment",
     "InterruptionOptions",
@@ -206,13 +226,17 @@ __all__ = [
     "MCPServer",
     "MCPServerHTTP",
     "MCPServerStdio",
+    "Markdown",
     "MemoryHistorySink",
     "MemoryOptions",
     "ModelJudge",
     "Namespace",
+    "Options",
     "PipelineChange",
     "PostalAddress",
     "ProcessExecution",
+    "ReasoningEvent",
+    "ReceivedFile",
     "RecordingOptions",
     "RedisStore",
     "RoomOptions",
@@ -228,7 +252,9 @@ __all__ = [
     "SqliteHistorySink",
     "SqliteStore",
     "StopResponse",
+    "StoreCheckpoints",
     "StoreError",
+    "StoreHistorySink",
     "StoreTypeError",
     "StoreUnavailable",
     "StoreValueError",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from vivavoce.agents.records import CloseReport, ComponentRecord, TurnRecord
+from vivavoce.agents.records import CloseReport, ComponentRecord, ReceivedFile, TurnRecord
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -209,6 +209,49 @@ class KeyPressed(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FormSubmitted(SessionEvent):
+    """The caller has submitted a form that `session.memory.post()` had sent.
+
+    Args:
+        part_id: The id that `post()` returned.
+        form: The object of the form's model, made from the caller's values, which it has accepted.
+    """
+
+    name: ClassVar[str] = "form_submitted"
+    part_id: str
+    form: Any = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileReceived(SessionEvent):
+    """The caller has sent a file. Files are taken only while there is a handler for this event.
+
+    Args:
+        file: Its bytes, and its name and type, which the caller has chosen.
+    """
+
+    name: ClassVar[str] = "file_received"
+    file: ReceivedFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRefused(SessionEvent):
+    """The caller wanted to send a file and it was not taken.
+
+    Args:
+        file_name: Its name.
+        media_type: Its type.
+        reason: `not_wanted` (there is no handler for `file_received`, or `RoomOptions.file_input` is off), `too_large`,
+            `too_many` or `wrong_type` (by `FileInputOptions`), or `incomplete`.
+    """
+
+    name: ClassVar[str] = "file_refused"
+    file_name: str = field(repr=False)
+    media_type: str
+    reason: Literal["not_wanted", "too_large", "too_many", "wrong_type", "incomplete"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryItemAdded(SessionEvent):
     """The history has a new item.
 
@@ -327,6 +370,9 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     ConnectionReplaced,
     ErrorOccurred,
     FalseInterruption,
+    FileReceived,
+    FileRefused,
+    FormSubmitted,
     HistoryItemAdded,
     HistoryItemRemoved,
     HistoryItemReplaced,

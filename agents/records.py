@@ -394,6 +394,21 @@ class RecordingRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedFile:
+    """A file that the caller has sent.
+
+    Args:
+        name: A name for a file system, without folders; the caller has chosen it.
+        media_type: The type that the caller has named; the bytes may be of another.
+        data: The bytes.
+    """
+
+    name: str = field(repr=False)
+    media_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionReport:
     """All records of a session, version 1. Its JSON schema: `vivavoce.agents.reports.schema()`.
 

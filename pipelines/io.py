@@ -75,6 +75,25 @@ class AudioSink(ABC):
         callback(0)
 
 
+FileOutcome = Literal["received", "not_wanted", "too_large", "too_many", "wrong_type", "incomplete"]
+"""The end of a file that the linked participant sends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedFile:
+    """A file that begins to come from the linked participant, in the participant's words: check them before use.
+
+    Args:
+        id: The transport's id of the transfer.
+        size: Bytes; None if they are not known yet.
+    """
+
+    id: str
+    name: str = field(repr=False)
+    media_type: str
+    size: int | None = None
+
+
 class TransportEvents(Protocol):
     """The session's side of a transport. Synchronous; each call only enqueues, except `audio`."""
 
@@ -103,6 +122,15 @@ class TransportEvents(Protocol):
 
     def key(self, key: str) -> None:
         """The linked participant pressed a key of a telephone (DTMF): one of 0 to 9, *, # and A to D."""
+
+    def part_answered(self, json_text: str) -> None:
+        """The linked participant's client answered a part of a rich reply: chose an option, or filled a form in."""
+
+    def file_offered(self, file: OfferedFile) -> int:
+        """A file begins to come. Return how many bytes it may have; 0: it is refused, so do not read it."""
+
+    def file_ended(self, file: OfferedFile, outcome: FileOutcome, data: bytes = b"") -> None:
+        """A file that was not refused has come whole (`received`), or was `too_large` or `incomplete`."""
 
     def interrupt(self) -> None:
         """The linked participant pressed a button to stop the agent."""
@@ -134,6 +162,27 @@ class TranscriptSegment:
     who: Literal["user", "agent"]
     text: str = field(repr=False)
     is_final: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartMessage:
+    """A message about the rich replies of a session, for the linked participant's client.
+
+    Args:
+        json_text: The message (`vivavoce.agents.memory.parts.wire`).
+        plain: The part as text, for a transport that shows nothing else; empty if there is nothing to show.
+        part_id: The part that `data` belongs to.
+        data: The bytes of an image or a file; empty if the message is complete without them.
+        name: Name of the file.
+        media_type: Of `data`.
+    """
+
+    json_text: str = field(repr=False)
+    plain: str = field(default="", repr=False)
+    part_id: str = ""
+    data: bytes = field(default=b"", repr=False)
+    name: str = field(default="", repr=False)
+    media_type: str = ""
 
 
 class Transport(ABC):
@@ -181,6 +230,13 @@ class Transport(ABC):
 
     def send_turn_record(self, json_text: str) -> None:
         """Send a turn record to the linked participant, if the transport is configured to."""
+
+    def send_part(self, message: PartMessage) -> None:
+        """Send a message about rich replies to the linked participant, if there is one; else it is dropped.
+
+        The session sends the parts again when the participant has come back. A transport that shows only text shows
+        `message.plain`; one without text does nothing.
+        """
 
     @property
     def tail(self) -> float:

@@ -22,6 +22,7 @@
 | `on_turn_end` of a flow | task | `hook_timeout` | event `hook` | is cut | waits: its `cleanup` |
 | `cleanup` of a replaced flow | task | `hook_timeout` | event `hook` | is cut | waits: its `cleanup` |
 | `cleanup` of a flow in the close | step | the step's | in the report | SessionError | is the step |
+| validators of a form's model | task | 10 s | event `form` | goes on | waits: `handlers` |
 | async tool | task | its `timeout` | the call's output | waits, is cut | cuts: `tools` |
 | sync tool | thread | its `timeout` | the call's output | (it cannot) | leaves it behind |
 | history sink | task | 10 s a write | event, once | waits until its limit | waits: `history sink` |

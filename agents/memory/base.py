@@ -6,6 +6,8 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from vivavoce.agents.memory.namespace import Namespace, within
+from vivavoce.agents.memory.options import MemoryOptions
+from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.store import Place, SessionStore
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionNotStartedError
@@ -28,10 +30,20 @@ class MemoryBase:
         self.timeout = timeout
         self.clock = clock
         self._id: str | None = None
+        self._is_lost = False
 
     def open(self, memory_id: str) -> None:
         """Be the memory with that id."""
         self._id = memory_id
+
+    def lose(self) -> None:
+        """Note that another session has the memory: this one writes nothing more. Caller: its lease."""
+        self._is_lost = True
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another session has the memory."""
+        return self._is_lost
 
     @property
     def is_open(self) -> bool:
@@ -64,3 +76,10 @@ class MemoryBase:
             StoreUnavailable: It did not end within the limit.
         """
         return await within(self.timeout, call)
+
+
+def memory_base(options: MemoryOptions | None, clock: Clock) -> MemoryBase:
+    """Return the base of a session's memory: in its options' store, else in this process."""
+    options = options or MemoryOptions()
+    store = InProcessStore(clock=clock) if options.store is None else options.store
+    return MemoryBase(store, timeout=options.timeout, clock=clock)

@@ -16,6 +16,8 @@ from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.lease import SessionLease
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.options import MemoryOptions
+from vivavoce.agents.memory.parts.posted import PostedParts
+from vivavoce.agents.memory.parts.replies import RichReplies
 from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.memory.session_side import SessionSide
 from vivavoce.agents.memory.store_health import StoreHealth
@@ -42,6 +44,7 @@ class MemoryControl:
 
     Args:
         options: None: the application has set none.
+        base: Of these options; `open()` opens it.
         hook_timeout: Seconds for one call of `on_stream`, besides its speech.
     """
 
@@ -50,6 +53,8 @@ class MemoryControl:
         context: SessionContext,
         history: HistoryControl,
         options: MemoryOptions | None,
+        base: MemoryBase,
+        health: StoreHealth,
         *,
         hook_timeout: float,
     ) -> None:
@@ -57,15 +62,17 @@ class MemoryControl:
         self._history = history
         self._options = options or MemoryOptions()
         self._is_used = options is not None
-        shared = self._options.store
-        store = InProcessStore(clock=context.clock) if shared is None else shared
-        self.base = MemoryBase(store, timeout=self._options.timeout, clock=context.clock)
+        self.base = base
         self._entries: dict[str, str] = {}
         """The texts of the private data."""
-        self.health = StoreHealth(context)
+        self.health = health
         self.writer = MemoryWriter(context, self.base, self.health)
         self.streams = SessionStreams(context, self.base, self.writer, self.health, limit=hook_timeout)
-        self._lease = None if shared is None else SessionLease(context, self.base, self.health)
+        self.replies = RichReplies(context, self._record_part)
+        """The rich replies of the session."""
+        self._posts = PostedParts(base)
+        is_shared = self._options.store is not None
+        self._lease = SessionLease(context, base, self.health, self._take_posts) if is_shared else None
         self._resumed: Mapping[str, Any] | None = None
         self._has_begun = False
 
@@ -82,7 +89,8 @@ class MemoryControl:
     @property
     def lost_writes(self) -> int:
         """The session's own writes that its store did not get."""
-        return self.writer.lost
+        feed = self._history.feed
+        return self.writer.lost + (feed.lost if feed is not None and self.is_shared else 0)
 
     @property
     def memory(self) -> SessionMemory:
@@ -102,6 +110,7 @@ class MemoryControl:
             writer=self.writer,
             private=PrivateData(self._entries),
             streams=self.streams,
+            replies=self.replies,
         )
         return SessionMemory(self.base, side)
 
@@ -146,6 +155,8 @@ class MemoryControl:
         self._open()
         await self._lease.take(takes_over=self._resumed is not None)
         await self._begin_in_store(is_down=self.health.is_failing)
+        if self._resumed is not None:
+            await self._restore_parts()
         self._context.group.start_soon(self._sweep, name="sweep of the session store")
 
     def open_here(self) -> None:
@@ -170,8 +181,8 @@ class MemoryControl:
         elif self._lease is not None and self.base.is_open and not is_left:
             if await self._lease.end(self.streams.streams.end):
                 await self.base.within(self.base.store.keep(self.base.id, self._options.keep))
-        if self.lost_writes:
-            raise SessionError(f"{self.lost_writes} writes of the memory were not made")
+        if self.writer.lost:
+            raise SessionError(f"{self.writer.lost} writes of the memory were not made")
 
     def _open(self) -> None:
         self.base.open(self._context.id if self._resumed is None else self._resumed["id"])
@@ -212,6 +223,22 @@ class MemoryControl:
                 await self.base.store.sweep()
         except Exception as error:  # noqa: BLE001 - a store is foreign code; the next session sweeps it
             self.health.failed(error)
+
+    # --- rich replies
+
+    def _record_part(self, text: str) -> None:
+        self.writer.put(lambda: self._posts.record(text))
+
+    async def _restore_parts(self) -> None:
+        try:
+            self.replies.restore(await self._posts.read_all())
+        except StoreUnavailable as error:
+            self.health.failed(error)
+
+    async def _take_posts(self) -> None:
+        """Send the parts that other processes have posted."""
+        for text in await self._posts.read_new():
+            self.replies.take(text)
 
     def _first_entries(self) -> dict[str, dict[str, str]]:
         """Return the texts that the memory begins with: those of the snapshot, and metadata."""

@@ -33,9 +33,19 @@ class SessionLease:
 
     The session closes with reason `error` when another one has taken the lease, and by request when another process
     has asked for it (`SessionMemory.stop`).
+
+    Args:
+        on_change: Called at the start, and when another process has noted something in the session's log.
     """
 
-    def __init__(self, context: SessionContext, base: MemoryBase, health: StoreHealth) -> None:
+    def __init__(
+        self,
+        context: SessionContext,
+        base: MemoryBase,
+        health: StoreHealth,
+        on_change: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._on_change = on_change
         self._context = context
         self._base = base
         self._health = health
@@ -92,6 +102,8 @@ class SessionLease:
         base, takes_over = self._base, self._takes_over and not self._is_held
         self._is_held = await base.within(base.store.hold(base.id, self._holder, LEASE, takes_over=takes_over))
         self.is_lost = not self._is_held
+        if self.is_lost:
+            self._base.lose()
         if self._is_held and not self._has_begun:
             await self._state.begin(is_resumed=self._goes_on)
             self._has_begun = self._goes_on = True
@@ -111,6 +123,7 @@ class SessionLease:
                             renewed = clock.now()
                         elif life is None:
                             life = await self._state.read()
+                            await self._on_change()
                             if life.is_stop_asked:
                                 self._context.closing.request(CloseReason.USER_INITIATED)
                         else:

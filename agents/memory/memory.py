@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.memory.base import MemoryBase
+from vivavoce.agents.memory.history.chat import checked_time, newest
+from vivavoce.agents.memory.history.memory_history import MemoryHistory
+from vivavoce.agents.memory.history.reasoning import SAVED_KINDS, ReasoningEvent, SavedKind
 from vivavoce.agents.memory.namespace import Namespace
+from vivavoce.agents.memory.parts.part import Part, check_part
+from vivavoce.agents.memory.parts.posted import PostedParts
 from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.memory.session_side import SessionSide
 from vivavoce.agents.memory.session_state import SessionState
@@ -20,9 +26,13 @@ from vivavoce.agents.memory.streams.registry import AgentMember
 from vivavoce.agents.memory.streams.stream import Stream
 from vivavoce.agents.memory.streams.streams import Streams
 from vivavoce.agents.states import CloseReason
-from vivavoce.pipelines.core.checks import check_instance, check_number, shown
+from vivavoce.pipelines.core.checks import check_choice, check_instance, check_number, check_whole, shown
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError
+
+if TYPE_CHECKING:
+    from vivavoce.agents.memory.stores.values import Json
+    from vivavoce.pipelines.llm.chat_context import ChatMessage
 
 
 class SessionMemory:
@@ -39,6 +49,8 @@ class SessionMemory:
         self._side = side
         self._state = SessionState(base)
         self._streams = Streams(base, lambda: "") if side is None else side.streams.streams
+        self._posts = PostedParts(base)
+        self._history = MemoryHistory(base, None if side is None else side.history)
 
     def __repr__(self) -> str:
         return f"SessionMemory({self._base.id if self._base.is_open else ''!r})"
@@ -207,6 +219,73 @@ class SessionMemory:
     async def get_stream_debug_info(self) -> dict[str, dict[str, Any]]:
         """Return `creator`, `tags` and `length` of each stream, by name."""
         return await self._streams.debug_info()
+
+    # --- history
+
+    async def get_chat_history(
+        self, n: int | None = None, until_timestamp: float | datetime | None = None
+    ) -> list[ChatMessage]:
+        """Return the words of both sides that were heard, oldest first. Each has `role`, `content` and `created_at`.
+
+        Args:
+            n: The newest so many; None: all.
+            until_timestamp: Only those up to and including this time, in seconds since the Unix epoch.
+        Raises:
+            ConfigurationError: An argument is of another kind.
+        """
+        check_whole("n", n, at_least=0, or_none=True)
+        until = checked_time(until_timestamp)
+        return newest(await self._history.messages(), n, until)
+
+    async def save_reasoning_event(self, kind: SavedKind, payload: Json) -> None:
+        """Keep a step of the agent's reasoning. In a turn's tools and hooks it belongs to that turn's reply.
+
+        Args:
+            kind: `reasoning_step` or `task_list_update`; tool calls and their results are kept without this call.
+            payload: JSON, at most 1 MiB.
+        Raises:
+            ConfigurationError: `kind` is another one.
+            StoreValueError: `payload` is no JSON, or too long.
+        """
+        check_choice("kind", kind, SAVED_KINDS)
+        await self._history.save(kind, payload)
+
+    async def get_reasoning_events(self, until_timestamp: float | datetime | None = None) -> list[ReasoningEvent]:
+        """Return the reasoning events, tool calls and results, oldest first, each with the id of its reply's message.
+
+        Args:
+            until_timestamp: Only those up to and including this time, in seconds since the Unix epoch.
+        Raises:
+            ConfigurationError: `until_timestamp` is no time.
+        """
+        until = checked_time(until_timestamp)
+        return [event for event in await self._history.events() if until is None or event.at <= until]
+
+    async def link_pending_reasoning_events(self) -> int:
+        """Link the reasoning events outside any turn to the newest reply; return their number, 0 without a reply."""
+        return await self._history.link_pending()
+
+    # --- rich replies
+
+    async def post(self, part: Part) -> str:
+        """Record a part of a rich reply and show it to the caller, again when the caller has come back; return its id.
+
+        How parts reach a page, and their answers the session: `vivavoce.agents.memory.parts`.
+
+        Args:
+            part: `Markdown`, `Image`, `File`, `Options`, `Form` or `Data`. From another process than the session's no
+                form, and images and files of at most 512 KiB.
+        Raises:
+            ConfigurationError: It is no part, or another process cannot post it.
+            SessionClosedError: The session is closed.
+        """
+        checked = check_part(part)
+        if self._side is None:
+            return await self._posts.post_from_outside(checked)
+        context = self._side.context
+        if context.inbox.is_bound or context.closing.is_over:
+            context.check_open()
+        return self._side.replies.post(checked)
 
     # --- life
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.options import MemoryOptions
+from vivavoce.agents.memory.parts.replies import RichReplies
 from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.streams.session_streams import SessionStreams
@@ -30,3 +31,4 @@ class SessionSide:
     writer: MemoryWriter
     private: PrivateData
     streams: SessionStreams
+    replies: RichReplies

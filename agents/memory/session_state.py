@@ -16,7 +16,8 @@ KEPT = 100
 GRACE = 6.0
 """Seconds without a lease after which a session has ended, however: a store that lost its leases gets them back."""
 
-Entry = Literal["running", "resumed", "stop", "ended"]
+Entry = Literal["running", "resumed", "stop", "ended", "posted"]
+"""`posted`: another process has posted a part of a rich reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,17 @@ class SessionState:
             await self._note("ended")
         await self._note("stop")
 
+    async def note_post(self) -> None:
+        """Note that this process, another than the session's, has posted a part of a rich reply."""
+        await self._note("posted")
+
     async def read(self) -> Life:
         """Return the state as it is now."""
         following, has_begun, has_ended, is_stop_asked = 0, False, False, False
         for record in await self._base.within(self._base.store.records(self._base.place(LOG), 0, KEPT)):
             following, has_begun, entry = record.index + 1, True, decode(record.text)
+            if entry == "posted":
+                continue
             has_ended = entry == "ended" or (entry == "stop" and has_ended)
             is_stop_asked = entry == "stop" or (entry == "resumed" and is_stop_asked)
         return Life(following, has_begun, has_ended, is_stop_asked)

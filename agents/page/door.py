@@ -114,7 +114,7 @@ class PageDoor:
         parts = urlsplit(socket)
         web_url = f"{'https' if parts.scheme == 'wss' else 'http'}://{parts.netloc}"
         return (
-            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
             f"connect-src 'self' {parts.scheme}://{parts.netloc} {web_url}; "
             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         )

@@ -14,6 +14,7 @@ from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.events import KeyPressed
+from vivavoce.agents.memory.parts.replies import RichReplies
 from vivavoce.agents.speech.seeing import Seeing, sees
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.transports.options import RoomOptions
@@ -29,7 +30,7 @@ from vivavoce.pipelines.core.errors import (
     VoiceError,
     describe,
 )
-from vivavoce.pipelines.io import Transport, TransportEvents
+from vivavoce.pipelines.io import FileOutcome, OfferedFile, Transport, TransportEvents
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
 logger = logging.getLogger(__name__)
@@ -55,12 +56,14 @@ class Caller(TransportEvents):
         recording: RecordingControl,
         frame_hooks: FrameHooks,
         seeing: Seeing,
+        replies: RichReplies,
     ) -> None:
         self._context = context
         self._playout = playout
         self._background = background
         self._recording = recording
         self._frame_hooks = frame_hooks
+        self._replies = replies
         self.seeing = seeing
         """The pictures of the caller's video."""
         self._clock = context.clock
@@ -147,6 +150,7 @@ class Caller(TransportEvents):
                 raise CapabilityError("the pipeline", "seeing the caller's video", remedy)
             self.seeing.open(video)
         live.transport = self.transport
+        self._replies.open(self._options.files)
         self._has_input = True
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -223,6 +227,26 @@ class Caller(TransportEvents):
         self._context.log.note(KeyPressed, key=key)
         self._context.inbox.wake()
 
+    def part_answered(self, json_text: str) -> None:
+        """The caller's page answered a part of a rich reply."""
+        if self._has_input and not self._is_waiting:
+            self._replies.answered(json_text)
+            self._context.inbox.wake()
+
+    def file_offered(self, file: OfferedFile) -> int:
+        """Return how many bytes a file of the caller may have; 0: it is refused."""
+        if not self._has_input or self._is_waiting:
+            return 0
+        allowed = self._replies.file_offered(file)
+        self._context.inbox.wake()
+        return allowed
+
+    def file_ended(self, file: OfferedFile, outcome: FileOutcome, data: bytes = b"") -> None:
+        """A file of the caller has come, or was given up."""
+        if self._has_input:
+            self._replies.file_ended(file, outcome, data)
+            self._context.inbox.wake()
+
     def interrupt(self) -> None:
         """The caller wants the agent to stop; protected speech goes on."""
         if self._has_input:
@@ -232,7 +256,9 @@ class Caller(TransportEvents):
         """The caller is there."""
         self._context.inbox.post(i.ParticipantLinked())
         self._background.hold(False)
-        if not self._is_audible and self._limit is None:
+        if self._is_audible:
+            self._replies.caller_reached()
+        elif self._limit is None:
             if not self._context.live.capabilities.speaks:  # there is no audio to subscribe to
                 self._begin_playout()
                 return
@@ -242,6 +268,7 @@ class Caller(TransportEvents):
 
     def participant_left(self, identity: str) -> None:
         """The caller is gone, maybe for good."""
+        self._replies.caller_left()
         options = self._options
         if options.close_on_disconnect:  # otherwise the room continues without it
             self._background.hold(True)
@@ -268,6 +295,7 @@ class Caller(TransportEvents):
     def _begin_playout(self) -> None:
         if not self._is_audible:
             self._is_audible = True
+            self._replies.caller_reached()
             if self._limit is not None:
                 self._limit.cancel()
             if not self._is_waiting:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from vivavoce.agents.audio.given_audio import GivenAudio
 from vivavoce.agents.events import EVENT_TYPES
+from vivavoce.agents.memory.stores.store import CALLS
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.states import CloseReason
@@ -113,6 +114,8 @@ def check_session(options: SessionOptions | None, session_id: str | None) -> Non
     """
     check_instance("options", options, SessionOptions, or_none=True)
     _check_name("id", session_id)
+    if session_id == CALLS:
+        raise ConfigurationError(f"need another id, got {CALLS!r}: running calls are kept under it")
 
 
 def unknown_attribute(name: str, settable: Sequence[str]) -> AttributeError:

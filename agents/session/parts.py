@@ -13,7 +13,9 @@ from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.memory.base import memory_base
 from vivavoce.agents.memory.control import MemoryControl
+from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
@@ -103,9 +105,8 @@ def build_parts(
         ConfigurationError: An option, the background audio or the pipeline's way to take turns does not fit.
     """
     context = _make_context(session, agent, pipeline, options, session_id)
-    history = HistoryControl(context, make_history_feed(options, context), judges_caller=guards_caller(options.guard))
     hook_limit = options.speech.hook_timeout
-    memory = MemoryControl(context, history, options.memory, hook_timeout=hook_limit)
+    history, memory = _make_memory(context, options)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
     pipelines = PipelineSwitch(context, pipeline, history, options=options)
@@ -133,7 +134,7 @@ def build_parts(
         guarding=Guarding(context, history, options.guard),
         settings=SpeechSettings(limits=options.speech, fade=options.interruption.fade),
     )
-    caller = Caller(context, playout, background, recording, frame_hooks, seeing)
+    caller = Caller(context, playout, background, recording, frame_hooks, seeing, memory.replies)
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
     machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options)
     speeches = Speeches(replies, machine, records, handoffs)
@@ -166,6 +167,14 @@ def build_parts(
         tasks=Tasks(context, handoffs, tools, speeches),
         hang_ups=HangUps(context, speeches, playout, caller),
     )
+
+
+def _make_memory(context: SessionContext, options: SessionOptions) -> tuple[HistoryControl, MemoryControl]:
+    base, health = memory_base(options.memory, options.clock), StoreHealth(context)
+    feed = make_history_feed(options, context, base, health)
+    history = HistoryControl(context, feed, judges_caller=guards_caller(options.guard))
+    limit = options.speech.hook_timeout
+    return history, MemoryControl(context, history, options.memory, base, health, hook_timeout=limit)
 
 
 def _make_context(

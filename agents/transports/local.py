@@ -12,7 +12,16 @@ from anyio.abc import TaskStatus
 from vivavoce.agents.transports.pacing import PacedQueue
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
-from vivavoce.pipelines.io import AudioSink, SinkCapabilities, TranscriptSegment, Transport, TransportEvents
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.io import (
+    AudioSink,
+    OfferedFile,
+    PartMessage,
+    SinkCapabilities,
+    TranscriptSegment,
+    Transport,
+    TransportEvents,
+)
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame, VideoFrame
 
@@ -114,6 +123,8 @@ class _Shown(Transport):
         """The agent's states shown to the room, by the session's own names."""
         self.turn_records: list[str] = []
         """Turn records sent, as JSON."""
+        self.parts: list[PartMessage] = []
+        """Messages about rich replies, which the caller has got."""
 
     @property
     def wants_turn_records(self) -> bool:
@@ -131,6 +142,10 @@ class _Shown(Transport):
     def send_turn_record(self, json_text: str) -> None:
         if self._is_recording:
             self.turn_records.append(json_text)
+
+    def send_part(self, message: PartMessage) -> None:
+        if self._is_recording:
+            self.parts.append(message)
 
 
 class LocalTransport(_Shown):
@@ -251,6 +266,28 @@ class LocalTransport(_Shown):
         """Send a typed text of the caller."""
         if self._events is not None and self._linked in self._present:
             self._events.text(text)
+
+    def answer_part(self, json_text: str) -> None:
+        """Send an answer of the caller's page to a part of a rich reply (`vivavoce.agents.memory.parts.wire`)."""
+        if self._events is not None and self._linked in self._present:
+            self._events.part_answered(json_text)
+
+    def send_file(self, name: str, data: bytes, *, media_type: str = "", is_cut_off: bool = False) -> None:
+        """Send a file of the caller.
+
+        Args:
+            is_cut_off: Whether it does not come whole.
+        """
+        if self._events is None or self._linked not in self._present:
+            return
+        file = OfferedFile(id=new_id("upload"), name=name, media_type=media_type)
+        limit = self._events.file_offered(file)
+        if not limit:
+            return
+        if is_cut_off or len(data) > limit:
+            self._events.file_ended(file, "incomplete" if is_cut_off else "too_large")
+        else:
+            self._events.file_ended(file, "received", data)
 
     def press_key(self, key: str) -> None:
         """Press a key of the caller's telephone."""

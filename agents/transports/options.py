@@ -67,6 +67,33 @@ class VideoInputOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileInputOptions:
+    """Limits of the files that a caller may send.
+
+    What each option does: docs/options.md.
+    """
+
+    max_bytes: int = 10 * 1024 * 1024
+    """Bytes of one file; it is held in memory until the event `file_received` was handled."""
+    max_files: int = 20
+    """Maximum number of files in a session."""
+    media_types: frozenset[str] | None = None
+    """Types that are taken, such as `{"application/pdf", "image/*"}`, as the caller's client names them; None: all."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_bytes", "max_files"):
+            check_whole(name, getattr(self, name), at_least=1)
+        types = self.media_types
+        if types is None:
+            return
+        if isinstance(types, str) or not isinstance(types, Collection) or not types:
+            raise ConfigurationError(f"need media_types as a set of types or None, got {shown(types)}")
+        for one in types:
+            if not isinstance(one, str) or one.count("/") != 1 or one != one.lower():
+                raise ConfigurationError(f"media_types need types such as 'image/*', in lower case, got {shown(one)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AvatarOptions:
     """An avatar: another participant, which gets the agent's audio and publishes it with its video; times in seconds.
 
@@ -115,7 +142,13 @@ class RoomOptions:
     room it needs Pillow: `pip install 'vivavoce[video]'`.
     """
     text_input: bool = True
-    """Take the linked participant's typed texts (text streams on topic `lk.chat`) as user turns."""
+    """Take the linked participant's typed texts (text streams on topic `lk.chat`) as user turns, and its answers to the
+    parts of rich replies (text streams on topic `vivavoce.parts`).
+    """
+    file_input: FileInputOptions | bool = True
+    """Take files of the linked participant (byte streams on topic `vivavoce.parts`) while the application handles the
+    event `file_received`; True: with the default limits. Without `text_input` none are taken.
+    """
     transcription: bool = True
     """Send transcriptions of both sides to the room (text streams on topic `lk.transcription`)."""
     publish_turns: bool = False
@@ -151,10 +184,12 @@ class RoomOptions:
 
     def __post_init__(self) -> None:
         for option in fields(self):
-            if isinstance(option.default, bool) and option.name != "video_input":
+            if isinstance(option.default, bool) and option.name not in ("video_input", "file_input"):
                 check_flag(option.name, getattr(self, option.name))
         if not isinstance(self.video_input, bool):
             check_instance("video_input", self.video_input, VideoInputOptions)
+        if not isinstance(self.file_input, bool):
+            check_instance("file_input", self.file_input, FileInputOptions)
         for name in ("participant_grace", "audible_limit"):
             check_number(name, getattr(self, name), at_least=0, unit="s")
         check_choice("hangup", self.hangup, get_args(Hangup))
@@ -186,3 +221,10 @@ class RoomOptions:
         if isinstance(self.video_input, VideoInputOptions):
             return self.video_input
         return VideoInputOptions() if self.video_input else None
+
+    @property
+    def files(self) -> FileInputOptions | None:
+        """Limits of `file_input`; None without it, and without `text_input`."""
+        if not self.text_input or self.file_input is False:
+            return None
+        return FileInputOptions() if self.file_input is True else self.file_input

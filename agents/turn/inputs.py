@@ -139,7 +139,7 @@ class TextReceived:
 
 @dataclass(frozen=True, slots=True)
 class KeyPressed:
-    """The user pressed a key of a telephone: a sign of life, and no words."""
+    """The user pressed a key of a telephone, submitted a form or sent a file: a sign of life, and no words."""
 
 
 @dataclass(frozen=True, slots=True)

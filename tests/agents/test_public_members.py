@@ -56,8 +56,9 @@ MEMBERS: dict[type, str] = {
     SessionHistory: "add_message copy items messages remove replace_text summarise",
     SessionInput: "clear_turn commit_turn frames mute text",
     SessionMemory: (
-        "add_agent agent_data attach data get_stream_debug_info id list_agents metadata notify open_stream private "
-        "remove_agent stop stream stream_data subscribe to_dict wait"
+        "add_agent agent_data attach data get_chat_history get_reasoning_events get_stream_debug_info id "
+        "link_pending_reasoning_events list_agents metadata notify open_stream post private remove_agent "
+        "save_reasoning_event stop stream stream_data subscribe to_dict wait"
     ),
     SessionRecording: "is_on is_paused pause records resume start stop",
     StageObserver: "close dropped is_closed",

@@ -36,6 +36,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.TelemetryOptions",
         "vivavoce.agents.RoomOptions",
         "vivavoce.agents.VideoInputOptions",
+        "vivavoce.agents.FileInputOptions",
         "vivavoce.agents.AvatarOptions",
         "vivavoce.agents.MemoryOptions",
         "vivavoce.agents.ContextWindow",

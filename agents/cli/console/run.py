@@ -63,6 +63,7 @@ class Conversation:
         self._lines = typed_lines() if isinstance(transport, TypedTransport) else None
         is_typed_at = self._lines is not None and self._lines.is_terminal and sys.stdout.isatty()
         self._view = ConsoleView(terminal, ROOM, is_typed_at=is_typed_at)
+        transport.show_parts(self._view.part)
         self._session: AgentSession[Any] | None = None
         self._has_session = anyio.Event()
         self._changed = anyio.Event()

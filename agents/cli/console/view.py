@@ -43,6 +43,10 @@ class ConsoleView(View):
         if not self._is_typed_at:
             super().caller_said(text)
 
+    def part(self, text: str) -> None:
+        """Show a part of a rich reply as text."""
+        self._said("agent", text)
+
     def _print(self, *shown: RenderableType) -> None:
         if self._is_typed_at and not self._console.is_dumb_terminal:
             # A line's worth of blanks ends where it began if that was the left edge, and else on the next line: the

@@ -126,12 +126,16 @@ class RedisStore(SessionStore):
             self._redis: Any = Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=None)
         except ValueError as error:  # not shown: the URL may hold a password
             raise ConfigurationError(f"a Redis URL must look like redis://host:6379/0: {error}") from None
-        self._prefix = prefix
+        self._url, self._prefix = url, prefix
         self._clock = LoopClock() if clock is None else clock
         self._scripts = [self._redis.register_script(text) for text in (CHANGE, APPEND, LOG, REOPEN, HOLD, RELEASE)]
         self._change, self._append, self._log, self._reopen, self._hold, self._release = self._scripts
         self._noted: dict[str, float] = {}
         """When it was last noted that a key, and its session, is used."""
+
+    def __reduce__(self) -> tuple[type[RedisStore], tuple[str, str]]:
+        """Be the same database in another process, with connections of its own."""
+        return (RedisStore, (self._url, self._prefix))
 
     async def read(self, place: Place, entry: str) -> str | None:
         """Return the text of an entry; None: there is none."""

@@ -108,6 +108,10 @@ class SqliteStore(SessionStore):
         self._waiting: deque[_Call] = deque()
         self._opened: sqlite3.Connection | None = None
 
+    def __reduce__(self) -> tuple[type[SqliteStore], tuple[Path]]:
+        """Be the same file in another process, with a connection of its own."""
+        return (SqliteStore, (self._path,))
+
     async def read(self, place: Place, entry: str) -> str | None:
         """Return the text of an entry; None: there is none."""
         return await self._run(lambda database: _text(database, place, entry), only_reads=True)

@@ -21,6 +21,9 @@ Change = Callable[[str | None], tuple[str | None, T]]
 call it again, with a newer text. An unchanged text is not written.
 """
 
+CALLS = "vivavoce.calls"
+"""An id that no session may have: running calls are kept under it (`memory.history.store_checkpoints`)."""
+
 METADATA = "metadata"
 """The namespace with `created_date`, `user`, `name` and `pinned`."""
 
@@ -174,7 +177,7 @@ class SessionStore(ABC):
 
     async def sessions(self, user: str | None = None) -> list[SessionSummary]:
         """Return the sessions of a user, those written last first; None: of all users."""
-        found = await self.summaries()
+        found = [one for one in await self.summaries() if one.id != CALLS]
         return [one for one in found if user is None or one.metadata.get("user", "") == user]
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 import { Captions } from './captions.js';
 import { keep, kept } from './kept.js';
+import { Replies } from './replies.js';
 import { Room } from './room.js';
 import { CallError } from './signalling.js';
 import { Sound, microphones } from './sound.js';
@@ -27,6 +28,7 @@ export class Call {
     this.view = new View();
     this.sound = new Sound(part('players'));
     this.captions = new Captions(part('log'));
+    this.replies = new Replies(this.captions, this.view, () => this.room);
     this.turns = new Turns(this.view.turnParts);
     this.room = null;
     this.isMuted = this.isPushToTalk = this.isTalking = false;
@@ -46,6 +48,7 @@ export class Call {
     this.view.show('joining');
     this.view.hideBanner();
     this.captions.clear();
+    this.replies.clear();
     this.turns.clear();
     this.sound.start();                                  // before the first await: this click allows sound
     try {
@@ -90,6 +93,7 @@ export class Call {
       .on('agent', (agent) => this.#agentChanged(room, agent))
       .on('track', ({ track, mid }) => this.sound.play(track, mid, () => this.#blocked()))
       .on('text', (stream) => this.#text(room, stream))
+      .on('bytes', (stream) => this.replies.takeBytes(room, stream))
       .on('quality', (quality) => { this.#quality = quality; })
       .on('unreachable', () => this.view.banner(explain({ code: 'coming-back' }), { isRepeated: true }))
       .on('anew', () => this.#anew())
@@ -235,6 +239,7 @@ export class Call {
     if (stream.topic === 'lk.transcription') this.captions.transcription(stream, side, name);
     else if (stream.topic === 'lk.chat') this.captions.message(stream.id, side, name, stream.text, stream.isDone);
     else if (stream.topic === 'vivavoce.turns' && stream.isDone && stream.from === room.agent?.identity) this.#record(stream.text);
+    else this.replies.take(room, stream);
   }
 
   #record(text) {

@@ -7,7 +7,8 @@ const MAX_ENTRIES = 500;
 const NEAR_END = 80;                                     // pixels
 const SLACK = 50;                                        // ms by which words may reach the page later than a turn record
 
-function element(tag, className, text = '') {
+/** Return an element with that text, which is never read as HTML. */
+export function element(tag, className, text = '') {
   const made = document.createElement(tag);
   made.className = className;
   made.textContent = text;
@@ -38,10 +39,11 @@ export class Captions {
       const { clientHeight, scrollHeight, scrollTop } = this.frame;
       if (clientHeight) this.isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR_END;
     });
-    new ResizeObserver(() => this.#follow()).observe(this.frame);
+    new ResizeObserver(() => this.follow()).observe(this.frame);
   }
 
-  #follow() {
+  /** Keep the end in sight, unless the reader has scrolled up. */
+  follow() {
     if (this.isAtEnd) this.frame.scrollTop = this.frame.scrollHeight;
   }
 
@@ -107,7 +109,7 @@ export class Captions {
   cutOff(heard) {
     const answer = this.#answer(heard);
     if (answer && !answer.querySelector('.cut')) answer.append(element('span', 'cut', 'cut off here'));
-    this.#follow();
+    this.follow();
   }
 
   /** The newest answer of exactly these words. */
@@ -128,6 +130,15 @@ export class Captions {
     this.#append(element('li', 'note', text));
   }
 
+  /** Put an entry at the end, or in the place of an older one. */
+  place(entry, before) {
+    if (before?.parentElement === this.list) {
+      entry.began = before.began;
+      before.replaceWith(entry);
+      this.follow();
+    } else this.#append(entry);
+  }
+
   #append(entry) {
     entry.began = performance.now();
     this.list.append(entry);
@@ -144,7 +155,7 @@ export class Captions {
     }
     entry.querySelector('.words').textContent = text;
     entry.dataset.final = String(isFinal);
-    this.#follow();
+    this.follow();
     return entry;
   }
 
@@ -159,6 +170,6 @@ export class Captions {
       for (const [key, entry] of this.#entries) if (entry === first) this.#entries.delete(key);
       first.remove();
     }
-    this.#follow();
+    this.follow();
   }
 }

@@ -29,6 +29,7 @@ export class Controls {
       mute: () => call.setMuted(!call.isMuted),
       interrupt: () => call.interrupt(),
       leave: () => call.leave(),
+      attach: () => part('file').click(),
       unblock: () => {
         call.sound.unblock();
         call.view.hideBanner();
@@ -38,6 +39,10 @@ export class Controls {
     for (const [id, act] of Object.entries(clicks)) part(id).addEventListener('click', act);
     part('microphone').addEventListener('change', ({ target }) => call.chooseMicrophone(target.value));
     part('push-to-talk').addEventListener('change', ({ target }) => call.setPushToTalk(target.checked));
+    part('file').addEventListener('change', ({ target }) => {
+      void call.replies.sendFiles([...target.files]);
+      target.value = '';                                 // the same file may be chosen again
+    });
     part('composer').addEventListener('submit', (event) => {
       event.preventDefault();
       if (call.send(part('line').value)) part('line').value = '';

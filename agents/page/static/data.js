@@ -1,9 +1,10 @@
-// Data: the data channels: text streams both ways, and remote procedure calls to the agent.
+// Data: the data channels: streams of text and of bytes both ways, and remote procedure calls to the agent.
 
 import { decode, encode } from './codec.js';
 
 const CHUNK = 15_000;                                    // bytes, as LiveKit's other clients cut
 const MAX_STREAM = 1_000_000;                            // characters kept of one text
+const MAX_BYTES = 16_000_000;                            // of one byte stream
 const MAX_OPEN_STREAMS = 256;
 const ACK_LIMIT = 7_000, ANSWER_LIMIT = 10_000;          // ms
 const NO_METHOD = 1400;
@@ -42,10 +43,12 @@ export class DataLink {
   /**
    * @param send Takes the bytes of a reliable packet; throws if nothing can be sent.
    * @param onText Called with `{ id, topic, from, text, attributes, isDone }` at the start, each piece and the end of a text.
+   * @param onBytes Called with `{ id, topic, from, attributes, bytes }` when a byte stream has come whole.
    */
-  constructor(send, onText) {
+  constructor(send, onText, onBytes) {
     this.sendBytes = send;
     this.onText = onText;
+    this.onBytes = onBytes;
   }
 
   /** The last packet read of each sender, for a resume. */
@@ -64,6 +67,22 @@ export class DataLink {
     this.#send({ stream_header: { stream_id, timestamp: Date.now(), topic, mime_type: 'text/plain', total_length: bytes.length, text_header: {} } }, to);
     let chunk_index = 0;
     for (const content of chunks(bytes)) this.#send({ stream_chunk: { stream_id, chunk_index: chunk_index++, content } }, to);
+    this.#send({ stream_trailer: { stream_id } }, to);
+  }
+
+  /**
+   * Send bytes as a stream to these identities; throws if they cannot be sent whole.
+   * @param ready Returns a promise, which is awaited before each piece.
+   * @param began Called with the stream's id.
+   */
+  async sendFile({ name, type, bytes }, topic, to, ready, began) {
+    const stream_id = newId();
+    this.#send({ stream_header: { stream_id, timestamp: Date.now(), topic, mime_type: type, total_length: bytes.length, byte_header: { name } } }, to);
+    began(stream_id);
+    for (let start = 0, chunk_index = 0; start < bytes.length; start += CHUNK, chunk_index++) {
+      await ready();
+      this.#send({ stream_chunk: { stream_id, chunk_index, content: bytes.subarray(start, start + CHUNK) } }, to);
+    }
     this.#send({ stream_trailer: { stream_id } }, to);
   }
 
@@ -110,8 +129,17 @@ export class DataLink {
   }
 
   #begin(header, from) {
-    if (header.byte_header || !header.stream_id) return;
+    if (!header.stream_id) return;
     if (this.#streams.size >= MAX_OPEN_STREAMS) this.#streams.delete(this.#streams.keys().next().value);
+    if (header.byte_header) {
+      if ((header.total_length ?? 0) > MAX_BYTES) return;
+      this.#streams.set(header.stream_id, { header, from, pieces: [], length: 0 });
+      if (header.inline_content) {
+        this.#extend({ stream_id: header.stream_id, content: header.inline_content });
+        this.#end({ stream_id: header.stream_id });
+      }
+      return;
+    }
     const stream = { id: header.stream_id, topic: header.topic ?? '', from, text: '', attributes: { ...header.attributes }, isDone: false };
     this.#streams.set(stream.id, { stream, decoder: new TextDecoder() });
     if (header.inline_content) {
@@ -122,6 +150,12 @@ export class DataLink {
 
   #extend({ stream_id: id, content }) {
     const open = this.#streams.get(id);
+    if (open?.pieces && content) {
+      open.pieces.push(content);
+      open.length += content.length;
+      if (open.length > MAX_BYTES) this.#streams.delete(id);
+      return;
+    }
     if (!open || !content || open.stream.text.length > MAX_STREAM) return;
     open.stream.text += open.decoder.decode(content, { stream: true });
     this.onText(open.stream);
@@ -131,6 +165,18 @@ export class DataLink {
     const open = this.#streams.get(id);
     if (!open) return;
     this.#streams.delete(id);
+    if (open.pieces) {
+      const { header, from, pieces, length } = open;
+      if (header.total_length && header.total_length !== length) return;
+      const bytes = new Uint8Array(length);
+      let at = 0;
+      for (const piece of pieces) {
+        bytes.set(piece, at);
+        at += piece.length;
+      }
+      this.onBytes({ id, topic: header.topic ?? '', from, attributes: { ...header.attributes, ...attributes }, bytes });
+      return;
+    }
     Object.assign(open.stream.attributes, attributes);
     open.stream.isDone = true;
     this.onText(open.stream);

@@ -1,6 +1,6 @@
 // Room: the page's view of a call: joins, follows the participants, returns after a lost connection, leaves.
 //
-// Events: state ('connecting' | 'connected' | 'reconnecting' | 'closed'), agent (ParticipantInfo or null), track, text,
+// Events: state ('connecting' | 'connected' | 'reconnecting' | 'closed'), agent (ParticipantInfo or null), track, text, bytes,
 // quality, muted, heard, unreachable (a try to return failed), anew (all tracks and the agent so far are gone),
 // rejoined, ended ({ code, detail }). Each is a CustomEvent whose `detail` is the value.
 
@@ -15,6 +15,8 @@ const SIGNAL_LOST = 1, MEDIA_LOST = 2;                   // ReconnectReason
 const RETURN_PAUSES = [0, 500, 1000, 2000, 3000, 4000, 5000, 5000, 5000, 5000];  // ms before each try: a server starts in that time
 const TRIES_IN_SILENCE = 2;
 const CLIENT_INITIATED = 1;
+const PARTS = 'vivavoce.parts';                          // topic of rich replies
+const MOST_BUFFERED = 250_000;                           // bytes
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -48,7 +50,7 @@ export class Room extends EventTarget {
   }
 
   #dataLink() {
-    return new DataLink((bytes) => this.#sendData(bytes), (stream) => this.#emit('text', stream));
+    return new DataLink((bytes) => this.#sendData(bytes), (stream) => this.#emit('text', stream), (stream) => this.#emit('bytes', stream));
   }
 
   on(type, listener) {
@@ -212,6 +214,26 @@ export class Room extends EventTarget {
   /** Send a typed text to the agent. */
   sendChat(text) {
     this.#data.sendText(text, 'lk.chat', this.#agent ? [this.#agent.identity] : []);
+  }
+
+  /** Send the agent an answer to a part of its replies. Throws CallError. */
+  sendAnswer(answer) {
+    if (!this.#agent) throw new CallError('no-agent');
+    this.#data.sendText(JSON.stringify(answer), PARTS, [this.#agent.identity]);
+  }
+
+  /** Send the agent a file `{ name, type, bytes }`; `began` gets the id of the transfer. Throws CallError. */
+  async sendFile(file, began) {
+    if (!this.#agent) throw new CallError('no-agent');
+    await this.#data.sendFile(file, PARTS, [this.#agent.identity], () => this.#drained(), began);
+  }
+
+  /** Wait until the data channel has sent most of what it holds: captions should not wait behind a file. */
+  async #drained() {
+    while ((this.#peer?.reliable?.bufferedAmount ?? 0) > MOST_BUFFERED) {
+      if (this.state === 'closed') throw new CallError('cannot-send');
+      await pause(20);
+    }
   }
 
   /** Call a method of the agent. Throws RpcError. */

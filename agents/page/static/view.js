@@ -66,6 +66,14 @@ export class View {
     part('alert').textContent = text;
   }
 
+  // --- files
+
+  /** Show the button that sends files, if the agent takes them. */
+  takesFiles(limits) {
+    part('attach').hidden = !limits;
+    part('file').accept = (limits?.media_types ?? []).join(',');
+  }
+
   // --- the agent
 
   agent(agent) {

@@ -88,8 +88,6 @@ class SessionStart:
         parts.open(transport)
         if take_over is None:
             self._begin(snapshot)
-        if parts.history.feed is not None:
-            parts.history.feed.open()
         with watched("pipeline"):
             await parts.pipelines.start(self._limit)
         with watched("room audio"):
@@ -115,12 +113,15 @@ class SessionStart:
         self._context.log.flush()
 
     async def _open_memory(self) -> None:
-        memory = self._parts.memory
-        if not memory.is_shared:
+        """Open the memory, and begin to write the history, which may be kept there."""
+        memory, feed = self._parts.memory, self._parts.history.feed
+        if memory.is_shared:
+            with self._watched("memory"):
+                await memory.open()
+        else:
             memory.open_here()
-            return
-        with self._watched("memory"):
-            await memory.open()
+        if feed is not None:
+            feed.open()
 
     def _watched(self, step: str) -> Watch:
         return self._context.observer.phase_step("start", step)

@@ -48,6 +48,11 @@ def log_turn(turn_id: str) -> None:
     _turn.set(turn_id)
 
 
+def present_turn() -> str:
+    """Return the turn that the calling code is part of; empty outside any turn."""
+    return _turn.get()
+
+
 LOCAL = {"is_local": True}
 """The `extra` of a record that quotes an application's own error: it is shown where the process runs, and not sent."""
 

@@ -14,7 +14,7 @@ from vivavoce.agents.transports.console.echo import EchoCanceller
 from vivavoce.agents.transports.console.speaker import SpeakerQueue
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import RoomError
-from vivavoce.pipelines.io import AudioSink, Transport, TransportEvents
+from vivavoce.pipelines.io import AudioSink, PartMessage, Transport, TransportEvents
 from vivavoce.pipelines.media.buffer import FrameChunker
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
@@ -85,6 +85,7 @@ class ConsoleTransport(Transport):
         self._down = Resampler(RATE, SESSION_RATE)
         self._frames = FrameChunker(SESSION_RATE)
         self._events: TransportEvents | None = None
+        self._show: Callable[[str], None] | None = None
         self._has_run = False
         self.level = SILENCE
         """Level of the microphone in the last 20 ms, in decibels of full scale, after echo cancellation."""
@@ -110,6 +111,14 @@ class ConsoleTransport(Transport):
     async def hangup(self) -> None:
         if self._events is not None:  # the person here cannot be sent away: the conversation ends instead
             self._events.closed("the agent has hung up")
+
+    def show_parts(self, show: Callable[[str], None]) -> None:
+        """Call `show` with each part of a rich reply as text; without it parts are not shown."""
+        self._show = show
+
+    def send_part(self, message: PartMessage) -> None:
+        if self._show is not None and message.plain:
+            self._show(message.plain)
 
     def type(self, text: str) -> None:
         """Enter a typed text of the person."""

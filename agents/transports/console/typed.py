@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from vivavoce.agents.transports.console.transport import WHO
 from vivavoce.pipelines.core.errors import RoomError
-from vivavoce.pipelines.io import AudioSink, SinkCapabilities, Transport, TransportEvents
+from vivavoce.pipelines.io import AudioSink, PartMessage, SinkCapabilities, Transport, TransportEvents
 from vivavoce.pipelines.media.frame import AudioFrame
 
 
@@ -35,6 +37,7 @@ class TypedTransport(Transport):
     def __init__(self) -> None:
         self._sink = InstantSink()
         self._events: TransportEvents | None = None
+        self._show: Callable[[str], None] | None = None
 
     @property
     def sink(self) -> AudioSink:
@@ -51,6 +54,14 @@ class TypedTransport(Transport):
     async def hangup(self) -> None:
         if self._events is not None:  # the person here cannot be sent away: the conversation ends instead
             self._events.closed("the agent has hung up")
+
+    def show_parts(self, show: Callable[[str], None]) -> None:
+        """Call `show` with each part of a rich reply as text; without it parts are not shown."""
+        self._show = show
+
+    def send_part(self, message: PartMessage) -> None:
+        if self._show is not None and message.plain:
+            self._show(message.plain)
 
     def type(self, text: str) -> None:
         """Enter a typed text of the person."""

@@ -107,10 +107,14 @@ class TextReader:
     Args:
         identity: Identity of the participant, if known before the link.
         on_text: Called with each complete text.
+        max_characters: A longer text is dropped.
     """
 
-    def __init__(self, identity: str | None, on_text: Callable[[str], None]) -> None:
+    def __init__(
+        self, identity: str | None, on_text: Callable[[str], None], *, max_characters: int = MAX_TEXT_CHARACTERS
+    ) -> None:
         self._identity = identity
+        self._max_characters = max_characters
         self._on_text = on_text
         self._early: list[tuple[rtc.TextStreamReader, str]] = []
         self._waiting: deque[rtc.TextStreamReader] = deque()
@@ -160,8 +164,8 @@ class TextReader:
                 async for part in reader:
                     parts.append(part)
                     size += len(part)
-                    if size > MAX_TEXT_CHARACTERS:
-                        logger.warning("a typed text is longer than %s characters; dropped", MAX_TEXT_CHARACTERS)
+                    if size > self._max_characters:
+                        logger.warning("a typed text is longer than %s characters; dropped", self._max_characters)
                         return ""
         except (ConnectionError, TimeoutError) as error:
             logger.warning("a typed text did not arrive whole; dropped: %s", error or "too slow")

@@ -18,13 +18,14 @@ from vivavoce.agents.transports.livekit.hangup import checked, disconnect
 from vivavoce.agents.transports.livekit.inbound import MicrophoneReader, TextReader
 from vivavoce.agents.transports.livekit.link import ParticipantLink, find_microphone, is_reachable, reason_name
 from vivavoce.agents.transports.livekit.outbound import StateSender, TextSender
+from vivavoce.agents.transports.livekit.parts import RoomParts
 from vivavoce.agents.transports.livekit.remote import interrupt_method
 from vivavoce.agents.transports.livekit.sink import LiveKitSink
 from vivavoce.agents.transports.livekit.video import VideoReader, check_encoder, find_video
 from vivavoce.agents.transports.options import RoomOptions, VideoInputOptions
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.core.errors import RoomError
-from vivavoce.pipelines.io import AudioSink, TranscriptSegment, Transport, TransportEvents
+from vivavoce.pipelines.io import AudioSink, PartMessage, TranscriptSegment, Transport, TransportEvents
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class LiveKitTransport(Transport):
         self._requested: set[str] = set()
         self._is_subscribed = False
         self._on_audible: list[Callable[[], None]] = []
+        self._parts = RoomParts(room, options)
         self._texts: TextSender | None = None
         self._states: StateSender | None = None
         self._closed_reason: str | None = None
@@ -137,7 +139,8 @@ class LiveKitTransport(Transport):
         typed = TextReader(self._link.identity, events.text)
         wanted = self._options.video or VideoInputOptions()
         video = VideoReader(events.wants_video, events.video, events.video_stopped, max_size=wanted.max_size)
-        with self._listening(typed), self._taking_keys(events):
+        taking_parts = self._parts.taking(self._link.identity, events)
+        with self._listening(typed), self._taking_keys(events), taking_parts:
             await self._publish()
             if self._avatar is None:
                 await self._run_parts(events, microphone, typed, video, task_status)
@@ -162,6 +165,7 @@ class LiveKitTransport(Transport):
                 tasks.start_soon(self._avatar.run)
             tasks.start_soon(self._texts.run)
             tasks.start_soon(self._states.run)
+            tasks.start_soon(self._parts.run)
             if self._options.audio_input:
                 tasks.start_soon(microphone.run)
             if self._options.text_input:
@@ -212,8 +216,10 @@ class LiveKitTransport(Transport):
             logger.debug("participant %r has %s", change.identity, change.what)
             if change.what == "left":
                 microphone.follow(None)
+                self._parts.drop()
                 events.participant_left(change.identity)
             else:
+                self._parts.link(change.identity)
                 events.participant_linked(change.identity)
                 typed.link(change.identity)
         publication = self._microphone()
@@ -280,6 +286,7 @@ class LiveKitTransport(Transport):
         self._stop_sinks()
         if self._texts is not None:
             self._texts.drop()
+        self._parts.drop()
         self._is_gone = True
         self._closed_reason = reason_name(reason)
         self._changed.set()
@@ -386,11 +393,17 @@ class LiveKitTransport(Transport):
         if self._texts is not None and not self._is_gone and self._options.publish_turns and receiver is not None:
             self._texts.add_record(json_text, receiver=receiver)
 
+    def send_part(self, message: PartMessage) -> None:
+        receiver = self._link.identity
+        if receiver is not None and self._link.is_present and not self._is_gone:
+            self._parts.send(message, receiver=receiver)
+
     async def _flush(self, texts: TextSender) -> None:
         if not self._room.isconnected():
             return
         with anyio.move_on_after(FLUSH_LIMIT, shield=True) as limit:
             await texts.finish()
+            await self._parts.finish()
         if limit.cancelled_caught:
             logger.warning("some texts were not sent to the room within %s s", FLUSH_LIMIT)
 

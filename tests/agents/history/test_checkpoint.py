@@ -1,4 +1,7 @@
-"""The records of running calls in their SQLite file: kept, claimed once, private, and safe on a full disk."""
+"""The records of running calls in their SQLite file: private, removed whole, and safe on a full disk.
+
+The contract of all stores: tests/agents/memory/history/test_checkpoint_contract.py.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import anyio
 import pytest
 
-from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
+from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 CALL = Checkpoint(
@@ -33,50 +35,6 @@ CALL = Checkpoint(
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "folder" / "checkpoints.db"
-
-
-async def test_a_record_is_kept_and_found_by_another_process_without_its_conversation(path: Path) -> None:
-    await SqliteCheckpoints(path).write(CALL)
-
-    assert await SqliteCheckpoints(path).read() == [replace(CALL, conversation="")]
-
-
-async def test_the_newest_state_of_a_record_is_kept(path: Path) -> None:
-    store = SqliteCheckpoints(path)
-    await store.write(CALL)
-    await store.write(replace(CALL, conversation='{"agent": "Waiter"}'))
-
-    claimed = await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0)
-
-    assert claimed == replace(CALL, conversation='{"agent": "Waiter"}', owner="there", written_at=20.0)
-
-
-async def test_of_many_claims_at_the_same_time_one_succeeds(path: Path) -> None:
-    stores = [SqliteCheckpoints(path) for _ in range(8)]
-    await stores[0].write(CALL)
-    won: list[str] = []
-
-    async def claim(number: int, store: CheckpointStore) -> None:
-        if await store.claim("AJ_1", owner=CALL.owner, by=f"worker {number}", at=20.0):
-            won.append(f"worker {number}")
-
-    async with anyio.create_task_group() as tasks:
-        for number, store in enumerate(stores):
-            tasks.start_soon(claim, number, store)
-
-    assert len(won) == 1
-    assert [call.owner for call in await stores[0].read()] == won
-
-
-async def test_a_process_that_lost_its_record_neither_changes_nor_removes_it(path: Path) -> None:
-    store = SqliteCheckpoints(path)
-    await store.write(CALL)
-    claimed = await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0)
-
-    await store.write(replace(CALL, conversation="{}"))
-    await store.remove("AJ_1", owner=CALL.owner)
-
-    assert await store.claim("AJ_1", owner="there", by="there", at=20.0) == claimed
 
 
 async def test_a_removed_record_is_gone_and_its_words_are_not_left_in_the_file(path: Path) -> None:

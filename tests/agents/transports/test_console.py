@@ -14,15 +14,18 @@ import anyio
 import numpy as np
 import numpy.typing as npt
 import pytest
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
 
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.transports.console.devices import SoundDevices
 from vivavoce.agents.transports.console.echo import EchoCanceller
 from vivavoce.agents.transports.console.speaker import SpeakerQueue
-from vivavoce.agents.transports.console.transport import BLOCK, RATE, ConsoleTransport, Exchange, decibels
+from vivavoce.agents.transports.console.transport import BLOCK, RATE, AudioEnds, ConsoleTransport, Exchange, decibels
 from vivavoce.agents.transports.console.typed import TypedTransport
 from vivavoce.agents.transports.console.wav import WavEnds
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, VoiceError
+from vivavoce.pipelines.io import FileOutcome, OfferedFile, PartMessage
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.media.wav import read_wav, write_wav
 
@@ -52,6 +55,15 @@ class Ears:
 
     def text(self, text: str) -> None:
         self.texts.append(text)
+
+    def part_answered(self, json_text: str) -> None:
+        raise AssertionError("no page is here")
+
+    def file_offered(self, file: OfferedFile) -> int:
+        raise AssertionError("no page is here")
+
+    def file_ended(self, file: OfferedFile, outcome: FileOutcome, data: bytes = b"") -> None:
+        raise AssertionError("no page is here")
 
     def interrupt(self) -> None:
         self.log.append("interrupt")
@@ -321,3 +333,18 @@ async def test_speakers_that_stop_and_cannot_be_opened_anew_are_told(monkeypatch
         assert gone == ["an audio device is gone"]
         assert len(taken) == 5
     assert [stream.is_open for stream in sound.streams] == [False] * len(sound.streams)
+
+
+def test_a_part_of_a_rich_reply_is_shown_as_text_if_it_has_one() -> None:
+    shown: list[str] = []
+    for transport in (TypedTransport(), ConsoleTransport(_NoEnds(), VirtualClock())):
+        transport.send_part(PartMessage(json_text="{}", plain="lost: nothing shows it"))
+        transport.show_parts(shown.append)
+        transport.send_part(PartMessage(json_text='{"type": "data"}'))
+        transport.send_part(PartMessage(json_text="{}", plain="- red\n- blue"))
+    assert shown == ["- red\n- blue", "- red\n- blue"]
+
+
+class _NoEnds(AudioEnds):
+    async def run(self, exchange: Exchange, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        raise AssertionError("it is not run")

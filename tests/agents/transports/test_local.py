@@ -9,7 +9,7 @@ import pytest
 
 from vivavoce.agents.transports.local import EARLY_SECONDS, LocalTransport, VirtualSink
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, VoiceError
-from vivavoce.pipelines.io import TranscriptSegment
+from vivavoce.pipelines.io import FileOutcome, OfferedFile, TranscriptSegment
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.testing.virtual_time import VirtualClock, run_virtual
 
@@ -107,6 +107,15 @@ class Calls:
     def text(self, text: str) -> None:
         self.log.append(f"text {text}")
 
+    def part_answered(self, json_text: str) -> None:
+        self.log.append(f"answer {json_text}")
+
+    def file_offered(self, file: OfferedFile) -> int:
+        return 5
+
+    def file_ended(self, file: OfferedFile, outcome: FileOutcome, data: bytes = b"") -> None:
+        self.log.append(f"file {file.name} {outcome} {data!r}")
+
     def interrupt(self) -> None:
         self.log.append("interrupt")
 
@@ -138,6 +147,10 @@ def test_session_is_told_what_the_caller_does_while_it_listens() -> None:
             transport.push_audio(AudioFrame.silence(0.02, 16000))
             transport.stop_audio()
             transport.send_text("hello")
+            transport.answer_part("{}")
+            transport.send_file("a.txt", b"12345")
+            transport.send_file("b.txt", b"123456")
+            transport.send_file("c.txt", b"1", is_cut_off=True)
             transport.join("guest")
             transport.drop("caller")
             transport.push_audio(AudioFrame.silence(0.02, 16000))
@@ -147,8 +160,9 @@ def test_session_is_told_what_the_caller_does_while_it_listens() -> None:
             tasks.cancel_scope.cancel()
         transport.send_text("too late")
         assert calls.log == [
-            "linked caller", "audio 320", "audio 320", "stopped", "text hello", "stopped", "left caller",
-            "linked caller", "closed room_deleted",
+            "linked caller", "audio 320", "audio 320", "stopped", "text hello", "answer {}",
+            "file a.txt received b'12345'", "file b.txt too_large b''", "file c.txt incomplete b''", "stopped",
+            "left caller", "linked caller", "closed room_deleted",
         ]  # fmt: skip
         with pytest.raises(RoomError, match="make another"):
             await transport.run(calls)

@@ -17,6 +17,7 @@ from vivavoce.agents.transports.livekit import LiveKitTransport
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import VoiceError
+from vivavoce.pipelines.io import FileOutcome, OfferedFile
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
 LIMIT = 15.0
@@ -58,6 +59,15 @@ class Heard(Watched):
     def text(self, text: str) -> None:
         self.texts.append(text)
         self.changed()
+
+    def part_answered(self, json_text: str) -> None:
+        raise AssertionError("no part was sent")
+
+    def file_offered(self, file: OfferedFile) -> int:
+        return 0
+
+    def file_ended(self, file: OfferedFile, outcome: FileOutcome, data: bytes = b"") -> None:
+        raise AssertionError("no file was taken")
 
     def interrupt(self) -> None:
         self.log.append("interrupt")

@@ -1,0 +1,90 @@
+"""MemoryHistory: reads a session's history, in its own process or from its store, and keeps reasoning events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.agents.memory.base import MemoryBase
+from vivavoce.agents.memory.history.chat import heard_messages
+from vivavoce.agents.memory.history.reasoning import (
+    ReasoningEvent,
+    SavedKind,
+    event_record,
+    link_record,
+    pending,
+    saved_events,
+    tool_events,
+    with_replies,
+)
+from vivavoce.agents.memory.history.store_sink import StoreHistorySink
+from vivavoce.agents.telemetry.logs.logs import present_turn
+from vivavoce.pipelines.core.ids import new_id
+
+if TYPE_CHECKING:
+    from vivavoce.agents.history.history import HistoryControl
+    from vivavoce.agents.memory.stores.values import Json
+    from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
+
+LOG = "reasoning"
+KEEP = 10_000
+"""Newest records of the log that are kept."""
+PAGE = 1_000
+"""Records of one call to the store."""
+
+
+class MemoryHistory:
+    """The history of one session.
+
+    Args:
+        own: The session's history, in its own process; None: another process reads it from the store.
+    """
+
+    def __init__(self, base: MemoryBase, own: HistoryControl | None) -> None:
+        self._base = base
+        self._own = own
+        self._sink = StoreHistorySink(base.store)
+
+    async def messages(self) -> list[ChatMessage]:
+        """Return the messages that the caller said or heard, oldest first."""
+        return heard_messages(await self._items())
+
+    async def save(self, kind: SavedKind, payload: Json) -> None:
+        """Keep a reasoning event, which belongs to the turn that the calling code is part of."""
+        turn_id = "" if self._own is None else present_turn()
+        event = ReasoningEvent(
+            id=new_id("reasoning"), kind=kind, payload=payload, at=self._base.clock.wall(), turn_id=turn_id
+        )
+        await self._log(event_record(event))
+
+    async def events(self) -> list[ReasoningEvent]:
+        """Return all reasoning events, tool calls and results, oldest first, each with its reply's id."""
+        items = await self._items()
+        replies = [message for message in heard_messages(items) if message.role == "assistant"]
+        return with_replies([*await self._saved(), *tool_events(items)], replies)
+
+    async def link_pending(self) -> int:
+        """Link the events outside any turn to the newest reply; return their number, 0 without a reply."""
+        replies = [message for message in await self.messages() if message.role == "assistant"]
+        ids = pending(await self._saved()) if replies else []
+        if ids:
+            await self._log(link_record(ids, replies[-1].id))
+        return len(ids)
+
+    async def _items(self) -> tuple[ChatItem, ...]:
+        if self._own is not None:
+            return self._own.items
+        return tuple((await self._base.within(self._sink.load(self._base.id))).items)
+
+    async def _saved(self) -> list[ReasoningEvent]:
+        base, texts = self._base, list[str]()
+        start = 0
+        while True:
+            found = await base.within(base.store.records(base.place(LOG), start, PAGE))
+            texts += [record.text for record in found]
+            if len(found) < PAGE:
+                return saved_events(texts)
+            start = found[-1].index + 1
+
+    async def _log(self, text: str) -> None:
+        base = self._base
+        await base.within(base.store.log(base.place(LOG), [text], keep=KEEP))

@@ -1,0 +1,56 @@
+"""StoreHistorySink: keeps the histories of sessions in a session store, where other processes read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from vivavoce.agents.history.sink import HistoryChange, HistorySink, in_order
+from vivavoce.agents.memory.stores.store import Place, SessionStore
+from vivavoce.pipelines.core.checks import check_flag, check_instance
+from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.chat_json import item_from_json, item_to_json
+
+NAMESPACE = "history"
+"""Its entries are the items, by id."""
+
+
+class StoreHistorySink(HistorySink):
+    """Keeps each item as an entry of its session. A session with `MemoryOptions(store=…)` has one by itself.
+
+    Its store belongs to its maker: the sink does not close it.
+
+    Args:
+        images: Whether pictures are kept, as base64.
+    """
+
+    def __init__(self, store: SessionStore, *, images: bool = False) -> None:
+        check_instance("store", store, SessionStore)
+        check_flag("images", images)
+        self._store = store
+        self._images = images
+
+    async def write(self, session_id: str, changes: Sequence[HistoryChange]) -> None:
+        """Keep these changes."""
+        place = Place(session_id, NAMESPACE)
+        newest = {change.item.id: change for change in changes}  # of several changes of an item the last one counts
+        for change in newest.values():
+            if change.kind == "removed":
+                await self._store.change(place, change.item.id, _nothing)
+            else:
+                text = json.dumps(item_to_json(change.item, images=self._images), ensure_ascii=False)
+                await self._store.write(place, change.item.id, text)
+
+    async def load(self, session_id: str) -> ChatContext:
+        """Return the items of a session.
+
+        Raises:
+            ConfigurationError: An item is of another version or shape.
+        """
+        entries = await self._store.read_all(Place(session_id, NAMESPACE))
+        return in_order(item_from_json(json.loads(text), place=f"item {name}") for name, text in entries.items())
+
+
+def _nothing(_: str | None) -> tuple[None, None]:
+    """Remove an entry."""
+    return None, None

@@ -1,0 +1,13 @@
+"""Rich replies: texts, pictures, files, choices and forms that a session shows on the caller's page.
+
+Decisions:
+
+* A part is sent when it is posted, and again when the caller has come back: the caller's page replaces a part by its
+  id. The newest parts are kept for that (`kept.py`), and each is a record of the session's log `parts`.
+* JSON goes as a text stream, the bytes of images and files as a byte stream beside it, both on topic `vivavoce.parts`
+  of the room (`wire.py` has the messages). A transport that shows only text shows a part's plain form; the console does
+  so, and forms and files cannot be answered there. Without text, nothing is shown.
+* The caller's answers are checked here, not in the page: a choice must be one of the options, values of a form must
+  pass its model. Each part is answered once. A chosen option is a typed turn of the caller.
+* A form's model lives in its session's process. A session that continues a call elsewhere shows the form as closed.
+"""

@@ -1,0 +1,58 @@
+"""PostedParts: the log of a session's parts in its store."""
+
+from __future__ import annotations
+
+from vivavoce.agents.memory.base import MemoryBase
+from vivavoce.agents.memory.parts.kept import MAX_RECORDED_BYTES, kept_part, record_of
+from vivavoce.agents.memory.parts.part import Form, Part
+from vivavoce.agents.memory.session_state import SessionState
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.ids import new_id
+
+LOG = "parts"
+KEPT = 500
+"""Newest records of the log that are kept; an answer is one too."""
+
+
+class PostedParts:
+    """Writes and reads the log of one session."""
+
+    def __init__(self, base: MemoryBase) -> None:
+        self._base = base
+        self._next = 0
+
+    async def post_from_outside(self, part: Part) -> str:
+        """Record a part from another process than the session's, which then sends it; return its id.
+
+        Raises:
+            ConfigurationError: Another process cannot post it.
+        """
+        if isinstance(part, Form):
+            raise ConfigurationError("a Form needs its model: post it in the session's own process")
+        kept = kept_part(new_id("part"), part)
+        if len(kept.data) > MAX_RECORDED_BYTES:
+            raise ConfigurationError(
+                f"from another process, images and files have at most {MAX_RECORDED_BYTES} bytes, got "
+                f"{len(kept.data)}; post it in the session's own process, or a link"
+            )
+        await self.record(record_of(kept, self._base.clock.wall(), is_foreign=True))
+        await SessionState(self._base).note_post()
+        return kept.id
+
+    async def record(self, text: str) -> None:
+        """Append a record."""
+        base = self._base
+        await base.within(base.store.log(base.place(LOG), [text], keep=KEPT))
+
+    async def read_all(self) -> list[str]:
+        """Return all records, oldest first."""
+        self._next = 0
+        return await self.read_new()
+
+    async def read_new(self) -> list[str]:
+        """Return the records since the last call."""
+        base = self._base
+        found = await base.within(base.store.records(base.place(LOG), self._next, KEPT))
+        if found:
+            self._next = found[-1].index + 1
+        return [record.text for record in found]

@@ -1,0 +1,149 @@
+"""The contract of stores of running calls, the same for the SQLite file and every session store."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from kit.servers.redis_server import RedisServer
+from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
+from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
+from vivavoce.agents.memory.stores.in_process import InProcessStore
+from vivavoce.agents.memory.stores.redis import RedisStore
+from vivavoce.agents.memory.stores.sqlite import SqliteStore
+from vivavoce.agents.session.checks import check_session
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
+from vivavoce.pipelines.core.ids import new_id
+
+CALL = Checkpoint(
+    lease="AJ_1",
+    owner="here/7/1/AJ_1",
+    url="ws://127.0.0.1:7880",
+    room="kitchen",
+    agent_name="host",
+    dispatch_id="AD_1",
+    metadata="table 7",
+    attributes={"tier": "gold"},
+    identity="agent-AJ_1",
+    written_at=12.5,
+    conversation='{"agent": "Höst 🙂"}',
+)
+
+Open = Callable[[], CheckpointStore]
+
+
+@pytest.fixture(params=["file", "in_process", "sqlite", "redis"])
+def open_checkpoints(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """Opens stores on the same calls, as other processes would (in_process: other workers)."""
+    if request.param == "file":
+        return lambda: SqliteCheckpoints(tmp_path / "checkpoints.db")
+    if request.param == "in_process":
+        shared = InProcessStore()
+        return lambda: StoreCheckpoints(shared)
+    if request.param == "sqlite":
+        return lambda: StoreCheckpoints(SqliteStore(tmp_path / "store.sqlite"))
+    server: RedisServer = request.getfixturevalue("redis_server")
+    prefix = new_id("test")
+    return lambda: StoreCheckpoints(RedisStore(server.url, prefix))
+
+
+async def test_a_record_is_kept_and_found_by_another_process_without_its_conversation(open_checkpoints: Open) -> None:
+    first, second = open_checkpoints(), open_checkpoints()
+    await first.write(CALL)
+    await first.write(replace(CALL, lease="AJ_0"))
+
+    assert await second.read() == [replace(CALL, lease="AJ_0", conversation=""), replace(CALL, conversation="")]
+    await first.aclose()
+    await second.aclose()
+
+
+async def test_the_newest_state_of_a_record_is_kept(open_checkpoints: Open) -> None:
+    store = open_checkpoints()
+    await store.write(CALL)
+    await store.write(replace(CALL, conversation='{"agent": "Waiter"}'))
+
+    claimed = await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0)
+
+    assert claimed == replace(CALL, conversation='{"agent": "Waiter"}', owner="there", written_at=20.0)
+    await store.aclose()
+
+
+async def test_of_many_claims_at_the_same_time_one_succeeds(open_checkpoints: Open) -> None:
+    stores = [open_checkpoints() for _ in range(8)]
+    await stores[0].write(CALL)
+    won: list[str] = []
+
+    async def claim(number: int, store: CheckpointStore) -> None:
+        if await store.claim("AJ_1", owner=CALL.owner, by=f"worker {number}", at=20.0):
+            won.append(f"worker {number}")
+
+    async with anyio.create_task_group() as tasks:
+        for number, store in enumerate(stores):
+            tasks.start_soon(claim, number, store)
+
+    assert len(won) == 1
+    assert [call.owner for call in await stores[0].read()] == won
+    for store in stores:
+        await store.aclose()
+
+
+async def test_a_process_that_lost_its_record_neither_changes_nor_removes_it(open_checkpoints: Open) -> None:
+    store = open_checkpoints()
+    await store.write(CALL)
+    claimed = await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0)
+
+    await store.write(replace(CALL, conversation="{}"))
+    await store.remove("AJ_1", owner=CALL.owner)
+
+    assert await store.claim("AJ_1", owner="there", by="there", at=20.0) == claimed
+    await store.aclose()
+
+
+async def test_a_removed_record_is_gone_and_the_store_works_after_its_close(open_checkpoints: Open) -> None:
+    store = open_checkpoints()
+    await store.write(CALL)
+    await store.remove("AJ_1", owner=CALL.owner)
+    await store.aclose()
+
+    assert await store.read() == []
+    assert await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0) is None
+    await store.remove("AJ_1", owner=CALL.owner)
+    await store.aclose()
+
+
+def test_calls_in_one_process_cannot_be_sent_to_job_processes() -> None:
+    with pytest.raises(ConfigurationError, match="use RedisStore or SqliteStore.*TaskExecution"):
+        pickle.dumps(StoreCheckpoints(InProcessStore()))
+
+
+@pytest.mark.parametrize("open_checkpoints", ["file", "sqlite", "redis"], indirect=True)
+async def test_a_store_of_calls_is_sent_to_job_processes(open_checkpoints: Open) -> None:
+    store = open_checkpoints()
+    await store.write(CALL)
+    sent: CheckpointStore = pickle.loads(pickle.dumps(store))
+    assert [call.lease for call in await sent.read()] == ["AJ_1"]
+    await sent.aclose()
+    await store.aclose()
+
+
+async def test_kept_calls_are_no_sessions_of_their_store(tmp_path: Path) -> None:
+    sessions = SqliteStore(tmp_path / "store.sqlite")
+    await StoreCheckpoints(sessions).write(CALL)
+    await sessions.keep("call", None)
+
+    assert [one.id for one in await sessions.sessions()] == ["call"]
+    await sessions.aclose()
+    with pytest.raises(ConfigurationError, match="running calls are kept under it"):
+        check_session(None, "vivavoce.calls")
+
+
+async def test_without_redis_a_call_of_the_store_says_so() -> None:
+    store = StoreCheckpoints(RedisStore("unix:///nowhere/redis.sock"))
+    with pytest.raises(StoreUnavailable):
+        await store.write(CALL)
+    await store.aclose()

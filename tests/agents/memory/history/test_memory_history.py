@@ -1,0 +1,254 @@
+"""The history of a session in its memory: heard text, reasoning events and their replies, also from other processes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from kit.memory import ScriptedStore
+from kit.servers.redis_server import RedisServer
+from vivavoce.agents import (
+    Agent,
+    InProcessStore,
+    MemoryHistorySink,
+    MemoryOptions,
+    RedisStore,
+    SessionMemory,
+    SessionOptions,
+    SessionStore,
+    SqliteStore,
+    StoreHistorySink,
+    StoreUnavailable,
+    function_tool,
+)
+from vivavoce.agents.history.sink import HistoryChange
+from vivavoce.agents.memory.history.reasoning import ReasoningEvent
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreValueError
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.llm.chat_context import ChatMessage
+from vivavoce.pipelines.llm.tools import ToolCall
+
+
+class Desk(Agent):
+    """Notes a step of its reasoning in its tool."""
+
+    def __init__(self) -> None:
+        super().__init__("Help.", id="desk")
+
+    @function_tool
+    async def look(self, day: str) -> str:
+        "Look into the book."
+        assert self.session is not None
+        await self.session.memory.save_reasoning_event("reasoning_step", {"thought": f"is {day} free?"})
+        return "free"
+
+
+def harness(llm: ScriptedLLM, store: SessionStore | None = None) -> SessionHarness:
+    memory = MemoryOptions(store=store)
+    return SessionHarness(Desk(), llm, options=SessionOptions(memory=memory))
+
+
+def in_process() -> InProcessStore:
+    return InProcessStore(clock=VirtualClock())
+
+
+def calls_look() -> ScriptedLLM:
+    call = ToolCall(call_id="c1", name="look", arguments='{"day": "friday"}')
+    return ScriptedLLM([call], "Friday is free.", "Bye.")
+
+
+def told(events: list[ReasoningEvent]) -> list[tuple[str, Any]]:
+    return [(event.kind, event.payload.get("thought") or event.payload.get("name")) for event in events]
+
+
+# --- heard text
+
+
+def test_the_chat_history_is_the_heard_text_of_both_sides_oldest_first() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        memory, session = harness.session.memory, harness.session
+        session.history.add_message("system", "a note for the model")
+        await harness.user("hello")
+        long = session.say("One two three four five six seven eight nine ten.")
+        await anyio.sleep(1.0)
+        await session.interrupt()
+        await long
+        found = await memory.get_chat_history()
+        assert [(message.role, message.content) for message in found[:2]] == [("user", "hello"), ("assistant", "Fine.")]
+        assert found[2].interrupted
+        assert found[2].content == long.heard_text
+        assert len(found) == 3
+        assert await memory.get_chat_history(2) == found[1:]
+        assert await memory.get_chat_history(0) == []
+        assert await memory.get_chat_history(99) == found
+        until = found[1].created_at
+        assert await memory.get_chat_history(until_timestamp=until) == found[:2]
+        assert await memory.get_chat_history(1, until_timestamp=datetime.fromtimestamp(until, UTC)) == found[1:2]
+        assert await memory.get_chat_history(until_timestamp=until - 0.001) == [
+            message for message in found if message.created_at < until
+        ]
+
+    SessionHarness(Agent("Help."), ScriptedLLM(default="Fine.")).run(scenario)
+
+
+def test_wrong_arguments_are_refused_before_the_store_is_reached() -> None:
+    store = ScriptedStore()
+
+    async def scenario(harness: SessionHarness) -> None:
+        memory = harness.session.memory
+        await anyio.sleep(0.5)
+        before = store.calls
+        wrong: list[tuple[Any, type[Exception]]] = [
+            (memory.get_chat_history(-1), ConfigurationError),
+            (memory.get_chat_history(True), ConfigurationError),
+            (memory.get_chat_history(until_timestamp=float("nan")), ConfigurationError),
+            (memory.get_chat_history(until_timestamp=datetime(2026, 1, 1)), ConfigurationError),
+            (memory.get_reasoning_events("now"), ConfigurationError),  # type: ignore[arg-type]
+            (memory.save_reasoning_event("tool_call", {}), ConfigurationError),  # type: ignore[arg-type]
+            (memory.save_reasoning_event("reasoning_step", {1, 2}), StoreValueError),
+            (memory.save_reasoning_event("reasoning_step", "x" * 2_000_000), StoreValueError),
+        ]
+        for call, error in wrong:
+            with pytest.raises(error):
+                await call
+        assert store.calls == before
+
+    harness(ScriptedLLM(), store).run(scenario)
+
+
+@pytest.fixture(params=["in_process", "sqlite", "redis"])
+async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionStore]:
+    """A store for a session and another process."""
+    store: SessionStore = InProcessStore()
+    if request.param == "sqlite":
+        store = SqliteStore(tmp_path / "store.sqlite")
+    elif request.param == "redis":
+        server: RedisServer = request.getfixturevalue("redis_server")
+        store = RedisStore(server.url, new_id("test"))
+    yield store
+    await store.aclose()
+
+
+async def test_another_process_reads_the_same_history_also_after_the_call(shared: SessionStore) -> None:
+    async with harness(calls_look(), shared) as running:
+        memory = running.session.memory
+        await running.user("is friday free?")
+        await memory.save_reasoning_event("task_list_update", {"thought": "done"})
+        assert await memory.link_pending_reasoning_events() == 1
+        chat, events = await memory.get_chat_history(), await memory.get_reasoning_events()
+        session_id = running.session.id
+    async with SessionMemory.attach(shared, session_id) as attached:
+        assert await attached.get_chat_history() == chat
+        assert await attached.get_reasoning_events() == events
+        assert await attached.get_chat_history(1) == chat[-1:]
+    assert told(events) == [
+        ("reasoning_step", "is friday free?"),
+        ("tool_call", "look"),
+        ("tool_result", "look"),
+        ("task_list_update", "done"),
+    ]
+    assert {event.reply_id for event in events} == {chat[-1].id}
+
+
+# --- reasoning events
+
+
+def test_events_of_a_turn_belong_to_its_reply_and_others_wait_for_the_link() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        memory = harness.session.memory
+        assert await memory.link_pending_reasoning_events() == 0
+        await memory.save_reasoning_event("task_list_update", {"thought": "plan"})
+        assert await memory.link_pending_reasoning_events() == 0, "there is no reply yet"
+        await harness.user("is friday free?")
+        reply = (await memory.get_chat_history())[-1]
+        events = await memory.get_reasoning_events()
+        assert told(events)[:2] == [("task_list_update", "plan"), ("reasoning_step", "is friday free?")]
+        assert [event.reply_id for event in events] == ["", reply.id, reply.id, reply.id]
+        assert [event.payload for event in events[2:]] == [
+            {"call_id": events[2].payload["call_id"], "name": "look", "arguments": '{"day": "friday"}'},
+            {"call_id": events[2].payload["call_id"], "name": "look", "output": "free", "is_error": False},
+        ]
+        assert await memory.link_pending_reasoning_events() == 1
+        assert await memory.link_pending_reasoning_events() == 0
+        assert {event.reply_id for event in await memory.get_reasoning_events()} == {reply.id}
+        assert await memory.get_reasoning_events(events[0].at) == [
+            event for event in await memory.get_reasoning_events() if event.at <= events[0].at
+        ]
+
+        await memory.save_reasoning_event("reasoning_step", {"thought": "later"})
+        await harness.user("thanks")
+        assert await memory.link_pending_reasoning_events() == 1
+        newest = (await memory.get_chat_history())[-1]
+        assert [event.reply_id for event in await memory.get_reasoning_events()][-1] == newest.id
+
+    SessionHarness(Desk(), calls_look()).run(scenario)
+
+
+def test_while_the_store_is_down_the_calls_raise_and_own_heard_text_is_still_there() -> None:
+    store = ScriptedStore()
+
+    async def scenario(harness: SessionHarness) -> None:
+        memory = harness.session.memory
+        await harness.user("hello")
+        store.is_down = True
+        with pytest.raises(StoreUnavailable):
+            await memory.save_reasoning_event("reasoning_step", {})
+        assert len(await memory.get_chat_history()) == 2
+        store.is_down = False
+
+    harness(ScriptedLLM(default="Fine."), store).run(scenario)
+
+
+# --- the sink
+
+
+async def test_a_sink_keeps_changes_in_order_and_twice_is_once(shared: SessionStore) -> None:
+    sink = StoreHistorySink(shared)
+    first = ChatMessage(role="user", content="héllo", id="m1", sequence=1)
+    second = ChatMessage(role="assistant", content="Fine.", id="m2", sequence=2)
+    edited = ChatMessage(role="user", content="hello", id="m1", sequence=1)
+    changes = [HistoryChange("added", second), HistoryChange("added", first), HistoryChange("replaced", edited)]
+    for _ in range(2):
+        await sink.write("call", changes)
+    assert (await sink.load("call")).items == (edited, second)
+    await sink.write("call", [HistoryChange("removed", edited), HistoryChange("removed", edited)])
+    assert (await sink.load("call")).items == (second,)
+    assert (await sink.load("other")).items == ()
+
+
+def test_a_session_with_a_store_keeps_its_history_there_and_refuses_another_sink() -> None:
+    options = SessionOptions(memory=MemoryOptions(store=in_process()), history_sink=MemoryHistorySink())
+    with pytest.raises(ConfigurationError, match="keeps its history there, got history_sink="):
+        SessionHarness(Agent("Help."), options=options).run()
+    sink = MemoryHistorySink()
+    SessionHarness(Agent("Help."), options=SessionOptions(memory=MemoryOptions(), history_sink=sink)).run()
+
+
+def test_a_resumed_session_continues_the_history_of_its_memory() -> None:
+    store, snapshots = in_process(), list[Any]()
+
+    async def first(harness: SessionHarness) -> None:
+        await harness.user("is friday free?")
+        snapshots.append(harness.session.snapshot())
+
+    async def second(harness: SessionHarness) -> None:
+        await harness.user("thanks")
+        memory = harness.session.memory
+        assert memory.id == snapshots[0]["memory"]["id"] != harness.session.id
+        chat = await memory.get_chat_history()
+        assert [message.content for message in chat] == ["is friday free?", "Friday is free.", "thanks", "Bye."]
+        assert len(await memory.get_reasoning_events()) == 3
+        await anyio.sleep(1.0)
+        async with SessionMemory.attach(store, memory.id) as attached:
+            assert await attached.get_chat_history() == chat
+
+    harness(calls_look(), store).run(first)
+    resumed = harness(ScriptedLLM("Bye."), store)
+    resumed.resume_from = snapshots[0]
+    resumed.run(second)
