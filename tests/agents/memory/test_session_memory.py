@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,6 +16,7 @@ from vivavoce.agents import (
     InProcessStore,
     MemoryOptions,
     SessionMemory,
+    SqliteStore,
     StoreError,
     StoreTypeError,
     StoreUnavailable,
@@ -192,6 +194,57 @@ async def test_a_snapshot_carries_the_private_data_and_the_namespaces_of_this_pr
     assert await second.memory.data.get("order.size") == 2
     assert second.memory.private.get("visits") == 3
     await second.close()
+
+
+@virtually
+async def test_values_of_a_process_move_into_the_store_of_the_session_that_resumes_it() -> None:
+    first = session_with()
+    await started(first)
+    await first.memory.data.set("order", {"size": 2})
+    snapshot = stored(first)
+    await first.close()
+    store = ScriptedStore()
+    second = session_with(MemoryOptions(store=store), id="later")
+    await started(second, resume_from=snapshot)
+    await second.close()
+    async with SessionMemory.attach(store, "call") as memory:
+        assert await memory.data.get("order.size") == 2
+
+
+@virtually
+async def test_values_that_a_store_has_already_are_newer_than_those_of_a_snapshot() -> None:
+    store = in_process()
+    first = session_with(MemoryOptions(store=store))
+    await started(first)
+    await first.memory.data.set("order", 1)
+    snapshot = stored(first)
+    await first.memory.data.set("order", 2)
+    await first.close()
+    second = session_with(MemoryOptions(store=store), id="later")
+    await started(second, resume_from=snapshot)
+    assert await second.memory.data.get("order") == 2
+    await second.close()
+
+
+def test_a_session_without_the_store_of_its_snapshot_says_that_it_begins_empty(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async def test() -> None:
+        store = SqliteStore(tmp_path / "calls.db")
+        first = session_with(MemoryOptions(store=store))
+        await started(first)
+        await first.memory.data.set("order", 1)
+        snapshot = stored(first)
+        assert "namespaces" not in snapshot["memory"]
+        await first.close()
+        second = session_with(id="later")
+        await started(second, resume_from=snapshot)
+        assert await second.memory.data.get_all() == {}
+        await second.close()
+        await store.aclose()
+
+    run_virtual(test())
+    assert "in a store that this session does not have" in caplog.text
 
 
 @virtually
