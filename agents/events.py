@@ -313,7 +313,8 @@ class ErrorOccurred(SessionEvent):
         error: The exception; a `ProviderError` if a provider failed.
         source: The part: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
             (given to `say`), "tool", "handler", "hook", "policy", "room" (its transport gave no text where text is
-            needed), "avatar" (it is missing or lost), "turn" (a rule of the turn machine is at fault) …
+            needed), "avatar" (it is missing or lost), "turn" (a rule of the turn machine is at fault), "memory" (its
+            store) …
         is_recovered: Whether the session continues without any loss.
         successor: Provider and model of the component that took the place of the one that failed, for the members of
             a fallback; `error.provider` is the one that failed. Empty elsewhere.

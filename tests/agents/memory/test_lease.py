@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kit.memory import ScriptedStore, session_with, started
 from vivavoce.agents import AgentSession, InProcessStore, MemoryOptions, SessionMemory, StoreError
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.memory.stores.store import METADATA, Place
-from vivavoce.agents.states import CloseReason
+from vivavoce.agents.states import AgentState, CloseReason
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.pipelines.core.errors import SessionClosedError
 
@@ -191,5 +194,43 @@ def test_a_store_that_is_full_is_one_error_event_although_it_can_be_read() -> No
         await anyio.sleep(10.0)
         assert (await session.close()).is_clean
         assert len(errors) == 1
+
+    run_virtual(test())
+
+
+STEPS = st.sampled_from(["start", "resume", "cut off", "mend", "close", "wait"])
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(STEPS, st.integers(0, 3)), max_size=14))
+def test_however_processes_come_and_go_one_of_them_has_the_session_in_the_end(steps: list[tuple[str, int]]) -> None:
+    async def test() -> None:
+        root = ScriptedStore()
+        snapshot: dict[str, Any] | None = None
+        running: list[tuple[AgentSession[Any], ScriptedStore]] = []
+        for step, which in steps:
+            if step in ("start", "resume"):
+                own = copy.copy(root)
+                own.is_down = which == 0
+                session = session_with(MemoryOptions(store=own), id="call" if step == "start" else "later")
+                with suppress(StoreError):
+                    await started(session, resume_from=snapshot if step == "resume" else None)
+                    running.append((session, own))
+                    snapshot = session.snapshot() if session.memory.id == "call" else snapshot
+            elif step == "wait":
+                await anyio.sleep((0.1, 2.0, 8.0, 40.0)[which])
+            elif running:
+                session, own = running[which % len(running)]
+                own.is_down = step == "cut off"
+                if step == "close":
+                    await session.close()
+        for _, own in running:
+            own.is_down = False
+        await anyio.sleep(40.0)
+        alive = [session for session, _ in running if session.agent_state is not AgentState.CLOSED]
+        assert len([session for session in alive if session.memory.id == "call"]) <= 1
+        for session in alive:
+            assert await session.memory.data.set("last", session.memory.id)
+            assert (await session.close()).is_clean
 
     run_virtual(test())
