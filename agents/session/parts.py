@@ -13,14 +13,13 @@ from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.memory.base import memory_base
 from vivavoce.agents.memory.control import MemoryControl
-from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.lifecycle.last_words import LastWords
 from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
+from vivavoce.agents.session.memory import make_memory
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.requests import PipelineRequests
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
@@ -29,10 +28,10 @@ from vivavoce.agents.session.tasks import Tasks
 from vivavoce.agents.session.trace_writer import TraceWriter, make_trace_writer
 from vivavoce.agents.session.turn_records import TurnRecords
 from vivavoce.agents.session.wake_up_call import WakeUpCall
-from vivavoce.agents.session.wiring import make_history_feed, make_machine
+from vivavoce.agents.session.wiring import make_machine
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
-from vivavoce.agents.speech.guarding import Guarding, guards_agent, guards_caller
+from vivavoce.agents.speech.guarding import Guarding, guards_agent
 from vivavoce.agents.speech.limits import SpeechSettings
 from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
 from vivavoce.agents.speech.request_window import RequestWindow
@@ -106,7 +105,7 @@ def build_parts(
     """
     context = _make_context(session, agent, pipeline, options, session_id)
     hook_limit = options.speech.hook_timeout
-    history, memory = _make_memory(context, options)
+    history, memory = make_memory(context, options)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
     pipelines = PipelineSwitch(context, pipeline, history, options=options)
@@ -167,14 +166,6 @@ def build_parts(
         tasks=Tasks(context, handoffs, tools, speeches),
         hang_ups=HangUps(context, speeches, playout, caller),
     )
-
-
-def _make_memory(context: SessionContext, options: SessionOptions) -> tuple[HistoryControl, MemoryControl]:
-    base, health = memory_base(options.memory, options.clock), StoreHealth(context)
-    feed = make_history_feed(options, context, base, health)
-    history = HistoryControl(context, feed, judges_caller=guards_caller(options.guard))
-    limit = options.speech.hook_timeout
-    return history, MemoryControl(context, history, options.memory, base, health, hook_timeout=limit)
 
 
 def _make_context(

@@ -9,14 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent, AgentControl
-from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.current_job import current_job, has_job_ended, required_job, server_credentials
-from vivavoce.agents.history.feed import HistoryFeed
-from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.job import CloseCall, WaitForClose
-from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.history.store_sink import StoreHistorySink
-from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.speech.flow import ConversationFlow, check_run
@@ -212,32 +206,6 @@ def make_machine(
         traits=turn_traits(options, pipeline.capabilities),
     )
     return TurnMachine(turn_options) if trace is None else trace.recorded_machine(turn_options)
-
-
-def make_history_feed(
-    options: SessionOptions, context: SessionContext, base: MemoryBase, health: StoreHealth
-) -> HistoryFeed | None:
-    """Return the feed from the history to its sink, or to the store of the session's memory; None without both.
-
-    Raises:
-        ConfigurationError: The sink is no sink, or there is a store too.
-    """
-    sink = options.history_sink
-    store = None if options.memory is None else options.memory.store
-    if store is not None:
-        if sink is not None:
-            raise ConfigurationError(
-                f"a session with MemoryOptions(store=…) keeps its history there, got history_sink={sink!r} too; "
-                "leave one of them out"
-            )
-        return HistoryFeed(
-            context, StoreHistorySink(store), history_id=lambda: None if base.is_lost else base.id, health=health
-        )
-    if sink is None:
-        return None
-    if not isinstance(sink, HistorySink):
-        raise ConfigurationError(f"history_sink must be a HistorySink, got {sink!r}; for example MemoryHistorySink()")
-    return HistoryFeed(context, sink)
 
 
 def make_observer(

@@ -1,0 +1,54 @@
+"""Makes a session's history and its memory, in which the history may be kept."""
+
+from __future__ import annotations
+
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.history.feed import HistoryFeed
+from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.history.sink import HistorySink
+from vivavoce.agents.memory.base import MemoryBase, memory_base
+from vivavoce.agents.memory.control import MemoryControl
+from vivavoce.agents.memory.history.store_sink import StoreHistorySink
+from vivavoce.agents.memory.store_health import StoreHealth
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.speech.guarding import guards_caller
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+
+def make_memory(context: SessionContext, options: SessionOptions) -> tuple[HistoryControl, MemoryControl]:
+    """Return the session's history, and its memory.
+
+    Raises:
+        ConfigurationError: The sink of the history is no sink, or there is a store too.
+    """
+    base, health = memory_base(options.memory, options.clock), StoreHealth(context)
+    feed = _make_feed(options, context, base, health)
+    history = HistoryControl(context, feed, judges_caller=guards_caller(options.guard))
+    limit = options.speech.hook_timeout
+    return history, MemoryControl(context, history, options.memory, base, health, hook_timeout=limit)
+
+
+def _make_feed(
+    options: SessionOptions, context: SessionContext, base: MemoryBase, health: StoreHealth
+) -> HistoryFeed | None:
+    """Return the feed from the history to its sink, or to the store of the session's memory; None without both.
+
+    Raises:
+        ConfigurationError: The sink is no sink, or there is a store too.
+    """
+    sink = options.history_sink
+    store = None if options.memory is None else options.memory.store
+    if store is not None:
+        if sink is not None:
+            raise ConfigurationError(
+                f"a session with MemoryOptions(store=…) keeps its history there, got history_sink={sink!r} too; "
+                "leave one of them out"
+            )
+        return HistoryFeed(
+            context, StoreHistorySink(store), history_id=lambda: None if base.is_lost else base.id, health=health
+        )
+    if sink is None:
+        return None
+    if not isinstance(sink, HistorySink):
+        raise ConfigurationError(f"history_sink must be a HistorySink, got {sink!r}; for example MemoryHistorySink()")
+    return HistoryFeed(context, sink)
