@@ -25,12 +25,6 @@ class Component:
         """The components of which it uses one at a time, for a fallback; empty for any other one."""
         return ()
 
-    needs_tending: ClassVar[bool] = False
-    """Whether `tend()` has something to do."""
-
-    async def tend(self) -> None:
-        """Do background work, such as checks of a server, until cancelled; each pipeline that uses it runs this."""
-
     async def aclose(self) -> None:
         """Free the resources that streams share. Calling it twice is fine."""
 

@@ -8,10 +8,10 @@ check runs without a session, and none outlives it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 
@@ -82,6 +82,27 @@ def check_options(options: object, kind: type[FallbackOptions], port: type[Compo
     check_instance("options", options, kind, or_none=True)
 
 
+def check_members(kind: str, components: object, port: type[Component]) -> tuple[Any, ...]:
+    """Check the members of a fallback, and return them.
+
+    Args:
+        kind: The port's name, such as `"llm"`.
+    Raises:
+        ConfigurationError: There are not two, one is of another port, or one comes twice.
+    """
+    found = check_items(f"the members of a fallback ({kind})", components, port, remedy="call the classes")
+    if len(found) < 2:
+        raise ConfigurationError(f"a fallback needs two members or more, got {len(found)}; add another {kind}")
+    for number, component in enumerate(found):
+        first = next(place for place, other in enumerate(found) if other is component)
+        if first != number:
+            raise ConfigurationError(
+                f"need members of a fallback ({kind}) that differ, got the same {name_of(component)} as number "
+                f"{first + 1} and {number + 1}; it would fail both times, and is tried again without that: remove one"
+            )
+    return found
+
+
 class Members(Generic[C]):
     """The members of one fallback, which sessions may share.
 
@@ -89,7 +110,7 @@ class Members(Generic[C]):
         kind: The port's name, such as `"llm"`.
         check: One small request to a component, which raises if it does not work.
     Raises:
-        ConfigurationError: There are not two, or one is of another port.
+        ConfigurationError: As `check_members()`.
     """
 
     def __init__(
@@ -102,15 +123,19 @@ class Members(Generic[C]):
         check: Callable[[C], Awaitable[None]],
         clock: Clock | None,
     ) -> None:
-        found = check_items(f"the members of a fallback ({kind})", components, port, remedy="call the classes")
-        if len(found) < 2:
-            raise ConfigurationError(f"a fallback needs two members or more, got {len(found)}; add another {kind}")
+        found: tuple[C, ...] = check_members(kind, components, port)
         self.kind = kind
         self.clock = clock or LoopClock()
         self._all = tuple(Member(component, number) for number, component in enumerate(found))
         self._in_use = self._all[0]
         self._options = options
         self._check = check
+
+    @staticmethod
+    def of(component: Component) -> Members[Any] | None:
+        """Return the members of a fallback; None for another component."""
+        members = getattr(component, "_members", None)
+        return members if isinstance(members, Members) else None
 
     @property
     def components(self) -> tuple[C, ...]:
@@ -135,9 +160,18 @@ class Members(Generic[C]):
     def _may_work(self, member: Member[C]) -> bool:
         return member.failed_at is None or self.clock.now() - member.failed_at >= self._options.retry_after
 
+    def first_of(self, numbers: Collection[int]) -> Member[C] | None:
+        """Return the first one of these in the order of tries."""
+        return next((member for member in self._order() if member.number in numbers), None)
+
+    def numbered(self, number: int) -> Member[C]:
+        """Return the member of that place in the order of preference."""
+        return self._all[number]
+
     def better_than(self, member: Member[C]) -> Member[C] | None:
-        """Return a preferred member that works, by its checks or after `retry_after`."""
-        return next((one for one in self._all[: member.number] if self._may_work(one)), None)
+        """Return the first member that works, by its checks or after `retry_after`, if that is another one."""
+        works = next((one for one in self._all if self._may_work(one)), None)
+        return None if works is member else works
 
     def failed(self, member: Member[C], error: ProviderError, successor: Member[C] | None) -> None:
         """Note a failure, and report it if a successor takes its place."""
@@ -201,13 +235,14 @@ class Members(Generic[C]):
 
     async def _check_now(self, member: Member[C]) -> None:
         limit, provider = self._options.check_limit, member.component.provider
-        member.is_being_checked = True
+        failed_at, member.is_being_checked = member.failed_at, True
         try:
             with anyio.move_on_after(limit) as scope, provider_errors(provider):
                 await self._check(member.component)
             if scope.cancelled_caught:
                 raise ProviderTimeoutError(f"no answer to a check within {limit:g} s", provider=provider)
-            self.is_back(member)
+            if member.failed_at == failed_at:  # else it has failed again, in a session
+                self.is_back(member)
         except ProviderError as error:
             member.failed_at = self.clock.now()
             logger.info("%s %s still fails: %s", self.kind, member.name, error)

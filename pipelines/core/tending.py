@@ -1,47 +1,44 @@
-"""Tending: the background work of a connection's components, such as checks of the members of a fallback."""
+"""Tending: the background work of a connection's components: the checks of the members of its fallbacks."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
-from vivavoce.pipelines.core.boundary import provider_errors
 from vivavoce.pipelines.core.component import Component
-from vivavoce.pipelines.core.errors import ProviderError
-
-logger = logging.getLogger(__name__)
+from vivavoce.pipelines.core.members import Members
 
 
 class Tending:
-    """The background work of those components that have some.
+    """The background work of those components that are fallbacks.
 
     Args:
         components: Those of a connection; None for an absent one.
     """
 
     def __init__(self, components: Sequence[Component | None]) -> None:
-        self._components = [one for one in components if one is not None and one.needs_tending]
+        self._members = list(_members(components))
         self._scope: anyio.CancelScope | None = None
         self._is_left = False
 
     @property
     def needs_task(self) -> bool:
         """Whether `run()` has something to do."""
-        return bool(self._components)
+        return bool(self._members)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Do the work until cancelled or left; failures of it are logged."""
+        """Do the work until cancelled or left."""
         task_status.started()
         if self._is_left:
             return
         with anyio.CancelScope() as self._scope:
             async with anyio.create_task_group() as group:
-                for component in self._components:
-                    group.start_soon(_tend, component, name=f"tending {component.provider}")
+                for members in self._members:
+                    group.start_soon(members.tend, name=f"checks of {members.kind} members")
 
     def followed_by(self, other: Tending) -> Tending:
         """End the work if `other` takes its place, and return the one in use."""
@@ -52,9 +49,9 @@ class Tending:
         return other
 
 
-async def _tend(component: Component) -> None:
-    try:
-        with provider_errors(component.provider):
-            await component.tend()
-    except ProviderError as error:
-        logger.warning("%s: its background work ended: %s", component.provider, error)
+def _members(components: Sequence[Component | None]) -> Iterator[Members[Any]]:
+    """Yield the members of each fallback, and of the fallbacks among them."""
+    for component in components:
+        if component is not None and (members := Members.of(component)) is not None:
+            yield members
+            yield from _members(members.components)

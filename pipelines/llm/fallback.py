@@ -66,7 +66,6 @@ class FallbackLLM(LLM):
     """
 
     provider: ClassVar[str] = "fallback"
-    needs_tending = True
 
     def __init__(
         self, models: Sequence[LLM], options: FallbackLLMOptions | None = None, *, clock: Clock | None = None
@@ -90,10 +89,6 @@ class FallbackLLM(LLM):
     def capabilities(self) -> LLMCapabilities:
         """The abilities that all of them have."""
         return self._capabilities
-
-    async def tend(self) -> None:
-        """Check the models that failed, until cancelled."""
-        await self._members.tend()
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
         """Run one step with the first model that begins its answer in time.

@@ -9,11 +9,11 @@ from typing import ClassVar
 import anyio
 
 from vivavoce.pipelines.core.boundary import provider_errors
-from vivavoce.pipelines.core.checks import check_items, check_number
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.errors import CapabilityError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.incidents import FellBack, passed_over
-from vivavoce.pipelines.core.members import name_of
+from vivavoce.pipelines.core.members import check_members, name_of
 from vivavoce.pipelines.realtime_model.base import (
     RealtimeCapabilities,
     RealtimeConnection,
@@ -50,11 +50,7 @@ class FallbackRealtime(RealtimeModel):
         open_timeout: float = 4.0,
         clock: Clock | None = None,
     ) -> None:
-        found = check_items(
-            "the members of a fallback (realtime_model)", models, RealtimeModel, remedy="call the classes"
-        )
-        if len(found) < 2:
-            raise ConfigurationError(f"a fallback needs two models or more, got {len(found)}")
+        found = check_members("realtime_model", models, RealtimeModel)
         check_number("retry_after", retry_after, at_least=0, unit="s")
         check_number("open_timeout", open_timeout, above=0, unit="s")
         self._open_timeout = open_timeout

@@ -19,7 +19,8 @@ class STTCapabilities:
         sample_rate: Hz that `push` wants; the pipeline resamples.
         emits_interims: Whether interim transcripts come before the final one.
         emits_end_of_turn: Whether it judges that a turn is over (`STTEndOfTurn`).
-        needs_flush: Whether it finalises only after `flush()` at the end of speech, so that it needs a VAD.
+        needs_flush: Whether it finalises only after `flush()` at the end of speech, so that it needs a VAD. It then
+            reports one final for each flush, an empty one where it heard no words.
     """
 
     sample_rate: int = 16000

@@ -49,10 +49,11 @@ class FallbackSTT(STT):
 
     If a stream is lost, cannot be opened in time or owes a final transcript for too long, the next recogniser takes
     over within the call. It hears the audio since the last final transcript again, so that no word is lost and none
-    comes twice. A recogniser owes a transcript after interims, and after a second of speech. If the next one hears no
-    words in that speech either, it was noise, and the first one counts as working. In the background a short silence
-    checks whether a recogniser that failed works again; one that was too slow is tried again after `retry_after`. The
-    call goes back to the preferred recogniser in a silence. The code that made the recognisers closes them.
+    comes twice. A recogniser owes a transcript after interims, and one that needs a flush owes it after each. Another
+    one that reports nothing of a second of speech is in doubt: the next recogniser hears that speech too, and takes
+    over if it hears words; else it was noise. In the background a short silence checks whether a recogniser that failed
+    works again; one that was too slow is tried again after `retry_after`. In a silence the call goes back to the
+    preferred recogniser. The code that made the recognisers closes them.
 
     Args:
         recognisers: In order of preference; at least two.
@@ -62,7 +63,6 @@ class FallbackSTT(STT):
     """
 
     provider: ClassVar[str] = "fallback"
-    needs_tending = True
 
     def __init__(
         self, recognisers: Sequence[STT], options: FallbackSTTOptions | None = None, *, clock: Clock | None = None
@@ -87,10 +87,6 @@ class FallbackSTT(STT):
         """The abilities that all have and the needs that one has, at the rate of the first one."""
         return self._capabilities
 
-    async def tend(self) -> None:
-        """Check the recognisers that failed, until cancelled."""
-        await self._members.tend()
-
     async def open(self) -> FallbackStream:
         """Open a stream of the first recogniser that works.
 
@@ -105,6 +101,7 @@ class FallbackSTT(STT):
                 self._members.failed(member, error, successor)
                 errors.append(error)
                 continue
+            self._members.serves(member)
             return FallbackStream(
                 self._members,
                 member,
@@ -119,9 +116,7 @@ class FallbackSTT(STT):
     async def _open_member(self, member: Member[STT]) -> BaseStream:
         limit, stt = self._options.open_timeout, member.component
         with anyio.move_on_after(limit), provider_errors(stt.provider, retryable=True):
-            stream = await stt.open()
-            self._members.serves(member)
-            return stream
+            return await stt.open()
         raise ProviderTimeoutError(f"no stream within {limit:g} s", provider=stt.provider)
 
     async def _check(self, stt: STT) -> None:
@@ -137,7 +132,8 @@ class FallbackSTT(STT):
                         pass
                 raise ProviderError("the stream ended by itself", provider=stt.provider)
         finally:
-            await stream.aclose()
+            with anyio.move_on_after(CHECK_SECONDS, shield=True):
+                await stream.aclose()
 
 
 def _common(recognisers: Sequence[STT]) -> STTCapabilities:

@@ -1,46 +1,88 @@
 """FallbackStream: one session's recognition by one recogniser after the other.
 
-It needs no task of its own: the reader of `events()` waits for the present stream, opens the next one and goes back to
-a preferred one. Frames are pushed to the present stream by plain calls, as everywhere.
+It moves audio and events, opens and closes streams; `FallbackMachine` decides. Each open stream is read in a task of
+its own, so that no stream waits for another one to open, to answer or to close. All of them belong to the one task that
+a FallbackStream has from its making until `aclose()`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+import math
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 import anyio
+from anyio.abc import TaskGroup
 
 from vivavoce.pipelines.core.boundary import as_provider_error, guarded
-from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError, describe
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, describe
 from vivavoce.pipelines.core.incidents import dropped_frames
 from vivavoce.pipelines.core.members import Member, Members, final_error
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
-from vivavoce.pipelines.stt.base import (
-    STT,
-    STT_EVENTS,
-    STTCapabilities,
-    STTEndOfTurn,
-    STTEvent,
-    STTFinal,
-    STTInterim,
-    STTStream,
+from vivavoce.pipelines.stt.base import STT, STT_EVENTS, STTCapabilities, STTEndOfTurn, STTEvent, STTStream
+from vivavoce.pipelines.stt.fallback_decisions import (
+    Close,
+    Decision,
+    Emit,
+    GiveUp,
+    MarkFailed,
+    MarkWorking,
+    MemberTraits,
+    Open,
+    Pause,
+    Replay,
+    TakeOver,
 )
-from vivavoce.pipelines.stt.unsettled_audio import UnsettledAudio
+from vivavoce.pipelines.stt.fallback_machine import FallbackMachine
 
 logger = logging.getLogger(__name__)
 
-STABLE_AFTER = 5.0
-"""A stream that lived this many seconds ends a row of failures."""
+CLOSE_LIMIT = 0.7
+"""Seconds that closing a member's stream may take."""
+END_LIMIT = 0.9
+"""Seconds that closing all of them may take; the pipeline gives a stream 1 s."""
 
-ROUNDS = 2
-"""How often each member may fail in a row."""
 
-CLOSE_LIMIT = 1.0
-"""Seconds that closing a stream may take."""
+class _Branch:
+    """A member's stream, from its opening to its close."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._scope: anyio.CancelScope | None = None
+        self.is_left = False
+        """Whether it broke, or is not needed any more."""
+        self.member: Member[STT] | None = None
+        self.stream: STTStream | None = None
+        self.resampler: Resampler | None = None
+
+    def enter(self) -> anyio.CancelScope:
+        """Return the scope of its task."""
+        self._scope = anyio.CancelScope()
+        if self.is_left:
+            self._scope.cancel()
+        return self._scope
+
+    def leave(self) -> None:
+        """End its task."""
+        self.is_left = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def opens(self, member: Member[STT]) -> None:
+        """A stream of that member is being opened."""
+        self.member = member
+
+    def begin(self, stream: STTStream, rate: int) -> None:
+        """Use this stream, which is open."""
+        assert self.member is not None
+        self.stream, member = stream, self.member
+        wanted = member.component.capabilities.sample_rate
+        self.resampler = None if wanted == rate else Resampler(rate, wanted)
 
 
 class FallbackStream(STTStream):
@@ -66,25 +108,28 @@ class FallbackStream(STTStream):
         self._members = members
         self._open_member = open_member
         self._can = capabilities
-        self._final_limit = final_limit
-        self._audio = UnsettledAudio(kept_seconds, needs_flush=capabilities.needs_flush)
-        self._interim = ""
-        self._suspects: list[Member[STT]] = []
-        """Members that heard no word in speech in which the present one listens for words."""
-        self._scope: anyio.CancelScope | None = None
-        self._failure: ProviderError | None = None
-        self._is_slow = False
+        self._clock = members.clock
+        self._machine = FallbackMachine(
+            [_traits(stt) for stt in members.components],
+            member.number,
+            self._clock.now(),
+            final_limit=final_limit,
+            kept_seconds=kept_seconds,
+        )
+        self._audio = self._machine.audio
+        self._watchdog = Watchdog(self._clock, self._due)
+        self._undone: deque[Decision] = deque()
+        self._is_deciding = False
         self._is_closed = False
-        self._row: list[ProviderError] = []
-        """Failures since a stream worked."""
-        self._use(member, stream)
-
-    def _use(self, member: Member[STT], stream: STTStream) -> None:
-        self._member, self._present = member, stream
-        self._failure, self._is_slow = None, False
-        self._opened_at = self._members.clock.now()
-        self._resampler = Resampler(self._can.sample_rate, member.component.capabilities.sample_rate)
-        self._watchdog = Watchdog(self._members.clock, self._is_late)
+        self._send, self._events = anyio.create_memory_object_stream[STTEvent | ProviderError](math.inf)
+        self._order, self._orders = anyio.create_memory_object_stream[Open | TakeOver](math.inf)
+        first = _Branch(0)
+        first.opens(member)
+        first.begin(stream, capabilities.sample_rate)
+        self._branches = {0: first}
+        self._hearing: tuple[_Branch, ...] = (first,)
+        # Its task keeps the context of open(): whoever pushes a frame has another one, without a session's listeners.
+        self._task = asyncio.get_running_loop().create_task(self._run(first), name=f"fallback stt {member.name}")
 
     # --- the caller
 
@@ -92,211 +137,195 @@ class FallbackStream(STTStream):
         """Take one frame."""
         if not self._is_closed:
             self._audio.push(frame)
-            self._push(frame)
+            for branch in self._hearing:
+                self._push(branch, frame)
 
     def speech_started(self, ago: float) -> None:
         """Speech began."""
         if not self._is_closed:
-            self._audio.speech_started(ago)
-            self._speech_started(ago)
+            self._do(self._machine.speech_started(ago, self._clock.now()))
+            for branch in self._hearing:
+                self._speech_started(branch, ago)
 
     def flush(self) -> None:
         """The utterance is over; its final transcript is due within the limit."""
         if not self._is_closed:
-            self._audio.flush(self._members.clock.now())
-            self._flush()
+            self._machine.flush(self._clock.now())
+            for branch in self._hearing:
+                self._flush(branch)
             self._watch()
 
     def discard(self) -> None:
         """Forget the utterance."""
         if not self._is_closed:
-            self._audio.discard()
-            self._interim = ""
-            self._watchdog.disarm()
-            self._call(self._present.discard)
+            self._do(self._machine.discard(self._clock.now()))
+            for branch in self._hearing:
+                assert branch.stream is not None
+                self._call(branch, branch.stream.discard)
 
-    def _push(self, frame: AudioFrame) -> None:
-        if self._failure is None:
-            resampled = self._resampler.push(frame)
-            if resampled.data:
-                self._call(self._present.push, resampled)
+    def _push(self, branch: _Branch, frame: AudioFrame) -> None:
+        assert branch.stream is not None
+        if branch.resampler is None:
+            self._call(branch, branch.stream.push, frame)
+        elif (resampled := branch.resampler.push(frame)).data:
+            self._call(branch, branch.stream.push, resampled)
 
-    def _speech_started(self, ago: float) -> None:
-        self._call(self._present.speech_started, ago)
+    def _speech_started(self, branch: _Branch, ago: float) -> None:
+        assert branch.stream is not None
+        self._call(branch, branch.stream.speech_started, ago)
 
-    def _flush(self) -> None:
-        self._call(self._present.flush)
+    def _flush(self, branch: _Branch) -> None:
+        assert branch.stream is not None
+        self._call(branch, branch.stream.flush)
 
-    def _call(self, call: Callable[..., None], *args: object) -> None:
-        if self._failure is not None:  # the next stream is on its way, and gets the kept calls
+    def _call(self, branch: _Branch, call: Callable[..., None], *args: object) -> None:
+        if branch.is_left:  # the next stream gets the kept calls
             return
         try:
             call(*args)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the recogniser's code: the next one takes over
-            self._fail(as_provider_error(error, self._member.component.provider, retryable=True))
+            assert branch.member is not None
+            self._lost(branch, as_provider_error(error, branch.member.component.provider, retryable=True))
 
-    def _fail(self, error: ProviderError) -> None:
-        if self._failure is None:
-            self._failure = error
-            self._watchdog.close()
-            if self._scope is not None:
-                self._scope.cancel()
+    # --- decisions
 
-    # --- limits
+    def _due(self) -> None:
+        now, serving = self._clock.now(), self._machine.serving
+        better = None if serving is None else self._members.better_than(self._members.numbered(serving))
+        self._do(self._machine.due(now, None if better is None else better.number))
+
+    def _lost(self, branch: _Branch, error: ProviderError) -> None:
+        """A branch failed; it ends."""
+        if branch.number in self._branches:
+            self._leave(branch.number)
+            assert branch.member is not None
+            self._do(self._machine.lost(branch.number, branch.member.number, error, self._clock.now()))
+
+    def _leave(self, number: int) -> None:
+        branch = self._branches.pop(number, None)
+        if branch is not None:
+            self._hearing = tuple(one for one in self._hearing if one is not branch)
+            branch.leave()
+
+    def _do(self, decisions: Sequence[Decision]) -> None:
+        """Carry decisions out, in order; one of them may lead to further ones."""
+        self._undone.extend(decisions)
+        if self._is_deciding or self._is_closed:
+            return
+        self._is_deciding = True
+        try:
+            while self._undone and not self._is_closed:
+                self._do_one(self._undone.popleft())
+        finally:
+            self._is_deciding = False
+        self._watch()
+
+    def _do_one(self, decision: Decision) -> None:
+        match decision:
+            case Emit(event=event):
+                if not isinstance(event, STTEndOfTurn) or self._can.emits_end_of_turn:
+                    self._send.send_nowait(event)
+            case Open():
+                self._branches[decision.stream] = _Branch(decision.stream)
+                self._order.send_nowait(decision)
+            case TakeOver():
+                self._members.serves(self._members.numbered(decision.member))
+                self._order.send_nowait(decision)
+            case Replay(stream=number):
+                if (branch := self._branches.get(number)) is not None:
+                    self._replay(branch, decision)
+            case Pause(stream=number):
+                self._hearing = tuple(one for one in self._hearing if one.number != number)
+            case Close(stream=number):
+                self._leave(number)
+            case MarkFailed(member=number, is_slow=is_slow):
+                self._members.fails(self._members.numbered(number), is_slow=is_slow)
+            case MarkWorking(member=number):
+                self._members.works(self._members.numbered(number))
+            case GiveUp(errors=errors):
+                self._send.send_nowait(final_error(errors))
+                self._end()
+
+    def _replay(self, branch: _Branch, order: Replay) -> None:
+        if order.end is None:
+            self._hearing = (*self._hearing, branch)
+        self._audio.replay(
+            lambda frame: self._push(branch, frame),
+            lambda ago: self._speech_started(branch, ago),
+            lambda: self._flush(branch),
+            begin=order.begin,
+            end=order.end,
+        )
 
     def _watch(self) -> None:
-        """Expect the final of the oldest utterance that ended, within the limit."""
-        owed = self._audio.oldest_owed
-        if owed is None or owed.flushed_at is None:
+        deadline = None if self._is_closed else self._machine.deadline
+        if deadline is None:
             self._watchdog.disarm()
-        elif self._failure is None:
-            self._watchdog.arm(max(0.0, owed.flushed_at + self._final_limit - self._members.clock.now()))
-
-    def _is_late(self) -> None:
-        owed = self._audio.oldest_owed
-        if owed is not None and not owed.has_words and self._suspects:
-            self._is_noise()
-            return
-        if owed is not None and not owed.has_words:
-            self._suspects.append(self._member)
-        self._is_slow = True
-        problem = f"no final transcript within {self._final_limit:g} s of the end of speech"
-        self._fail(ProviderTimeoutError(problem, provider=self._member.component.provider, retryable=True))
-
-    def _is_noise(self) -> None:
-        """No recogniser hears words in that sound: none is to blame."""
-        self._audio.forget_ended()
-        self._watchdog = Watchdog(self._members.clock, self._is_late)
-        for member in self._suspects:
-            self._members.is_back(member)
-        self._suspects.clear()
-
-    # --- events
-
-    async def events(self) -> AsyncGenerator[STTEvent, None]:
-        """Yield the events of one recogniser after the other, until closed.
-
-        Raises:
-            ProviderError: The present one is lost, and none can be opened.
-        """
-        while not self._is_closed:
-            async with aclosing(self._events_of_present()) as events:
-                async for event in events:
-                    yield event
-            if self._is_closed:
-                return
-            failure = self._failure
-            assert failure is not None, "a stream ends by a failure, or because it is left or closed"
-            if self._interim and not self._audio.has_audio:  # its words can be had in no other way
-                yield STTFinal(text=self._interim)
-            self._interim = ""
-            await self._take_next(failure)
-
-    async def _events_of_present(self) -> AsyncGenerator[STTEvent, None]:
-        """Yield the events of the present streams, until one fails; a preferred one may replace the present one."""
-        while not self._is_closed:
-            present, provider = self._present, self._member.component.provider
-            async with aclosing(guarded(present.events, STT_EVENTS, provider, retryable=True)) as events:
-                while present is self._present:
-                    event = await self._event(events)
-                    if event is None:
-                        return
-                    if self._note(event):
-                        yield event
-                    if not isinstance(event, STTInterim) and self._audio.is_quiet:
-                        await self._go_back()
-
-    async def _event(self, events: AsyncIterator[STTEvent]) -> STTEvent | None:
-        """Return the next event; None if the stream failed or was closed."""
-        if self._failure is not None or self._is_closed:
-            return None
-        event: STTEvent | None = None
-        try:
-            with anyio.CancelScope() as self._scope:
-                event = await anext(events, None)
-        except ProviderError as error:
-            self._fail(error)
-        finally:
-            self._scope = None
-        if event is None and not self._is_closed:
-            problem = "the stream ended by itself"
-            self._fail(ProviderConnectionError(problem, provider=self._member.component.provider))
-        return event
-
-    def _note(self, event: STTEvent) -> bool:
-        """Take an event; return whether it is passed on."""
-        if isinstance(event, STTEndOfTurn):
-            return self._can.emits_end_of_turn
-        if event.text.strip():
-            self._members.works(self._member)
-            self._suspects.clear()
-            self._row.clear()
-        if isinstance(event, STTInterim):
-            self._interim = event.text
-            self._audio.interim()
         else:
-            self._interim = ""
-            self._audio.final(has_text=bool(event.text.strip()))
-            self._watch()
+            self._watchdog.arm(max(0.0, deadline - self._clock.now()))
+
+    # --- the task
+
+    async def _run(self, first: _Branch) -> None:
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._serve, first, frozenset[int]())
+                async for order in self._orders:
+                    self._carry_out(order, group)
+        finally:
+            if not self._is_closed:
+                self._end()
+
+    def _carry_out(self, order: Open | TakeOver, group: TaskGroup) -> None:
+        if isinstance(order, Open):
+            if (branch := self._branches.get(order.stream)) is not None:
+                group.start_soon(self._serve, branch, order.among)
+            return
+        successor = self._members.numbered(order.member)
+        logger.info("stt %s serves from here on", successor.name)
+        for number, error in order.failures:
+            if number != order.member:
+                self._members.report(self._members.numbered(number), error, successor)
+        if order.dropped:
+            dropped_frames("stt", order.dropped)
+
+    async def _serve(self, branch: _Branch, among: frozenset[int]) -> None:
+        """Open a stream of one of these members, unless the branch has one, read it to its end and close it."""
+        try:
+            with branch.enter():
+                if branch.stream is not None or await self._open(branch, among):
+                    await self._read(branch)
+        finally:
+            if branch.stream is not None:
+                await self._close(branch.stream)
+
+    async def _open(self, branch: _Branch, among: frozenset[int]) -> bool:
+        member = self._members.first_of(among)
+        if member is None:
+            self._do(self._machine.none_left(branch.number, self._clock.now()))
+            return False
+        branch.opens(member)
+        try:
+            stream = await self._open_member(member)
+        except ProviderError as error:
+            self._lost(branch, error)
+            return False
+        branch.begin(stream, self._can.sample_rate)
+        self._do(self._machine.opened(branch.number, member.number, self._clock.now()))
         return True
 
-    # --- another recogniser
-
-    async def _take_next(self, failure: ProviderError) -> None:
-        """Open the stream of the next recogniser that works; the one that failed is tried last.
-
-        Raises:
-            ProviderError: None can be opened.
-        """
-        lost, errors = self._member, self._row
-        if self._members.clock.now() - self._opened_at >= STABLE_AFTER:
-            errors.clear()
-        errors.append(failure)
-        self._members.fails(lost, is_slow=self._is_slow)
-        await self._close(self._present)
-        if len(errors) >= ROUNDS * len(self._members.components):  # they open, and fail at once
-            raise final_error(errors)
-        for member, _ in self._members.line():
-            if member is not lost:
-                self._members.report(lost, errors[-1], member)
-            try:
-                stream = await self._open_member(member)
-            except ProviderError as error:
-                self._members.fails(member)
-                lost = member
-                errors.append(error)
-                continue
-            await self._serve_with(member, stream)
-            return
-        raise final_error(errors)
-
-    async def _go_back(self) -> None:
-        """Use a preferred recogniser again, if one works."""
-        better = self._members.better_than(self._member)
-        if better is None:
-            return
+    async def _read(self, branch: _Branch) -> None:
+        assert branch.member is not None
+        assert branch.stream is not None
+        provider = branch.member.component.provider
+        error: ProviderError = ProviderConnectionError("the stream ended by itself", provider=provider)
         try:
-            stream = await self._open_member(better)
-        except ProviderError as error:
-            self._members.fails(better)
-            logger.info("stt %s cannot be used again yet: %s", better.name, error)
-            return
-        left = self._present
-        logger.info("stt %s is used again", better.name)
-        await self._serve_with(better, stream)
-        await self._close(left)
-
-    async def _serve_with(self, member: Member[STT], stream: STTStream) -> None:
-        if self._is_closed:
-            await self._close(stream)
-            return
-        self._watchdog.close()
-        if (dropped := self._audio.take_dropped()) > 0:
-            dropped_frames("stt", dropped)
-        self._use(member, stream)
-        self._audio.restart(self._members.clock.now())
-        self._audio.replay(self._push, self._speech_started, self._flush)
-        self._watch()
+            async with aclosing(guarded(branch.stream.events, STT_EVENTS, provider, retryable=True)) as events:
+                async for event in events:
+                    self._do(self._machine.event(branch.number, event, self._clock.now()))
+        except ProviderError as failure:
+            error = failure
+        self._lost(branch, error)
 
     async def _close(self, stream: STTStream) -> None:
         with anyio.move_on_after(CLOSE_LIMIT, shield=True) as scope:
@@ -307,10 +336,46 @@ class FallbackStream(STTStream):
         if scope.cancelled_caught:
             logger.warning("closing a recogniser's stream took more than %g s", CLOSE_LIMIT)
 
+    # --- the reader
+
+    async def events(self) -> AsyncGenerator[STTEvent, None]:
+        """Yield the events of one recogniser after the other, until closed.
+
+        Raises:
+            ProviderError: The present one is lost, and none can be opened.
+        """
+        try:
+            async for event in self._events:
+                if isinstance(event, ProviderError):
+                    raise event
+                yield event
+        except anyio.ClosedResourceError:
+            return
+
+    def _end(self) -> None:
+        """End all streams."""
+        self._is_closed = True
+        self._watchdog.close()
+        for number in list(self._branches):
+            self._leave(number)
+        self._order.close()
+        self._send.close()
+
     async def aclose(self) -> None:
-        """End the present stream."""
+        """End all streams."""
         if not self._is_closed:
-            self._is_closed = True
-            self._watchdog.close()
-            self._audio.discard()
-        await self._present.aclose()
+            self._end()
+        try:
+            _, late = await asyncio.wait({self._task}, timeout=END_LIMIT)
+            if late:
+                logger.error("a recogniser's stream ignores its end and is left behind")
+            elif not self._task.cancelled() and (failure := self._task.exception()) is not None:
+                raise failure
+        finally:
+            self._orders.close()
+            self._events.close()
+
+
+def _traits(stt: STT) -> MemberTraits:
+    can = stt.capabilities
+    return MemberTraits(stt.provider, needs_flush=can.needs_flush, emits_interims=can.emits_interims)

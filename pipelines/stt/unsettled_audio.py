@@ -10,8 +10,6 @@ from vivavoce.pipelines.media.frame import AudioFrame
 
 PRE_ROLL = 1.0
 """Seconds of audio before the onset of speech that are kept, where a VAD reports the onset."""
-CLEAR_SPEECH = 1.0
-"""Seconds of speech, by the VAD, in which a recogniser should hear words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,137 +26,155 @@ class Utterance:
     Args:
         items: Frames, and calls of `speech_started()` between them.
         voiced: Seconds since speech began; 0 without a VAD's report.
+        began_at: When speech began.
         has_words: Whether interims came that no final has settled.
-        flushed_at: When it ended; None while it is open.
+        ended_at: When it ended, or was heard again; None while it is open.
+        is_excused: Whether every recogniser was asked for its words in vain, so that none owes them any more.
     """
 
     items: deque[AudioFrame | SpeechStarted] = field(default_factory=deque)
     seconds: float = 0.0
     voiced: float = 0.0
     is_speech: bool = False
+    began_at: float = 0.0
     has_words: bool = False
-    flushed_at: float | None = None
-
-    @property
-    def is_owed(self) -> bool:
-        """Whether a recogniser should report words of it."""
-        return self.has_words or self.voiced >= CLEAR_SPEECH
+    ended_at: float | None = None
+    is_excused: bool = False
 
 
 class UnsettledAudio:
-    """Keeps utterances until a final settles them, at most `seconds` of audio.
+    """Keeps utterances until a final settles them, at most `seconds` of audio."""
 
-    Args:
-        needs_flush: Whether the recognisers report one final for each flush. Others may settle several utterances by
-            one final.
-    """
-
-    def __init__(self, seconds: float, *, needs_flush: bool) -> None:
+    def __init__(self, seconds: float) -> None:
         self._limit = seconds
-        self._needs_flush = needs_flush
-        self._has_vad = False
-        self._closed: deque[Utterance] = deque()
-        self._open = Utterance()
+        self.has_vad = False
+        """Whether a VAD reports speech."""
+        self.ended: deque[Utterance] = deque()
+        """Utterances that have ended, oldest first."""
+        self.open = Utterance()
+        """The present one."""
         self._dropped = 0
 
     @property
     def is_quiet(self) -> bool:
         """Whether no words are known to be on their way."""
-        return not (self._closed or self._open.is_speech or self._open.has_words)
-
-    @property
-    def has_audio(self) -> bool:
-        """Whether the words of an interim can be heard again."""
-        return self._open.seconds > 0 or any(one.seconds > 0 for one in self._closed)
-
-    @property
-    def oldest_owed(self) -> Utterance | None:
-        """The oldest utterance that has ended and whose words are owed."""
-        return next((one for one in self._closed if one.is_owed), None)
+        return not (self.ended or self.open.is_speech or self.open.has_words)
 
     # --- calls of the pipeline
 
     def push(self, frame: AudioFrame) -> None:
         """Keep a frame."""
-        utterance = self._open
+        utterance = self.open
+        seconds = frame.duration
         utterance.items.append(frame)
-        utterance.seconds += frame.duration
+        utterance.seconds += seconds
         if utterance.is_speech:
-            utterance.voiced += frame.duration
-        if self._has_vad and not utterance.is_speech and not utterance.has_words:
-            self._trim(utterance, PRE_ROLL)
-        elif utterance.seconds > self._limit:
+            utterance.voiced += seconds
+        elif self.has_vad and not utterance.has_words:
+            if utterance.seconds > PRE_ROLL:
+                _trim(utterance, PRE_ROLL)
+            return
+        if utterance.seconds > self._limit:
             before = len(utterance.items)
-            self._trim(utterance, self._limit)
+            _trim(utterance, self._limit)
             self._dropped += before - len(utterance.items)
 
-    def speech_started(self, ago: float) -> None:
+    def speech_started(self, ago: float, now: float) -> None:
         """Note the onset of speech."""
-        self._has_vad = True
-        self._open.is_speech = True
-        self._open.voiced = max(self._open.voiced, ago)
-        self._open.items.append(SpeechStarted(ago))
+        self.has_vad = True
+        if not self.open.is_speech:
+            self.open.is_speech = True
+            self.open.began_at = now - ago
+        self.open.voiced = max(self.open.voiced, ago)
+        self.open.items.append(SpeechStarted(ago))
 
-    def flush(self, now: float) -> Utterance:
-        """End the open utterance, and return it."""
-        ended, self._open = self._open, Utterance()
-        ended.flushed_at = now
-        if ended.is_speech or ended.has_words or not self._has_vad:
-            self._closed.append(ended)
-        while sum(one.seconds for one in self._closed) > self._limit:
-            self._dropped += len(self._closed.popleft().items)
-        return ended
+    def flush(self, now: float) -> None:
+        """End the open utterance."""
+        over, self.open = self.open, Utterance()
+        over.ended_at = now
+        if over.is_speech or over.has_words or not self.has_vad:
+            self.ended.append(over)
+        while sum(one.seconds for one in self.ended) > self._limit:
+            self._dropped += len(self.ended.popleft().items)
 
     def discard(self) -> None:
         """Forget all of it."""
-        self._closed.clear()
-        self._open = Utterance()
+        self.ended.clear()
+        self.open = Utterance()
 
     # --- events of the recogniser
 
-    def interim(self) -> None:
-        """Words are on their way."""
-        if self._open.is_speech or not self._closed:
-            self._closed = deque(one for one in self._closed if one.is_owed)
-            self._open.has_words = True
+    def interim(self, overdue: float, *, one_each: bool, at_most: int | None = None) -> None:
+        """Words are on their way: those of the utterance that is spoken, else of one that has ended.
+
+        Args:
+            one_each: Whether the recogniser reports one final for each flush, so that these are of the oldest one.
+            at_most: As for `final()`.
+            overdue: Sounds that ended before then were noise, since a recogniser that hears words reported nothing of
+                them; one that reports on each has yet to do so.
+        """
+        heard = list(self.ended)[:at_most]
+        if not heard or (at_most is None and self.open.is_speech):
+            if not one_each:
+                self.ended = deque(one for one in self.ended if one.has_words or (one.ended_at or 0.0) > overdue)
+            self.open.has_words = True
         else:
-            self._closed[0].has_words = True
+            heard[0 if one_each else -1].has_words = True
 
-    def final(self, *, has_text: bool) -> None:
-        """A final settles the utterances to which it belongs."""
-        if not self._closed:
-            self._settle_open()
-        elif not self._needs_flush:
-            self._closed.clear()
+    def final(self, *, has_text: bool, one_each: bool, at_most: int | None = None) -> None:
+        """A final settles the utterances to which it belongs.
+
+        Args:
+            one_each: Whether the recogniser reports one final for each flush. Others may settle several by one.
+            at_most: The number of ended utterances that it has heard; None: all.
+        """
+        if not self.ended:
+            is_speech, began_at = self.open.is_speech, self.open.began_at
+            self.open = Utterance(is_speech=is_speech, began_at=began_at)
+            if is_speech:  # it goes on, as another utterance
+                self.open.items.append(SpeechStarted(0.0))
+            return
+        self.open.has_words = False
+        if one_each or not has_text:
+            self.ended.popleft()
         else:
-            first_owed = next((number for number, one in enumerate(self._closed) if one.is_owed), 0)
-            for _ in range(first_owed + 1 if has_text else 1):
-                self._closed.popleft()
+            self.settle(len(self.ended) if at_most is None else at_most)
 
-    def _settle_open(self) -> None:
-        is_speech = self._open.is_speech
-        self._open = Utterance(is_speech=is_speech)
-        if is_speech:  # it goes on, as another utterance
-            self._open.items.append(SpeechStarted(0.0))
+    def settle(self, number: int) -> None:
+        """The oldest ones, so many, hold no words."""
+        for _ in range(min(number, len(self.ended))):
+            self.ended.popleft()
 
-    def forget_ended(self) -> None:
-        """No recogniser hears words in the utterances that have ended."""
-        self._closed.clear()
+    def forget_noise(self, now: float, number: int) -> None:
+        """No recogniser hears words in the oldest utterances, so many, nor so far in the open one."""
+        self.settle(number)
+        self.open.began_at, self.open.voiced = now, 0.0
+
+    def excuse(self, now: float) -> None:
+        """No recogniser owes words of these utterances any more; the next one hears them all the same."""
+        for one in self.ended:
+            one.is_excused = True
+        self.open.began_at = now
 
     # --- the next recogniser
 
     def replay(
-        self, push: Callable[[AudioFrame], None], speech_started: Callable[[float], None], flush: Callable[[], None]
+        self,
+        push: Callable[[AudioFrame], None],
+        speech_started: Callable[[float], None],
+        flush: Callable[[], None],
+        *,
+        begin: int = 0,
+        end: int | None = None,
     ) -> None:
-        """Make the kept calls again, in their order."""
-        for utterance in [*self._closed, self._open]:
-            utterance.has_words = False
+        """Make the kept calls again, in their order: those of the utterances from `begin` on, up to `end`."""
+        for utterance in [*self.ended, self.open][begin:end]:
             for item in list(utterance.items):
                 if isinstance(item, SpeechStarted):
                     speech_started(item.ago)
                 else:
                     push(item)
-            if utterance.flushed_at is not None:
+            if utterance.ended_at is not None:
                 flush()
 
     def take_dropped(self) -> int:
@@ -166,19 +182,14 @@ class UnsettledAudio:
         dropped, self._dropped = self._dropped, 0
         return dropped
 
-    def restart(self, now: float) -> None:
-        """The utterances that have ended are heard again from `now` on."""
-        for utterance in self._closed:
-            utterance.flushed_at = now
 
-    @staticmethod
-    def _trim(utterance: Utterance, seconds: float) -> None:
-        while utterance.seconds > seconds + 1e-9 and len(utterance.items) > 1:
-            item = utterance.items.popleft()
-            if isinstance(item, AudioFrame):
-                utterance.seconds -= item.duration
-            elif isinstance(utterance.items[0], AudioFrame):  # its speech goes on
-                frame = utterance.items.popleft()
-                assert isinstance(frame, AudioFrame)
-                utterance.seconds -= frame.duration
-                utterance.items.appendleft(SpeechStarted(0.0))
+def _trim(utterance: Utterance, seconds: float) -> None:
+    while utterance.seconds > seconds + 1e-9 and len(utterance.items) > 1:
+        item = utterance.items.popleft()
+        if isinstance(item, AudioFrame):
+            utterance.seconds -= item.duration
+        elif isinstance(utterance.items[0], AudioFrame):  # its speech goes on
+            frame = utterance.items.popleft()
+            assert isinstance(frame, AudioFrame)
+            utterance.seconds -= frame.duration
+            utterance.items.appendleft(SpeechStarted(0.0))

@@ -18,7 +18,7 @@ from vivavoce.pipelines.core.members import FallbackOptions, Member, Members, ch
 from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, TTS, AudioChunk, TTSCapabilities, Word
 from vivavoce.pipelines.tts.rest_of_text import RestOfText
-from vivavoce.pipelines.tts.spoken_part import Pace, SpokenPart
+from vivavoce.pipelines.tts.spoken_part import Pace, SpokenPart, whole_sentences
 
 CHECK = "Hello."
 """The text of a check."""
@@ -46,11 +46,12 @@ class FallbackTTSOptions(FallbackOptions):
 class FallbackTTS(TTS):
     """Speaks with the first voice that works.
 
-    If a voice raises or is silent for too long, the next one goes on: with the whole text if no audio has come, else
-    behind the last word whose audio is complete. That word is known exactly from a voice with word times; else it is
-    estimated from the pace of the voice's earlier sentences. So no word is heard twice, but for the beginning of a word
-    in which the first voice broke off. In the background a short synthesis checks whether a voice that failed works
-    again. The code that made the voices closes them.
+    If a voice raises or is silent for too long, the next one goes on: with the whole text if no audio has come; behind
+    the last word whose audio is complete, if the voice gives word times; else with the sentence in which the voice
+    broke off. So each word is heard, and no sentence that was heard in full comes again. Where a voice has no word
+    times, a text of several sentences is spoken sentence by sentence; if it is streamed, the sentence is found by the
+    pace of the voice. In the background a short synthesis checks whether a voice that failed works again. The code that
+    made the voices closes them.
 
     All audio has the rate of the first voice. The capability `emits_words` is the first voice's too: another voice
     gives word times if it has them.
@@ -62,7 +63,6 @@ class FallbackTTS(TTS):
     """
 
     provider: ClassVar[str] = "fallback"
-    needs_tending = True
 
     def __init__(
         self, voices: Sequence[TTS], options: FallbackTTSOptions | None = None, *, clock: Clock | None = None
@@ -93,20 +93,27 @@ class FallbackTTS(TTS):
         """Rate and word times of the first voice; text is streamed if all of them stream it."""
         return self._capabilities
 
-    async def tend(self) -> None:
-        """Check the voices that failed, until cancelled."""
-        await self._members.tend()
-
     async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak one sentence or more, with one voice after the other until it is spoken.
 
         Raises:
             ProviderError: All voices failed.
         """
-        rest = RestOfText(text)
-        async with aclosing(self._speak(rest, lambda voice: voice.synthesize(rest.text))) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        before = 0.0
+        for part in self._parts(text):
+            async with aclosing(self._synthesize(RestOfText(part), before)) as chunks:
+                async for chunk in chunks:
+                    before += chunk.frame.duration
+                    yield chunk
+
+    def _synthesize(self, rest: RestOfText, before: float) -> AsyncGenerator[AudioChunk, None]:
+        return self._speak(rest, lambda voice: voice.synthesize(rest.text), before)
+
+    def _parts(self, text: str) -> list[str]:
+        """Return the text, or its sentences where a voice would not tell in which of them it broke off."""
+        if all(voice.capabilities.emits_words for voice in self._members.components):
+            return [text]
+        return whole_sentences(text) or [text]
 
     async def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Speak text as it comes. Only if all voices stream text.
@@ -124,18 +131,22 @@ class FallbackTTS(TTS):
                 yield chunk
 
     async def _speak(
-        self, rest: RestOfText, ask: Callable[[TTS], AsyncIterator[AudioChunk]]
+        self, rest: RestOfText, ask: Callable[[TTS], AsyncIterator[AudioChunk]], before: float = 0.0
     ) -> AsyncGenerator[AudioChunk, None]:
-        """Speak with one voice after the other; `ask` has a voice speak the rest of the text."""
+        """Speak with one voice after the other.
+
+        Args:
+            ask: Has a voice speak the rest of the text.
+            before: Seconds of audio before it.
+        """
         errors: list[ProviderError] = []
-        before = 0.0
         for member, successor in self._members.line():
             part = SpokenPart(self._paces[member.number])
             try:
-                stream = self._speak_with(member, rest, ask, part, is_last=successor is None)
+                stream = self._speak_with(member, rest, ask, part, is_last=successor is None, is_first=not before)
                 async with aclosing(stream) as chunks:
                     async for chunk in chunks:
-                        yield replace(chunk, words=_later(chunk.words, before)) if before else chunk
+                        yield replace(chunk, words=_later(chunk.words, before)) if before and chunk.words else chunk
                 return
             except ProviderError as error:
                 if rest.error is not None:  # the text failed, and not the voice
@@ -156,21 +167,22 @@ class FallbackTTS(TTS):
         part: SpokenPart,
         *,
         is_last: bool,
+        is_first: bool,
     ) -> AsyncGenerator[AudioChunk, None]:
-        voice, text, is_first = member.component, rest.text, True
+        voice, text, is_silent = member.component, rest.text, True
         stream = guarded(partial(ask, voice), AUDIO_CHUNKS, voice.provider)
         if not is_last:
             stream = self._in_time(stream, rest, voice)
         async with aclosing(at_rate(stream, self._capabilities.sample_rate)) as chunks:
             async for chunk in chunks:
                 part.take(chunk)
-                if is_first and chunk.frame.data:
-                    is_first = False
+                if is_silent and chunk.frame.data:
+                    is_silent = False
                     self._members.works(member)
-                    if rest.is_behind and rest.is_known:  # so that the heard text knows where these words begin
+                    if not is_first and rest.is_known:  # so that the heard text knows where these words begin
                         chunk = replace(chunk, text=text)
                 yield chunk
-        if is_first and not rest.is_over:
+        if is_silent and not rest.is_over:
             raise ProviderError(f"needed audio of {len(rest.text)} characters, got none", provider=voice.provider)
         part.finish(rest.text)
 

@@ -42,11 +42,6 @@ class RestOfText:
         """Whether all of it is in."""
         return self._source is None
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether a part of the text was spoken."""
-        return self._start > 0
-
     def keep(self, rest: str) -> None:
         """Only `rest`, the end of the text so far, is left; empty: later text only."""
         self._start = len(self._text) - len(rest)

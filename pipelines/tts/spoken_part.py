@@ -1,14 +1,27 @@
-"""SpokenPart: the words of a text whose audio is complete when its voice stops in the middle."""
+"""SpokenPart: from where another voice goes on, if a voice breaks off in a text.
+
+| the voice that broke off | the other one goes on |
+|---|---|
+| sent no audio | from the beginning |
+| gives word times | behind the last word whose audio is complete; the word that was begun is spoken again |
+| gives none | from the beginning of the sentence in which it broke off |
+
+So each word is spoken, and no sentence that was heard in full comes again. Of a text of one sentence, the usual case,
+the beginning is certain. In a longer one the sentence is found by the pace of the voice.
+"""
 
 from __future__ import annotations
 
 from vivavoce.pipelines.core.words import count_words, is_letter, is_spaceless, word_end
 from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions
 
 CHARS_PER_SECOND = 15.0
 """The assumed pace of a voice whose own pace is unknown."""
 SPACELESS_WORDS_PER_SECOND = 2.5
 """The same for scripts without spaces, with fewer and longer signs."""
+_WHOLE = SentenceOptions(max_first_length=1_000_000, max_length=1_000_000)
+
 TOLERANCE = 0.02
 """Seconds of a word's end that may be missing."""
 
@@ -53,7 +66,7 @@ class SpokenPart:
     def rest(self, text: str) -> str:
         """Return the part of `text` behind the words whose audio is complete; empty if no word is left.
 
-        By word times, if the voice gives them; else by the voice's pace, rounded down to a whole word.
+        By word times, if the voice gives them; else by its sentences.
         """
         if self.seconds <= 0:
             return text
@@ -61,8 +74,7 @@ class SpokenPart:
             at = self._end_of_words(text)
         else:
             expected = self._pace.seconds(text)
-            place = len(text) if expected <= 0 else int(len(text) * self.seconds / expected)
-            at = word_end(text, place)
+            at = _sentence_start(text, 0 if expected <= 0 else int(len(text) * self.seconds / expected))
         left = text[at:].lstrip()
         return left if any(map(is_letter, left)) else ""
 
@@ -76,6 +88,23 @@ class SpokenPart:
             # A voice may spell a word in another way: then as many characters count.
             at = found + len(core) if found >= 0 else max(at, word_end(text, min(at + len(core) + 1, len(text))))
         return at
+
+
+def whole_sentences(text: str) -> list[str]:
+    """Return the sentences of a text; none is cut for its length."""
+    cutter = SentenceCutter(_WHOLE)
+    return [*cutter.push(text), *cutter.finish()]
+
+
+def _sentence_start(text: str, place: int) -> int:
+    """Return the beginning of the sentence that holds that place; of the last one, if the place is behind all."""
+    start = end = 0
+    for sentence in whole_sentences(text):
+        start = text.index(sentence, end)
+        end = start + len(sentence)
+        if place < end:
+            break
+    return start
 
 
 def assumed_seconds(text: str) -> float:

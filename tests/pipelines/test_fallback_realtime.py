@@ -103,7 +103,7 @@ def test_models_that_do_not_fit_together_are_refused(other: RealtimeCapabilities
 
 
 def test_one_model_is_no_fallback() -> None:
-    with pytest.raises(ConfigurationError, match="two models"):
+    with pytest.raises(ConfigurationError, match="two members"):
         FallbackRealtime([ScriptedRealtimeModel()])
     with pytest.raises(ConfigurationError, match="retry_after"):
         FallbackRealtime([ScriptedRealtimeModel(), ScriptedRealtimeModel()], retry_after=-1.0)

@@ -158,6 +158,18 @@ def test_a_voice_that_breaks_off_is_replaced_in_the_same_sentence_and_no_word_is
     assert [(one.component, one.provider, one.successor) for one in turn.fallbacks] == [("tts", "first", "second")]
 
 
+@KINDS
+def test_a_voice_without_word_times_that_breaks_off_is_replaced_from_the_beginning_of_its_sentence(kind: str) -> None:
+    first, second = FirstTTS(faults={1: TTSFault("middle", LOST)}), SecondTTS()
+    harness = ask(speaking(ScriptedSTT(), FallbackTTS([first, second]), kind, said=(0.1, f"Well then. {SAID}")))
+    harness.expect_outcomes("completed")
+    harness.expect_history(("user", "first question"), ("assistant", f"Well then. {SAID}"))
+    assert first.texts == ["Well then.", SAID]
+    assert second.texts == [SAID]
+    (turn,) = harness.session.turns
+    assert turn.played_seconds == pytest.approx(0.4 + 0.8 + 1.6)
+
+
 class ReadsAhead(FirstTTS):
     """It reads its text in a task of its own, as a voice with a socket does, and breaks off while it waits for more."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderConnectionError, ProviderError
 from vivavoce.pipelines.core.incidents import FellBack, on_fallback
+from vivavoce.pipelines.core.tending import Tending
 from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMCapabilities, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.llm.fallback import FallbackLLM, FallbackLLMOptions
@@ -184,7 +185,7 @@ def test_if_all_have_failed_lately_they_are_tried_all_the_same() -> None:
 
 async def _with_tending(llm: FallbackLLM, act: Callable[[], object]) -> None:
     async with anyio.create_task_group() as group:
-        group.start_soon(llm.tend)
+        group.start_soon(Tending((llm,)).run)
         await act()  # type: ignore[misc]
         group.cancel_scope.cancel()
 
@@ -239,7 +240,7 @@ def test_several_sessions_that_share_a_fallback_check_a_model_once_at_a_time() -
             await answer(llm)
             async with anyio.create_task_group() as group:
                 for _ in range(4):
-                    group.start_soon(llm.tend)
+                    group.start_soon(Tending((llm,)).run)
                 await anyio.sleep(45.0)
                 group.cancel_scope.cancel()
 
@@ -267,10 +268,11 @@ def test_without_checks_nothing_is_asked_in_the_background() -> None:
 
 def test_its_capabilities_are_those_that_all_have() -> None:
     sees = ScriptedLLM(capabilities=LLMCapabilities(supports_images=True))
-    assert FallbackLLM([sees, sees]).capabilities == LLMCapabilities(supports_images=True)
+    other = ScriptedLLM(capabilities=LLMCapabilities(supports_images=True))
+    assert FallbackLLM([sees, other]).capabilities == LLMCapabilities(supports_images=True)
     assert FallbackLLM([sees, ScriptedLLM()]).capabilities == LLMCapabilities(supports_images=False)
     mute = LLMCapabilities(supports_tools=False)
-    assert not FallbackLLM([ScriptedLLM(capabilities=mute)] * 2).capabilities.supports_tools
+    assert not FallbackLLM([ScriptedLLM(capabilities=mute) for _ in range(2)]).capabilities.supports_tools
 
 
 def test_models_of_which_only_one_calls_tools_are_refused_by_name() -> None:
@@ -295,3 +297,38 @@ def test_one_model_is_no_fallback_and_wrong_arguments_are_named() -> None:
 def test_members_without_a_list_are_refused_with_the_list_that_is_needed() -> None:
     with pytest.raises(ConfigurationError, match=r"in one list, FallbackLLM\(\[a, b\]\), got .*ScriptedLLM"):
         FallbackLLM(ScriptedLLM(), ScriptedLLM())  # type: ignore[arg-type]
+
+
+def test_a_member_that_failed_again_while_its_check_ran_stays_out() -> None:
+    first, second = First([LOST], [0.5, "OK"], [LOST], default="One."), Second(default="Two.")
+
+    async def main() -> None:
+        llm = FallbackLLM([first, second], FallbackLLMOptions(check_every=5.0, retry_after=5.1), clock=VirtualClock())
+
+        async def act() -> None:
+            assert await answer(llm) == "Two."
+            await anyio.sleep(5.2)  # its check takes until 5.5; by time it may be asked again
+            assert await answer(llm) == "Two."
+            await anyio.sleep(1.0)
+            assert await answer(llm) == "Two."
+
+        await _with_tending(llm, act)
+
+    run_virtual(main())
+
+
+def test_the_members_of_a_fallback_in_a_fallback_are_checked_too() -> None:
+    first, second, third = First([LOST], default="One."), Second([LOST], default="Two."), ScriptedLLM(default="Three.")
+
+    async def main() -> None:
+        options = FallbackLLMOptions(check_every=5.0)
+        llm = FallbackLLM([FallbackLLM([first, second], options), third], options)
+
+        async def act() -> None:
+            assert await answer(llm) == "Three."
+            await anyio.sleep(11.0)
+            assert await answer(llm) == "One."
+
+        await _with_tending(llm, act)
+
+    run_virtual(main())

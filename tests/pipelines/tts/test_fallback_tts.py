@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 
 import anyio
 import pytest
 
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderConnectionError, ProviderError
 from vivavoce.pipelines.core.incidents import FellBack, on_fallback
+from vivavoce.pipelines.core.tending import Tending
 from vivavoce.pipelines.testing import HANG, ScriptedTTS, ScriptedTTSOptions, TTSFault, VirtualClock, run_virtual
 from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities
 from vivavoce.pipelines.tts.fallback import FallbackTTS, FallbackTTSOptions
@@ -82,17 +84,92 @@ def test_a_word_that_was_begun_is_spoken_again_from_its_beginning() -> None:
     assert second.texts == ["five six seven eight. nine."]
 
 
-def test_without_word_times_the_place_is_found_by_the_pace_that_the_voice_had() -> None:
-    slow = ScriptedTTSOptions(seconds_per_word=0.5)
-    first, second = First(faults={1: TTSFault("middle", LOST)}, options=slow), Second()
+class Breaks(ScriptedTTS):
+    """It breaks off after so many words of its first text."""
+
+    provider = "breaks"
+
+    def __init__(self, words: int, *, emits_words: bool, streams_text: bool, pace: float = 0.2) -> None:
+        options = ScriptedTTSOptions(seconds_per_word=pace)
+        super().__init__(emits_words=emits_words, streams_text=streams_text, options=options)
+        self._left = words * pace
+        self._has_failed = False
+
+    async def _cut(self, chunks: AsyncGenerator[AudioChunk, None]) -> AsyncGenerator[AudioChunk, None]:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                if self._left < 0.01 and not self._has_failed:
+                    self._has_failed = True
+                    raise LOST
+                self._left -= chunk.frame.duration
+                yield chunk
+
+    def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        return self._cut(super().synthesize(text))
+
+    def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
+        return self._cut(super().stream(text))
+
+
+SENTENCES = ("One two three four.", "Five six seven eight.", "Nine ten eleven twelve.")
+STREAMED = pytest.mark.parametrize("streams_text", [False, True], ids=["whole texts", "streamed text"])
+PACES = pytest.mark.parametrize("pace", [0.1, 0.2, 0.8], ids=["fast", "even", "slow"])
+
+
+async def say_all(tts: FallbackTTS, *, streams_text: bool) -> list[AudioChunk]:
+    pieces_of = [f"{word} " for word in " ".join(SENTENCES).split()]
+    if streams_text:
+        return [chunk async for chunk in tts.stream(pieces(*pieces_of))]
+    return await speak(tts, " ".join(SENTENCES))
+
+
+@STREAMED
+@PACES
+@pytest.mark.parametrize("words", range(1, 12))
+def test_with_word_times_each_word_is_spoken_once_wherever_the_voice_breaks_off(
+    words: int, pace: float, streams_text: bool
+) -> None:
+    first = Breaks(words, emits_words=True, streams_text=streams_text, pace=pace)
+    second = Second(emits_words=True, streams_text=streams_text)
+    chunks = run_virtual(say_all(FallbackTTS([first, second]), streams_text=streams_text))
+    assert [word for word, _ in spoken(chunks)] == " ".join(SENTENCES).split()
+    assert seconds(chunks) == pytest.approx(words * pace + (12 - words) * 0.2)
+
+
+@PACES
+@pytest.mark.parametrize("words", range(1, 12))
+def test_without_word_times_the_sentence_is_spoken_again_in_which_the_voice_broke_off(words: int, pace: float) -> None:
+    first, second = Breaks(words, emits_words=False, streams_text=False, pace=pace), Second()
+    chunks = run_virtual(say_all(FallbackTTS([first, second]), streams_text=False))
+    whole = words // 4  # sentences that were heard in full
+    assert second.texts == list(SENTENCES[whole:])
+    again = words % 4
+    assert seconds(chunks) == pytest.approx(words * pace + (12 - words + again) * 0.2)
+
+
+@PACES
+@pytest.mark.parametrize("words", [1, 2, 3])
+@STREAMED
+def test_without_word_times_no_word_of_the_first_sentence_is_lost(words: int, pace: float, streams_text: bool) -> None:
+    first, second = (
+        Breaks(words, emits_words=False, streams_text=streams_text, pace=pace),
+        Second(streams_text=streams_text),
+    )
+    tts = FallbackTTS([first, second])
+    run_virtual(stream(tts, SENTENCES[0]) if streams_text else speak(tts, SENTENCES[0]))
+    assert second.texts == [SENTENCES[0]]
+
+
+def test_streamed_without_word_times_the_sentence_is_found_by_the_pace_that_the_voice_had() -> None:
+    first, second = Breaks(12 + 6, emits_words=False, streams_text=True, pace=0.5), Second(streams_text=True)
 
     async def main() -> None:
         tts = FallbackTTS([first, second])
-        await speak(tts)
-        await speak(tts)
+        await say_all(tts, streams_text=True)
+        await say_all(tts, streams_text=True)
 
     run_virtual(main())
-    assert second.texts in (["five six seven eight."], ["four five six seven eight."])  # half of the audio, to a word
+    assert " ".join(second.texts).split() == " ".join(SENTENCES[1:]).split()
 
 
 def test_a_voice_that_fails_after_its_last_word_changes_nothing_for_the_caller() -> None:
@@ -196,7 +273,7 @@ def test_a_check_in_the_background_brings_the_first_voice_back() -> None:
     async def main() -> None:
         tts = FallbackTTS([first, second], FallbackTTSOptions(check_every=5.0), clock=VirtualClock())
         async with anyio.create_task_group() as group:
-            group.start_soon(tts.tend)
+            group.start_soon(Tending((tts,)).run)
             await speak(tts)
             await anyio.sleep(6.0)
             await speak(tts, "again.")

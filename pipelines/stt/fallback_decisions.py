@@ -1,0 +1,128 @@
+"""The members and streams of `FallbackMachine`, and its decisions, which `FallbackStream` carries out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.stt.base import STTEvent
+
+Purpose = Literal["successor", "witness", "return"]
+"""Why another stream is opened: the present one is lost or late, it is in doubt, or a preferred one may work."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberTraits:
+    """The ways of one recogniser.
+
+    Args:
+        provider: For errors.
+        needs_flush: Whether it reports one final for each flush, and must.
+        emits_interims: Whether words show before their final.
+    """
+
+    provider: str
+    needs_flush: bool = False
+    emits_interims: bool = True
+
+    @property
+    def shows_words(self) -> bool:
+        """Whether it shows words while they are spoken; others may wait for the end."""
+        return self.emits_interims and not self.needs_flush
+
+
+@dataclass(slots=True)
+class MemberStream:
+    """A stream that serves, or may soon."""
+
+    id: int
+    member: int = -1
+    since: float = 0.0
+    """When it began to hear."""
+    is_open: bool = False
+    is_slow: bool = False
+    purpose: Purpose = "successor"
+    heard: int | None = None
+    """For a witness, the number of ended utterances that it hears; None: it hears all. Words of later ones would show
+    nothing, since the serving recogniser may still report them in time."""
+    settled: int = 0
+    """Utterances that have ended and in which it, as a witness, heard no words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Pass an event on."""
+
+    event: STTEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Open a stream of the first of these members, in the order of preference; answered by an input."""
+
+    stream: int
+    among: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Have a stream hear the unsettled audio.
+
+    Args:
+        begin: Utterances, ended ones, that it has heard already.
+        end: The number of ended utterances up to which it hears; None: all audio, and that from now on.
+    """
+
+    stream: int
+    begin: int = 0
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Have a stream hear no further audio."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Close a stream; its events do not count any more."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkFailed:
+    """A member failed; `is_slow`: by its silence."""
+
+    member: int
+    is_slow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MarkWorking:
+    """A member has heard words."""
+
+    member: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """A member serves from now on; `failures`: of the members in whose place it does."""
+
+    member: int
+    failures: tuple[tuple[int, ProviderError], ...]
+    dropped: int
+    """Frames that it does not hear: more than is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """No member works."""
+
+    errors: tuple[ProviderError, ...]
+
+
+Decision = Emit | Open | Replay | Pause | Close | MarkFailed | MarkWorking | TakeOver | GiveUp

@@ -1,0 +1,497 @@
+"""FallbackMachine: decides which member of a `FallbackSTT` serves one session's stream.
+
+It is pure: no task, no clock. Each input comes with its time `now`, and returns decisions, which `FallbackStream`
+carries out in their order. The rules:
+
+- The recogniser that serves is replaced if its stream is lost, or if it owes a final for longer than the limit. Words
+  are owed after an interim, and by a recogniser that needs a flush after every flush. It goes on until the next one is
+  open; if its final comes before that, nothing changes.
+- Other recognisers need not report on noise. If such a one is silent in clear speech, the next one hears that speech
+  as a *witness* beside it. If the witness hears words, it takes over. If no other one hears any, it was noise, and
+  nothing changes. A recogniser is never its own witness.
+- A successor hears the audio that no final has settled. Words that an interim has shown are never dropped: if no
+  recogniser makes a final of them, the interim becomes one.
+- The call goes back to a preferred recogniser in a silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.stt.base import STTEndOfTurn, STTEvent, STTFinal, STTInterim
+from vivavoce.pipelines.stt.fallback_decisions import (
+    Close,
+    Decision,
+    Emit,
+    GiveUp,
+    MarkFailed,
+    MarkWorking,
+    MemberStream,
+    MemberTraits,
+    Open,
+    Pause,
+    Purpose,
+    Replay,
+    TakeOver,
+)
+from vivavoce.pipelines.stt.unsettled_audio import UnsettledAudio, Utterance
+
+CLEAR_SPEECH = 1.0
+"""Seconds of speech, by the VAD, in which a recogniser should hear words."""
+
+STABLE_AFTER = 5.0
+"""A stream that lived this many seconds ends a row of failures."""
+
+ROUNDS = 2
+"""How often each member may fail in a row."""
+
+SILENCE = 0.5
+"""Seconds without speech and events, after which the call goes back to a preferred member, and between two looks."""
+
+
+class FallbackMachine:
+    """Decides for one stream. The first member's stream is number 0, and open.
+
+    Args:
+        first: The member that serves.
+        final_limit: Seconds from the end of speech to its final.
+        kept_seconds: Unsettled audio that is kept.
+    """
+
+    def __init__(
+        self, members: Sequence[MemberTraits], first: int, now: float, *, final_limit: float, kept_seconds: float
+    ) -> None:
+        self.audio = UnsettledAudio(kept_seconds)
+        self._traits = tuple(members)
+        self._everyone = frozenset(range(len(self._traits)))
+        self._limit = final_limit
+        self._numbers = count(1)
+        self._serving: MemberStream | None = MemberStream(0, first, now, is_open=True)
+        self._relief: MemberStream | None = None
+        self._shown = ""
+        """Words of the serving stream's interim."""
+        self._carried = ""
+        """Words that an earlier stream has shown, in audio that is heard again."""
+        self._is_told = False
+        """Whether an interim became a final, so that the recogniser's own final of it would be a second one."""
+        self._row: list[ProviderError] = []
+        """Failures since a member worked."""
+        self._failures: list[tuple[int, ProviderError]] = []
+        """Members that were lost, or could not be opened, since there is no stream that serves."""
+        self._refused: set[int] = set()
+        """Members that could not be opened in this search."""
+        self._late: set[int] = set()
+        """Members that owe words of this audio for too long."""
+        self._silent: set[int] = set()
+        """Witnesses that heard no words in it."""
+        self._doubted: int | None = None
+        """The number of ended utterances that a witness hears; None: all audio."""
+        self._is_reopened = False
+        """Whether the serving member was opened anew for this audio."""
+        self._active_at = now
+        self._words_at = now
+        self._looked_at = now
+        self._decided: list[Decision] = []
+
+    @property
+    def serving(self) -> int | None:
+        """The member that serves."""
+        return None if self._serving is None else self._serving.member
+
+    # --- the caller; its frames go to `audio`
+
+    def speech_started(self, ago: float, now: float) -> list[Decision]:
+        """Speech began."""
+        self._is_told = False
+        self._active_at = now
+        relief = self._relief
+        if (
+            relief is not None
+            and relief.heard is None
+            and relief.purpose == "witness"
+            and not self.audio.open.is_speech
+        ):
+            self._doubted = relief.heard = len(self.audio.ended)
+            if relief.is_open:
+                self._decided.append(Pause(relief.id))
+        self.audio.speech_started(ago, now)
+        return self._take_decided()
+
+    def flush(self, now: float) -> None:
+        """The utterance is over."""
+        self._active_at = now
+        self.audio.flush(now)
+
+    def discard(self, now: float) -> list[Decision]:
+        """Forget the utterance."""
+        self._active_at = now
+        self.audio.discard()
+        self._shown = self._carried = ""
+        if self._serving is not None:
+            self._dismiss()
+            self._forget_search()
+        return self._take_decided()
+
+    # --- streams
+
+    def event(self, stream: int, event: STTEvent, now: float) -> list[Decision]:
+        """Take an event of a stream."""
+        if self._serving is not None and stream == self._serving.id:
+            self._heard(self._serving, event, now)
+        elif self._relief is not None and stream == self._relief.id and self._relief.purpose == "witness":
+            self._witnessed(self._relief, event, now)
+        return self._take_decided()
+
+    def opened(self, stream: int, member: int, now: float) -> list[Decision]:
+        """The stream that was asked for is open."""
+        relief = self._relief
+        if relief is None or relief.id != stream:
+            return [Close(stream)]
+        relief.member, relief.is_open = member, True
+        self._refused.clear()
+        self._use_relief(relief, now)
+        return self._take_decided()
+
+    def none_left(self, stream: int, now: float) -> list[Decision]:
+        """No member that was asked for may be opened now."""
+        if self._relief is not None and self._relief.id == stream:
+            self._search_failed(self._relief, now)
+        return self._take_decided()
+
+    def lost(self, stream: int, member: int, error: ProviderError, now: float) -> list[Decision]:
+        """A stream could not be opened, failed or ended."""
+        if self._serving is not None and stream == self._serving.id:
+            self._serving_lost(self._serving, error, now)
+        elif self._relief is not None and stream == self._relief.id:
+            self._relief_lost(self._relief, member, error, now)
+        return self._take_decided()
+
+    # --- time
+
+    @property
+    def deadline(self) -> float | None:
+        """When `due()` has something to decide; None: not before another input."""
+        times = (self._late_at(), self._witness_until(), self._looks_at())
+        return min((time for time in times if time is not None), default=None)
+
+    def due(self, now: float, better: int | None) -> list[Decision]:
+        """A deadline has come.
+
+        Args:
+            better: A member that works and is preferred to the one that serves.
+        """
+        witness_until, late_at, looks_at = self._witness_until(), self._late_at(), self._looks_at()
+        if witness_until is not None and witness_until <= now:
+            assert self._relief is not None
+            self._witness_is_silent(self._relief, now)
+        elif late_at is not None and late_at <= now:
+            self._is_late(now)
+        elif looks_at is not None and looks_at <= now:
+            self._looked_at = now
+            if self._relief is not None:
+                self._take_over(self._relief, now)
+            elif better is not None:
+                self._ask("return", frozenset({better}))
+        return self._take_decided()
+
+    def _late_at(self) -> float | None:
+        """When the serving recogniser is late, unless another one is on its way already."""
+        serving, relief, audio = self._serving, self._relief, self.audio
+        if serving is None or (relief is not None and relief.purpose != "return"):
+            return None
+        traits, times = self._traits[serving.member], []
+        voiced = 0.0
+        for one in audio.ended:
+            if one.is_excused:
+                continue
+            if not one.has_words and not traits.needs_flush and self._words_at > (one.ended_at or 0.0):
+                continue  # it works: it has heard words since then
+            voiced += one.voiced
+            if traits.needs_flush or one.has_words or voiced >= CLEAR_SPEECH - 1e-6:
+                times.append(self._due_at(one))
+                break
+        if audio.open.is_speech and not audio.open.has_words and traits.shows_words:
+            times.append(max(audio.open.began_at, serving.since, self._words_at) + CLEAR_SPEECH + self._limit)
+        if self._carried and audio.has_vad and not audio.ended and not audio.open.is_speech:
+            times.append(serving.since + self._limit)
+        return min(times, default=None)
+
+    def _due_at(self, utterance: Utterance) -> float:
+        assert utterance.ended_at is not None
+        since = 0.0 if self._serving is None else self._serving.since
+        return max(utterance.ended_at, since) + self._limit
+
+    def _witness_until(self) -> float | None:
+        relief = self._relief
+        if relief is None or not relief.is_open or relief.purpose != "witness":
+            return None
+        ended = [one.ended_at for one in self.audio.ended if one.ended_at is not None][: relief.heard]
+        if not ended and not self._traits[relief.member].shows_words:
+            return None  # it cannot answer before the end of speech
+        begins = max([relief.since, *ended])
+        return begins + self._limit + (0.0 if ended else CLEAR_SPEECH)
+
+    def _is_silent(self, now: float) -> bool:
+        return self.audio.is_quiet and not self._carried and now >= self._active_at + SILENCE
+
+    def _looks_at(self) -> float | None:
+        """When to look for a preferred member, and to go back to one whose stream is open."""
+        serving, relief = self._serving, self._relief
+        if serving is None or not self.audio.is_quiet or self._carried:
+            return None
+        is_waiting = relief is not None and relief.is_open and relief.purpose == "return"
+        if is_waiting or (relief is None and (serving.member != 0 or serving.is_slow)):
+            return max(self._active_at, self._looked_at) + SILENCE
+        return None
+
+    # --- the recogniser that serves
+
+    def _heard(self, serving: MemberStream, event: STTEvent, now: float) -> None:
+        self._active_at = now
+        if isinstance(event, STTEndOfTurn):
+            self._decided.append(Emit(event))
+            return
+        has_text = bool(event.text.strip())
+        if has_text:
+            self._words_at = now
+            self._row.clear()
+            self._decided.append(MarkWorking(serving.member))
+        if has_text or isinstance(event, STTFinal):
+            self._forget_search()
+        if isinstance(event, STTInterim):
+            self._shown = event.text if has_text else ""
+            if has_text:
+                self._is_told = False
+                overdue = now - self._limit if serving.since <= now - self._limit else 0.0
+                one_each = self._traits[serving.member].needs_flush
+                self.audio.interim(overdue, one_each=one_each, at_most=serving.heard)
+            self._decided.append(Emit(event))
+        else:
+            self._final(serving, event, has_text=has_text)
+        self._settle_search(now)
+
+    def _forget_search(self) -> None:
+        self._late.clear()
+        self._silent.clear()
+        self._refused.clear()
+        self._is_reopened = False
+
+    def _final(self, serving: MemberStream, event: STTFinal, *, has_text: bool) -> None:
+        if self._is_told:  # a second final of the same words
+            self._is_told = False
+            return
+        one_each = self._traits[serving.member].needs_flush
+        self.audio.final(has_text=has_text, one_each=one_each, at_most=serving.heard)
+        self._shown = ""
+        if has_text:
+            self._carried = ""
+            self._decided.append(Emit(event))
+        elif not self._carried:
+            self._decided.append(Emit(event))
+        elif not (self.audio.ended or self.audio.open.is_speech):
+            # An earlier recogniser has shown words that this one does not hear.
+            carried, self._carried = self._carried, ""
+            self._decided.append(Emit(STTFinal(text=carried)))
+
+    def _settle_search(self, now: float) -> None:
+        """End the search for another member if the serving one has answered after all."""
+        relief = self._relief
+        if self._serving is None or relief is None or relief.purpose == "return":
+            return
+        self._relief = None
+        late_at = self._late_at()
+        self._relief = relief
+        if late_at is None or late_at > now:
+            if relief.purpose == "successor":
+                self._serving.is_slow = True
+                self._decided.append(MarkFailed(self._serving.member, is_slow=True))
+            self._dismiss()
+
+    def _is_late(self, now: float) -> None:
+        serving = self._serving
+        assert serving is not None
+        if self._carried and not self.audio.ended:
+            self._conclude(now)
+            return
+        self._late.add(serving.member)
+        self._refused.clear()
+        overdue = [one for one in self.audio.ended if not one.is_excused and self._due_at(one) <= now]
+        is_owed = self._traits[serving.member].needs_flush or any(one.has_words for one in overdue)
+        self._doubted = len(overdue) + sum(one.is_excused for one in self.audio.ended) if overdue else None
+        self._search("successor" if is_owed and overdue else "witness", now)
+
+    def _serving_lost(self, serving: MemberStream, error: ProviderError, now: float) -> None:
+        self._decided.append(MarkFailed(serving.member, is_slow=False))
+        if now - serving.since >= STABLE_AFTER:
+            self._row.clear()
+        self._row.append(error)
+        self._failures.append((serving.member, error))
+        self._serving = None
+        self._carry()
+        if len(self._row) >= ROUNDS * len(self._traits):  # they open, and fail at once
+            self._give_up()
+            return
+        self._refused.clear()
+        if self._relief is None:
+            self._search("successor", now)
+        elif not self._relief.is_open:
+            self._relief.purpose, self._relief.heard = "successor", None
+        elif self._relief.purpose == "witness":
+            self._witness_serves(self._relief, None, now)
+        else:
+            self._take_over(self._relief, now)
+
+    def _carry(self) -> None:
+        self._carried, self._shown = max(self._carried, self._shown, key=len), ""
+
+    # --- another one
+
+    def _search(self, purpose: Purpose, now: float) -> None:
+        """Have the next member opened, or use the one that is."""
+        if self._relief is not None:  # it was to take over in a silence
+            self._relief.purpose = purpose
+            if purpose == "witness":
+                self._relief.heard = self._doubted
+            if self._relief.is_open:
+                self._use_relief(self._relief, now)
+            return
+        passed = self._refused if self._serving is None else self._refused | self._late | self._silent
+        if among := self._everyone - passed:
+            self._ask(purpose, among)
+        else:
+            self._search_failed(MemberStream(-1, purpose=purpose), now)
+
+    def _ask(self, purpose: Purpose, among: frozenset[int]) -> None:
+        heard = self._doubted if purpose == "witness" else None
+        self._relief = MemberStream(next(self._numbers), purpose=purpose, heard=heard)
+        self._decided.append(Open(self._relief.id, among))
+
+    def _search_failed(self, relief: MemberStream, now: float) -> None:
+        self._relief = None
+        if relief.purpose == "return":
+            return
+        if self._serving is None:
+            self._give_up()
+        elif not self._is_reopened and not self._silent and self._serving.member not in self._refused:
+            self._is_reopened = True  # its connection may be dead, and its server well
+            self._ask(relief.purpose, frozenset({self._serving.member}))
+        else:
+            self._conclude(now)
+
+    def _use_relief(self, relief: MemberStream, now: float) -> None:
+        if relief.purpose == "successor":
+            self._take_over(relief, now)
+        elif relief.purpose == "witness":
+            relief.since = now
+            self._decided.append(Replay(relief.id, end=relief.heard))
+        elif self._is_silent(now):
+            self._take_over(relief, now)
+
+    def _relief_lost(self, relief: MemberStream, member: int, error: ProviderError, now: float) -> None:
+        self._decided.append(MarkFailed(member, is_slow=False))
+        self._relief = None
+        if self._serving is None:
+            self._row.append(error)
+            self._failures.append((member, error))
+        if relief.purpose != "return":
+            self._refused.add(member)
+            self._search(relief.purpose, now)
+
+    def _take_over(self, relief: MemberStream, now: float) -> None:
+        """Have that stream serve; a witness has heard the audio already."""
+        old, self._serving, self._relief = self._serving, relief, None
+        has_heard = relief.purpose == "witness"
+        if old is not None:
+            self._decided.append(Close(old.id))
+            if relief.purpose != "return" and old.member != relief.member:
+                problem = f"no transcript within {self._limit:g} s of the speech"
+                late = ProviderTimeoutError(problem, provider=self._traits[old.member].provider, retryable=True)
+                self._failures.append((old.member, late))
+                self._decided.append(MarkFailed(old.member, is_slow=True))
+        failures, self._failures = tuple(self._failures), []
+        self._decided.append(TakeOver(relief.member, failures, self.audio.take_dropped()))
+        self._is_told = False
+        self._carry()
+        self._refused.clear()
+        if not has_heard:
+            relief.since = now
+            self._decided.append(Replay(relief.id))
+
+    # --- witnesses
+
+    def _witnessed(self, witness: MemberStream, event: STTEvent, now: float) -> None:
+        if isinstance(event, STTEndOfTurn):
+            return
+        if event.text.strip():
+            for member in sorted(self._silent - {witness.member}):
+                self._decided.append(MarkFailed(member, is_slow=True))
+            self._witness_serves(witness, event, now)
+        elif isinstance(event, STTFinal):
+            witness.settled += 1
+            ended = len(self.audio.ended) if witness.heard is None else witness.heard
+            if ended and witness.settled >= ended:
+                self._silent.add(witness.member)
+                self._dismiss()
+                self._conclude(now)
+
+    def _witness_serves(self, witness: MemberStream, event: STTEvent | None, now: float) -> None:
+        """Have a witness take over, by an event with words; it goes on with the audio that was held back from it."""
+        self.audio.settle(witness.settled)
+        self._take_over(witness, now)
+        before = len(self.audio.ended)
+        if witness.heard is not None:
+            witness.heard -= witness.settled
+        if event is not None:
+            self._heard(witness, event, now)
+        if witness.heard is not None:
+            begin = max(0, witness.heard - (before - len(self.audio.ended)))
+            witness.heard = None
+            self._decided.append(Replay(witness.id, begin=begin))
+
+    def _witness_is_silent(self, witness: MemberStream, now: float) -> None:
+        self._dismiss()
+        if self._traits[witness.member].needs_flush and self.audio.ended:  # it owes an answer: it does not work
+            self._decided.append(MarkFailed(witness.member, is_slow=True))
+            self._refused.add(witness.member)
+        else:
+            self._silent.add(witness.member)
+        self._search("witness", now)
+
+    def _dismiss(self) -> None:
+        """End the search; the serving recogniser stays."""
+        if self._relief is not None and self._relief.purpose != "return":
+            self._decided.append(Close(self._relief.id))
+            self._relief = None
+
+    def _conclude(self, now: float) -> None:
+        """All members were asked, and none has more words of the utterances that have ended."""
+        assert self._serving is not None
+        ended, present = self.audio.ended, self.audio.open
+        shows_present = present.is_speech and present.has_words
+        if not shows_present and (not ended or any(one.has_words for one in ended)):
+            self._carry()
+        if self._carried and not self._shown:
+            self._decided.append(Emit(STTFinal(text=self._carried)))
+            self._carried = ""
+            self._is_told = not self.audio.open.is_speech
+            self.audio.forget_noise(now, len(ended))
+        elif self._silent - {self._serving.member}:
+            self.audio.forget_noise(now, len(ended) if self._doubted is None else self._doubted)
+        else:
+            self.audio.excuse(now)
+        self._forget_search()
+
+    def _give_up(self) -> None:
+        if self._carried:
+            self._decided.append(Emit(STTFinal(text=self._carried)))
+            self._carried = ""
+        if self._relief is not None:
+            self._decided.append(Close(self._relief.id))
+            self._relief = None
+        self._decided.append(GiveUp(tuple(self._row)))
+
+    def _take_decided(self) -> list[Decision]:
+        decided, self._decided = self._decided, []
+        return decided

@@ -1,0 +1,44 @@
+"""The members of all fallbacks: which are refused, and the members that a fallback shows to an application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from vivavoce.pipelines import FallbackLLM, FallbackRealtime, FallbackSTT, FallbackTTS
+from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS
+
+FALLBACKS = pytest.mark.parametrize(
+    ("fallback", "member"),
+    [
+        (FallbackSTT, ScriptedSTT),
+        (FallbackLLM, ScriptedLLM),
+        (FallbackTTS, ScriptedTTS),
+        (FallbackRealtime, ScriptedRealtimeModel),
+    ],
+)
+
+
+@FALLBACKS
+def test_the_same_component_twice_is_refused_with_its_places(
+    fallback: Callable[[list[Component]], Component], member: Callable[[], Component]
+) -> None:
+    twice = member()
+    with pytest.raises(ConfigurationError, match="that differ, got the same scripted as number 1 and 3; .* remove one"):
+        fallback([twice, member(), twice])
+    fallback([member(), member()])
+
+
+@FALLBACKS
+def test_a_fallback_shows_the_members_of_its_port_and_no_others(
+    fallback: type[Component], member: type[Component]
+) -> None:
+    def public(cls: type) -> set[str]:
+        return {name for name in dir(cls) if not name.startswith("_")}
+
+    port = next(base for base in fallback.__mro__[1:] if base is not fallback)
+    assert public(fallback) == public(port)
+    assert public(Component) == {"aclose", "members", "model", "provider"}

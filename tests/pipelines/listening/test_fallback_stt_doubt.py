@@ -1,0 +1,245 @@
+"""FallbackSTT with recognisers that are mute, late or break one after the other: what counts as noise, and as words."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from kit.fallback_listening import FLUSHED, LOST, First, Listening, Mute, Second, listen
+from vivavoce.pipelines.core.incidents import on_fallback
+from vivavoce.pipelines.stt.base import STTFinal
+from vivavoce.pipelines.stt.fallback import FallbackSTT, FallbackSTTOptions
+from vivavoce.pipelines.testing import HANG, ScriptedSTT, ScriptedSTTStream, VirtualClock, run_virtual
+
+
+def test_a_mute_recogniser_is_no_witness_of_its_own_silence() -> None:
+    """The other one cannot be opened at first; another stream of the mute one does not show that it was noise."""
+    mute, second = Mute(), Second(["hello there"])
+    second.fail_open(*[LOST] * 2)
+
+    async def act(listening: Listening) -> None:
+        await listening.say(1.2, silence=8.0)
+        assert listening.finals == []
+        await listening.say(1.2, silence=3.0)
+
+    listening = listen(FallbackSTT([mute, second]), act)
+    assert listening.finals == ["hello there"]
+    assert listening.changes == [("mute", "second")]
+    assert second.streams[0].utterances[0] == pytest.approx(1.4)  # the speech of before is heard too
+    assert len(second.streams[0].flushes) == 2
+
+
+def test_two_mute_recognisers_are_no_witnesses_against_a_third_one_that_hears_words() -> None:
+    members = [Mute(), Mute(), Second(["hello there"])]
+
+    async def act(listening: Listening) -> None:
+        await listening.say(1.2, silence=6.0)
+
+    listening = listen(FallbackSTT(members), act)
+    assert listening.finals == ["hello there"]
+    assert listening.stt.model == "second"
+    assert [member.streams[0].is_closed for member in members] == [True, True, True]
+
+
+@pytest.mark.parametrize("seconds", [0.2, 0.5, 1.2])
+def test_a_mute_recogniser_that_needs_a_flush_is_replaced_after_a_short_word_too(seconds: float) -> None:
+    mute, second = Mute(needs_flush=True), Second(["yes"], capabilities=FLUSHED)
+
+    async def act(listening: Listening) -> None:
+        await listening.say(seconds, silence=2.5)
+
+    listening = listen(FallbackSTT([mute, second]), act)
+    ((at, event),) = listening.events
+    assert event == STTFinal(text="yes")
+    assert at == pytest.approx(0.2 + seconds + 2.0, abs=0.03)
+    assert listening.changes == [("mute", "second")]
+
+
+def test_short_words_in_a_row_that_a_recogniser_does_not_hear_put_it_in_doubt() -> None:
+    mute, second = Mute(), Second(["yes", "no", "yes"])
+
+    async def act(listening: Listening) -> None:
+        for _ in range(3):
+            await listening.say(0.4)
+        await listening.hear(3.0)
+
+    listening = listen(FallbackSTT([mute, second]), act)
+    assert listening.finals == ["yes", "no", "yes"]
+
+
+@pytest.mark.parametrize("second", ["breaks", "cannot be opened", "is mute"])
+def test_a_short_word_that_was_shown_is_not_lost_when_two_recognisers_fail_one_after_the_other(second: str) -> None:
+    first, third = First(), ScriptedSTT(["yes"])
+    other = Second()
+    if second == "cannot be opened":
+        other.fail_open(*[LOST] * 9)
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.2)
+        first.interim("yes")
+        await listening.hear(0.1)
+        listening.stream.flush()
+        await listening.hear(0.1)
+        first.fail(LOST)
+        await listening.hear(0.1)
+        if second == "breaks":
+            other.fail(LOST)
+        await listening.hear(3.0)
+
+    listening = listen(FallbackSTT([first, other, third]), act)
+    assert listening.finals == ["yes"]
+    assert listening.stt.model == "scripted"
+
+
+@pytest.mark.parametrize("answer", ["an empty final", "nothing"])
+def test_words_that_were_shown_become_a_final_if_no_other_recogniser_hears_them(answer: str) -> None:
+    first, second = First(), Second()
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.4)
+        first.interim("yes")
+        first.fail(LOST)
+        await listening.hear(0.1)
+        listening.stream.flush()
+        await listening.hear(0.1)
+        if answer == "an empty final":
+            second.final("")
+        await listening.hear(8.0)
+
+    listening = listen(FallbackSTT([first, second], FallbackSTTOptions(final_limit=1.0)), act)
+    assert listening.finals == ["yes"]
+
+
+def test_events_do_not_wait_while_a_preferred_recogniser_is_opened_again() -> None:
+    class OpensSlowly(First):
+        async def open(self) -> ScriptedSTTStream:
+            if self.streams:
+                await anyio.sleep(3.0)
+            return await super().open()
+
+    first, second = OpensSlowly(["three"]), Second(["one", "two"])
+
+    async def act(listening: Listening) -> None:
+        first.fail(LOST)
+        await listening.say(0.6)
+        await anyio.sleep(10.0)  # from 9 s on it may work again
+        await listening.say(0.6)
+        await listening.say(0.6)
+
+    listening = listen(FallbackSTT([first, second], FallbackSTTOptions(retry_after=9.0)), act)
+    assert listening.finals == ["one", "two", "three"]
+    at = [when for when, _ in listening.events]
+    assert at[1] == pytest.approx(11.3 + 0.8, abs=0.05)
+    assert at[2] == pytest.approx(11.3 + 1.3 + 0.8, abs=0.05)
+    assert listening.error is None
+
+
+def test_a_late_answer_that_comes_while_the_next_one_is_opened_counts_and_none_comes_twice() -> None:
+    first, second = First(["hello"], final_delay=2.3, capabilities=FLUSHED), Second(["again"], open_delay=1.0)
+
+    async def act(listening: Listening) -> None:
+        await listening.say(0.6, silence=1.0)
+        await listening.hear(4.0)
+
+    listening = listen(FallbackSTT([first, second]), act)
+    assert listening.finals == ["hello"]
+    assert listening.stt.model == "second"  # it was too slow: the next one takes over in the silence
+
+
+def test_a_witness_that_fails_changes_nothing_and_its_words_are_asked_of_the_next_one() -> None:
+    first, second, third = First(), Second(), ScriptedSTT(["hello"])
+
+    async def act(listening: Listening) -> None:
+        await listening.say(1.2, silence=2.2)
+        second.fail(LOST)
+        await listening.hear(1.0)
+
+    listening = listen(FallbackSTT([first, second, third]), act)
+    assert listening.finals == ["hello"]
+    assert listening.changes == [("first", "scripted")]
+
+
+def test_the_first_recogniser_goes_on_beside_a_witness_and_its_next_words_end_the_doubt() -> None:
+    first, second = First(), Second(open_delay=0.2)
+
+    async def act(listening: Listening) -> None:
+        await listening.say(1.2, silence=2.5)
+        listening.stream.speech_started(0.0)
+        await listening.hear(0.3)
+        first.interim("hello")
+        await listening.hear(0.3)
+        assert second.streams[0].is_closed
+        listening.stream.flush()
+        first.final("hello there")
+        await listening.hear(3.0)
+
+    listening = listen(FallbackSTT([first, second]), act)
+    assert listening.finals == ["hello there"]
+    assert listening.changes == []
+
+
+def test_a_long_speech_without_an_interim_is_heard_by_another_one_before_it_ends() -> None:
+    mute, second = Mute(), Second()
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(3.2)
+        second.interim("so I said")
+        await listening.hear(2.0)
+        listening.stream.flush()
+        second.final("so I said to him")
+        await listening.hear(0.2)
+
+    listening = listen(FallbackSTT([mute, second]), act)
+    assert listening.finals == ["so I said to him"]
+    assert second.streams[0].pushed_seconds == pytest.approx(5.6, abs=0.1)
+
+
+def test_members_that_hang_as_they_are_closed_do_not_hold_up_the_close_of_the_stream() -> None:
+    first, second = First(close_delay=HANG), Second(close_delay=HANG)
+
+    async def act(listening: Listening) -> None:
+        first.fail(LOST)
+        await listening.hear(0.1)
+        began = VirtualClock().now()
+        await listening.stream.aclose()
+        assert VirtualClock().now() - began < 1.0
+
+    assert listen(FallbackSTT([first, second]), act).error is None
+
+
+def test_a_stream_that_is_closed_while_another_one_opens_leaves_nothing_behind() -> None:
+    first, second = First(), Second(open_delay=HANG)
+
+    async def act(listening: Listening) -> None:
+        first.fail(LOST)
+        await listening.hear(0.1)
+        await listening.stream.aclose()
+
+    listening = listen(FallbackSTT([first, second]), act)
+    assert listening.events == []
+
+
+def test_two_streams_of_one_fallback_share_the_health_of_its_members_and_nothing_else() -> None:
+    first, second = First(["one"]), Second(["other"])
+    stt = FallbackSTT([first, second])
+
+    async def main() -> list[list[str]]:
+        on_fallback.set(None)
+        one, other = Listening(stt, await stt.open(), []), Listening(stt, await stt.open(), [])
+        async with anyio.create_task_group() as group:
+            group.start_soon(one.read)
+            group.start_soon(other.read)
+            first.streams[1].emit(LOST)
+            group.start_soon(one.say, 0.6)
+            await other.say(0.6)
+            for each in (one, other):
+                await each.stream.aclose()
+        return [one.finals, other.finals]
+
+    assert run_virtual(main()) == [["one"], ["other"]]
