@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.job import JobContext
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
+    from vivavoce.agents.memory.budget.budget import Budget
+    from vivavoce.agents.memory.budget.options import BudgetOptions
+    from vivavoce.agents.memory.budget.price import Price
     from vivavoce.agents.memory.history.reasoning import ReasoningEvent
     from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
     from vivavoce.agents.memory.history.store_sink import StoreHistorySink
@@ -88,6 +91,8 @@ _PLACES = {
     "AskYesOrNo": "vivavoce.agents.tasks.ready.yes_no",
     "AvatarOptions": "vivavoce.agents.transports.options",
     "BackgroundAudioConfig": "vivavoce.agents.audio.background",
+    "Budget": "vivavoce.agents.memory.budget.budget",
+    "BudgetOptions": "vivavoce.agents.memory.budget.options",
     "ChatContext": "vivavoce.pipelines.llm.chat_context",
     "Checkpoint": "vivavoce.agents.history.checkpoint",
     "CheckpointStore": "vivavoce.agents.history.checkpoint",
@@ -132,6 +137,7 @@ _PLACES = {
     "Options": "vivavoce.agents.memory.parts.part",
     "PipelineChange": "vivavoce.agents.session.pipelines.change",
     "PostalAddress": "vivavoce.agents.tasks.ready.postal",
+    "Price": "vivavoce.agents.memory.budget.price",
     "ProcessExecution": "vivavoce.agents.worker.executors.options",
     "ReasoningEvent": "vivavoce.agents.memory.history.reasoning",
     "ReceivedFile": "vivavoce.agents.records",
@@ -190,6 +196,8 @@ __all__ = [
     "AskYesOrNo",
     "AvatarOptions",
     "BackgroundAudioConfig",
+    "Budget",
+    "BudgetOptions",
     "ChatContext",
     "Checkpoint",
     "CheckpointStore",
@@ -234,6 +242,7 @@ __all__ = [
     "Options",
     "PipelineChange",
     "PostalAddress",
+    "Price",
     "ProcessExecution",
     "ReasoningEvent",
     "ReceivedFile",

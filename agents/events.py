@@ -306,6 +306,38 @@ class ConnectionReplaced(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetWarning(SessionEvent):
+    """A limit of the budget is near: `BudgetOptions.warn_at`. Once, until the use has fallen or the limit has changed.
+
+    Args:
+        kind: The limit.
+        use: The cost, in the unit of the prices; the mean score; or the median latency in seconds.
+        allocation: The limit's amount.
+    """
+
+    name: ClassVar[str] = "budget_warning"
+    kind: Literal["cost", "accuracy", "latency"]
+    use: float
+    allocation: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetExceeded(SessionEvent):
+    """A limit of the budget is reached; the functions of `BudgetOptions.degrade` run next.
+
+    Args:
+        kind: The limit.
+        use: The cost, in the unit of the prices; the mean score; or the median latency in seconds.
+        allocation: The limit's amount.
+    """
+
+    name: ClassVar[str] = "budget_exceeded"
+    kind: Literal["cost", "accuracy", "latency"]
+    use: float
+    allocation: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorOccurred(SessionEvent):
     """A part of the session failed.
 
@@ -314,7 +346,7 @@ class ErrorOccurred(SessionEvent):
         source: The part: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
             (given to `say`), "tool", "handler", "hook", "policy", "room" (its transport gave no text where text is
             needed), "avatar" (it is missing or lost), "turn" (a rule of the turn machine is at fault), "memory" (its
-            store) …
+            store), "budget" (its functions and prices) …
         is_recovered: Whether the session continues without any loss.
         successor: Provider and model of the component that took the place of the one that failed, for the members of
             a fallback; `error.provider` is the one that failed. Empty elsewhere.
@@ -367,6 +399,8 @@ class SpeechOut(SessionEvent):
 EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     AgentChanged,
     AgentStateChanged,
+    BudgetExceeded,
+    BudgetWarning,
     Closed,
     ConnectionReplaced,
     ErrorOccurred,

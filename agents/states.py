@@ -47,6 +47,8 @@ class CloseReason(StrEnum):
     """Another session continues the conversation (a hot reload); `on_exit` is not called."""
     USER_AWAY = "user_away"
     """The wake-ups brought no answer, and `then="close"`."""
+    BUDGET_EXCEEDED = "budget_exceeded"
+    """The cost of the call stayed over the limit of its budget."""
     ERROR = "error"
     START_FAILED = "start_failed"
 

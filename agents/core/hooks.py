@@ -25,6 +25,7 @@
 | validators of a form's model | task | 10 s | event `form` | goes on | waits: `handlers` |
 | async tool | task | its `timeout` | the call's output | waits, is cut | cuts: `tools` |
 | sync tool | thread | its `timeout` | the call's output | (it cannot) | leaves it behind |
+| `degrade` of a budget | task | 10 s quiet | event `budget` | goes on | waits: `handlers` |
 | history sink | task | 10 s a write | event, once | waits until its limit | waits: `history sink` |
 | consent to a recording | task | `consent_timeout` | event `recording` | waits, is cut | cuts it at its end |
 | connecting, taking over | task | its own | fails the start | waits, is cut | cuts: its own name |

@@ -222,6 +222,8 @@ _KEPT: dict[type[SessionEvent], Callable[[SessionLog, float, dict[str, Any]], No
         "pipeline_changed", at, f"{fields['old']} to {fields['pipeline']}"
     ),
     ev.UserTurnLimitReached: lambda log, at, fields: log._mark("user_turn_limit_reached", at, fields["limit"]),
+    ev.BudgetWarning: lambda log, at, fields: log._mark("budget_warning", at, fields["kind"]),
+    ev.BudgetExceeded: lambda log, at, fields: log._mark("budget_exceeded", at, fields["kind"]),
     ev.ConnectionReplaced: lambda log, at, fields: log._mark(
         "connection_replaced", at, f"{fields['component']}, {fields['reason']}, gap of {fields['gap']:.3f} s"
     ),

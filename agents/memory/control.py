@@ -13,6 +13,8 @@ import anyio
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.base import MemoryBase
+from vivavoce.agents.memory.budget.control import BudgetControl
+from vivavoce.agents.memory.budget.meter import BudgetMeter
 from vivavoce.agents.memory.lease import SessionLease
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.options import MemoryOptions
@@ -46,6 +48,7 @@ class MemoryControl:
         options: None: the application has set none.
         base: Of these options; `open()` opens it.
         hook_timeout: Seconds for one call of `on_stream`, besides its speech.
+        meter: The account of the session's budget, if it has one.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class MemoryControl:
         options: MemoryOptions | None,
         base: MemoryBase,
         health: StoreHealth,
+        meter: BudgetMeter | None,
         *,
         hook_timeout: float,
     ) -> None:
@@ -73,6 +77,7 @@ class MemoryControl:
         self._posts = PostedParts(base)
         is_shared = self._options.store is not None
         self._lease = SessionLease(context, base, self.health, self._take_posts) if is_shared else None
+        self._budget = None if meter is None else BudgetControl(context, base, self.writer, health, meter)
         self._resumed: Mapping[str, Any] | None = None
         self._has_begun = False
 
@@ -111,6 +116,7 @@ class MemoryControl:
             private=PrivateData(self._entries),
             streams=self.streams,
             replies=self.replies,
+            budget=self._budget,
         )
         return SessionMemory(self.base, side)
 
@@ -119,16 +125,19 @@ class MemoryControl:
     def take(self) -> Callable[[], dict[str, Any] | None]:
         """Take the part of a snapshot as it is now; the returned call, from any thread, makes its data.
 
-        It holds the id and the private data, and the namespaces if they are only in this process.
+        It holds the id, the private data and the budget, and the namespaces if they are only in this process.
         """
         if not (self._is_used and self.base.is_open):
             return lambda: None
         store, memory_id, private = self.base.store, self.base.id, dict(self._entries)
         positions = self.streams.positions
         namespaces = store.namespaces(memory_id) if isinstance(store, InProcessStore) else None
+        budget = None if self._budget is None else self._budget.state()
 
         def data() -> dict[str, Any]:
             taken: dict[str, Any] = {"id": memory_id, "private": _values(private), "positions": positions}
+            if budget is not None:
+                taken["budget"] = budget
             if namespaces is not None:
                 taken["namespaces"] = {name: _values(entries) for name, entries in namespaces.items()}
             return taken
@@ -157,6 +166,8 @@ class MemoryControl:
         await self._begin_in_store(is_down=self.health.is_failing)
         if self._resumed is not None:
             await self._restore_parts()
+        if self._budget is not None:
+            await self._budget.open_in_store(self._resumed_budget)
         self._context.group.start_soon(self._sweep, name="sweep of the session store")
 
     def open_here(self) -> None:
@@ -164,6 +175,8 @@ class MemoryControl:
         self._open()
         if self._is_used:
             self._begin_here()
+        if self._budget is not None:
+            self._budget.open_here(self._resumed_budget)
 
     async def aclose(self) -> None:
         """Make the waiting writes and give the lease up; the caller limits it.
@@ -183,6 +196,10 @@ class MemoryControl:
                 await self.base.within(self.base.store.keep(self.base.id, self._options.keep))
         if self.writer.lost:
             raise SessionError(f"{self.writer.lost} writes of the memory were not made")
+
+    @property
+    def _resumed_budget(self) -> Mapping[str, Any] | None:
+        return None if self._resumed is None else self._resumed.get("budget")
 
     def _open(self) -> None:
         self.base.open(self._context.id if self._resumed is None else self._resumed["id"])

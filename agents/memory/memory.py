@@ -11,6 +11,7 @@ import anyio
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.memory.base import MemoryBase
+from vivavoce.agents.memory.budget.budget import Budget
 from vivavoce.agents.memory.history.chat import checked_time, newest
 from vivavoce.agents.memory.history.memory_history import MemoryHistory
 from vivavoce.agents.memory.history.reasoning import SAVED_KINDS, ReasoningEvent, SavedKind
@@ -131,10 +132,20 @@ class SessionMemory:
             raise StoreError("private data are in the session's own process only; share values by memory.data")
         return self._side.private
 
+    @property
+    def budget(self) -> Budget:
+        """The limits and the use of the call (`MemoryOptions.budget`)."""
+        return Budget(self._base, None if self._side is None else self._side.budget, is_own=self._side is not None)
+
     async def to_dict(self) -> dict[str, Any]:
         """Return the memory's id, metadata, budget and agents."""
         agents = [agent.to_json() for agent in await self.list_agents()]
-        return {"id": self.id, "metadata": await self.metadata.get_all(), "budget": None, "agents": agents}
+        return {
+            "id": self.id,
+            "metadata": await self.metadata.get_all(),
+            "budget": {"allocation": await self.budget.allocation(), "use": await self.budget.use()},
+            "agents": agents,
+        }
 
     # --- agents and streams
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from vivavoce.agents.memory.budget.options import BudgetOptions
 from vivavoce.agents.memory.stores.store import SessionStore
-from vivavoce.pipelines.core.checks import check_number, check_text, shown
+from vivavoce.pipelines.core.checks import check_instance, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 WEEK = 7 * 24 * 3600.0
@@ -31,7 +31,7 @@ class MemoryOptions:
     """Whose session it is, for `store.sessions(user=…)`; metadata `user`."""
     name: str = field(default="", repr=False)
     """Name of the session, for people; metadata `name`."""
-    budget: Any = None
+    budget: BudgetOptions | None = None
     """Limits for cost, accuracy and latency of the call; None: there are none."""
 
     def __post_init__(self) -> None:
@@ -43,3 +43,4 @@ class MemoryOptions:
         check_number("timeout", self.timeout, above=0, unit="s")
         check_text("user", self.user)
         check_text("name", self.name)
+        check_instance("budget", self.budget, BudgetOptions, or_none=True)

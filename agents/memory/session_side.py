@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.memory.budget.control import BudgetControl
 from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.parts.replies import RichReplies
 from vivavoce.agents.memory.private import PrivateData
@@ -22,6 +23,7 @@ class SessionSide:
         health: Reports an outage of the store, once.
         writer: Makes the session's own writes, off the audio path.
         streams: Gives the agents of this process the items of their streams.
+        budget: None: the session has no budget.
     """
 
     context: SessionContext
@@ -32,3 +34,4 @@ class SessionSide:
     private: PrivateData
     streams: SessionStreams
     replies: RichReplies
+    budget: BudgetControl | None

@@ -117,6 +117,10 @@ class HangUps:
         self._context.inbox.on_loop(lambda: self._begin(request, CloseReason.USER_INITIATED, after_speech=after_speech))
         return request
 
+    def over_budget(self) -> None:
+        """Disconnect the caller of a call that costs too much, and close the session."""
+        self._begin(HangUp("", in_tool=False, is_here=True), CloseReason.BUDGET_EXCEEDED, after_speech=True)
+
     def after_silence(self) -> None:
         """Disconnect a caller who has answered no wake-up; where that fails, the session closes all the same."""
         self._begin(HangUp("", in_tool=False, is_here=True), CloseReason.USER_AWAY, after_speech=True)
@@ -131,8 +135,10 @@ class HangUps:
         async def work() -> None:
             try:
                 if after_speech:
-                    await self._heard(own_words, before)
+                    await self.heard(before, own_words)
                 await self._caller.hang_up(reason)
+                if reason is CloseReason.BUDGET_EXCEEDED:  # also where the room goes on without its caller
+                    self._context.closing.request(reason)
                 closing = self._context.closing
                 request.succeed(closing.heard_out if closing.is_asked else None)
             except VoiceError as error:
@@ -149,8 +155,8 @@ class HangUps:
         request.queue(begun, waits_for_own=own_words is not None)
         self._context.inbox.post(begun)
 
-    async def _heard(self, own_words: Utterance | None, before: list[SpeechHandle]) -> None:
-        """Wait until the caller has heard them."""
+    async def heard(self, before: list[SpeechHandle], own_words: Utterance | None = None) -> None:
+        """Wait until the caller has heard those speeches, and the audio of the speech that asked."""
         if own_words is not None:
             await own_words.done.wait()
         for handle in before:
@@ -164,5 +170,5 @@ class HangUps:
     def _failed(self, error: VoiceError, reason: CloseReason) -> None:
         logger.warning("The caller could not be disconnected: %s", describe(error))
         self._context.report_error(error, "room")
-        if reason is CloseReason.USER_AWAY:
+        if reason is not CloseReason.USER_INITIATED:
             self._context.closing.request(reason)

@@ -1,4 +1,4 @@
-"""Makes a session's history and its memory, in which the history may be kept."""
+"""Makes a session's history, its memory, in which the history may be kept, and the meter of its budget."""
 
 from __future__ import annotations
 
@@ -7,15 +7,33 @@ from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.memory.base import MemoryBase, memory_base
+from vivavoce.agents.memory.budget.meter import BudgetMeter
 from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.memory.history.store_sink import StoreHistorySink
+from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.speech.guarding import guards_caller
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.pipeline import Pipeline
 
 
-def make_memory(context: SessionContext, options: SessionOptions) -> tuple[HistoryControl, MemoryControl]:
+def make_meter(options: MemoryOptions | None, pipeline: Pipeline) -> BudgetMeter | None:
+    """Return the meter of a session's budget; None without a budget.
+
+    Raises:
+        ConfigurationError: The cost has a limit, and a component of the pipeline no price.
+    """
+    if options is None or options.budget is None:
+        return None
+    meter = BudgetMeter(options.budget)
+    meter.check(pipeline)
+    return meter
+
+
+def make_memory(
+    context: SessionContext, options: SessionOptions, meter: BudgetMeter | None
+) -> tuple[HistoryControl, MemoryControl]:
     """Return the session's history, and its memory.
 
     Raises:
@@ -25,7 +43,7 @@ def make_memory(context: SessionContext, options: SessionOptions) -> tuple[Histo
     feed = _make_feed(options, context, base, health)
     history = HistoryControl(context, feed, judges_caller=guards_caller(options.guard))
     limit = options.speech.hook_timeout
-    return history, MemoryControl(context, history, options.memory, base, health, hook_timeout=limit)
+    return history, MemoryControl(context, history, options.memory, base, health, meter, hook_timeout=limit)
 
 
 def _make_feed(

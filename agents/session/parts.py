@@ -13,13 +13,15 @@ from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.memory.budget.meter import BudgetMeter
 from vivavoce.agents.memory.control import MemoryControl
+from vivavoce.agents.session.budget_guard import BudgetGuard
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.lifecycle.last_words import LastWords
 from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
-from vivavoce.agents.session.memory import make_memory
+from vivavoce.agents.session.memory import make_memory, make_meter
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.requests import PipelineRequests
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
@@ -76,6 +78,7 @@ class SessionParts:
     speeches: Speeches
     tasks: Tasks
     hang_ups: HangUps
+    budget: BudgetGuard | None
 
     def open(self, transport: Transport) -> None:
         """Link the parts to the transport; the pipeline is open by now."""
@@ -85,6 +88,8 @@ class SessionParts:
         self.playout.open(self.recording.wrap(transport.sink))
         self.background.open()
         self.speeches.open()
+        if self.budget is not None:
+            self.budget.open()
 
 
 def build_parts(
@@ -101,24 +106,20 @@ def build_parts(
     """Build the parts of `session`, bottom up.
 
     Raises:
-        ConfigurationError: An option, the background audio or the pipeline's way to take turns does not fit.
+        ConfigurationError: An option, the background audio, the pipeline's way to take turns or a price does not fit.
     """
-    context = _make_context(session, agent, pipeline, options, session_id)
+    meter = make_meter(options.memory, pipeline)
+    context = _make_context(session, agent, pipeline, options, session_id, meter)
     hook_limit = options.speech.hook_timeout
-    history, memory = make_memory(context, options)
+    history, memory = make_memory(context, options, meter)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
     pipelines = PipelineSwitch(context, pipeline, history, options=options)
     flows = FlowRunner(context, flow, limit=hook_limit)
-    requests = PipelineRequests(context, pipelines, flows, options)
+    requests = PipelineRequests(context, pipelines, flows, options, meter)
     handoffs = Handoffs(context, history, setup, requests, on_floor=memory.streams.took_floor, limit=hook_limit)
-    tools = ToolCalls(
-        context,
-        history,
-        timeout=options.tool_timeout,
-        max_threads=options.max_tool_threads,
-        hand_off=handoffs.from_tool,
-    )
+    timeout, threads = options.tool_timeout, options.max_tool_threads
+    tools = ToolCalls(context, history, timeout=timeout, max_threads=threads, hand_off=handoffs.from_tool)
     frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
     transcripts = TranscriptFeed(on_final=memory.streams.note_transcript)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
@@ -164,12 +165,18 @@ def build_parts(
         wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
         speeches=speeches,
         tasks=Tasks(context, handoffs, tools, speeches),
-        hang_ups=HangUps(context, speeches, playout, caller),
+        hang_ups=(hang_ups := HangUps(context, speeches, playout, caller)),
+        budget=None if meter is None else BudgetGuard(context, meter, speeches, hang_ups),
     )
 
 
 def _make_context(
-    session: Session, agent: Agent, pipeline: Pipeline, options: SessionOptions, session_id: str | None
+    session: Session,
+    agent: Agent,
+    pipeline: Pipeline,
+    options: SessionOptions,
+    session_id: str | None,
+    meter: BudgetMeter | None,
 ) -> SessionContext:
     return SessionContext(
         session,
@@ -178,4 +185,5 @@ def _make_context(
         agent=agent,
         capabilities=pipeline.capabilities,
         callback_timeout=options.callback_timeout,
+        meter=meter,
     )

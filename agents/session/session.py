@@ -32,6 +32,7 @@ from vivavoce.agents.session.wiring import (
     check_no_task,
     check_wiring,
     connecting,
+    hangs_up,
     make_observer,
     reason_of_failed_start,
     warn_if_deaf,
@@ -199,7 +200,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             room_options,
             context.clock,
             with_job,
-            hangs_up=self._wake_up is not None and self._wake_up.then == "hangup",
+            hangs_up=hangs_up(self._parts.options, self._wake_up),
         )
         if isinstance(resumed, Snapshot):
             self._resume(resumed)

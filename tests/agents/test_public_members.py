@@ -24,6 +24,7 @@ from vivavoce.agents import (
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.stage_observers import StageObserver
 from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.memory.budget.budget import Budget
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.private import PrivateData
@@ -43,6 +44,7 @@ MEMBERS: dict[type, str] = {
         "tts_stage update_instructions update_tools"
     ),
     BackgroundAudioConfig: "duck_ramp duck_volume enabled fade file_path looping thinking_only volume",
+    Budget: "allocation set_allocation update_use usage use",
     ConversationFlow: "cleanup model on_turn_end on_turn_start run session",
     Handoff: "agent exception id is_done outcome turn_id",
     JobContext: (
@@ -56,7 +58,7 @@ MEMBERS: dict[type, str] = {
     SessionHistory: "add_message copy items messages remove replace_text summarise",
     SessionInput: "clear_turn commit_turn frames mute text",
     SessionMemory: (
-        "add_agent agent_data attach data get_chat_history get_reasoning_events get_stream_debug_info id "
+        "add_agent agent_data attach budget data get_chat_history get_reasoning_events get_stream_debug_info id "
         "link_pending_reasoning_events list_agents metadata notify open_stream post private remove_agent "
         "save_reasoning_event stop stream stream_data subscribe to_dict wait"
     ),

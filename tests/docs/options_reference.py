@@ -39,6 +39,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.FileInputOptions",
         "vivavoce.agents.AvatarOptions",
         "vivavoce.agents.MemoryOptions",
+        "vivavoce.agents.BudgetOptions",
         "vivavoce.agents.ContextWindow",
         "vivavoce.agents.TaskOptions",
         "vivavoce.agents.ContentGuard",

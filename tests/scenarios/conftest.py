@@ -62,6 +62,8 @@ DIFFERENT: dict[str, str] = {
     "test_awaited_in_a_flow_that_has_spoken_it_raises_instead_of_waiting_for_ever": ITS_PARTS,
     "test_a_filter_that_raises_is_an_error_event_and_the_answer_is_spoken": ITS_PARTS,
     "test_30_fallback": ITS_PARTS,
+    "test_slow_answers_change_the_model_and_five_quick_ones_need_no_second_change": ITS_PARTS,
+    "test_tokens_of_an_answer_that_was_begun_ahead_and_thrown_away_count": AHEAD,
     "test_31_content_guard": ITS_PARTS,
     "test_31_guard_of_the_caller": ITS_PARTS,
     "test_records_hold_no_content_unless_asked_to": VOICE,

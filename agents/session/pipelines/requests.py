@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.memory.budget.meter import BudgetMeter
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.change import PipelineChangeControl
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
@@ -22,15 +23,22 @@ class PipelineRequests:
 
     Args:
         flows: Knows the session's conversation flow.
+        meter: Knows the prices of components; None: the session has no budget.
     """
 
     def __init__(
-        self, context: SessionContext, pipelines: PipelineSwitch, flows: FlowRunner, options: SessionOptions
+        self,
+        context: SessionContext,
+        pipelines: PipelineSwitch,
+        flows: FlowRunner,
+        options: SessionOptions,
+        meter: BudgetMeter | None,
     ) -> None:
         self._context = context
         self._pipelines = pipelines
         self._flows = flows
         self._options = options
+        self._meter = meter
 
     # --- of applications
 
@@ -38,7 +46,8 @@ class PipelineRequests:
         """Return a change to that pipeline, to be requested.
 
         Raises:
-            ConfigurationError: It is no pipeline, or `within` is no wait.
+            ConfigurationError: It is no pipeline, or `within` is no wait; or the cost has a limit, and a component no
+                price.
             CapabilityError: It can neither speak nor answer, or does not go with the session's flow or options.
         """
         self._check(self._context.live.agent, pipeline)
@@ -84,6 +93,8 @@ class PipelineRequests:
         for other in reversed(behind):
             components = components.over(other.overrides)
         pipeline = self._pipelines.own.having(components)
+        if self._meter is not None:
+            self._meter.check(pipeline)
         if not self._pipelines.is_changing and pipeline.is_like(self._pipelines.pipeline):
             return None
         within = self._options.speech.hook_timeout
@@ -110,3 +121,5 @@ class PipelineRequests:
         check_wiring(agent, pipeline)
         check_flow(self._flows.flow, pipeline)
         check_turns(self._options, pipeline)
+        if self._meter is not None:
+            self._meter.check(pipeline)

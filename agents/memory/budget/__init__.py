@@ -1,0 +1,15 @@
+"""The budget of a call: limits for its cost, its latency and the accuracy of its answers.
+
+`Account` (account.py) is pure: it counts and decides when a limit is near or reached. `BudgetMeter` (meter.py) feeds it
+with the session's usage; `BudgetControl` (control.py) keeps it in the store and takes changes of other processes;
+`Budget` (budget.py) is the part that applications call. The session acts on the decisions
+(`agents/session/budget_guard.py`).
+
+Decisions:
+
+* Money is a float in the unit of the prices, US dollars by custom. The cost is computed from the counts of each model,
+  never added up step by step, so that it is the sum of its parts.
+* The process of the session decides by its own account, at once. The store has a copy for other processes and for the
+  session that continues this one.
+* A limit is reached when the cost or the latency is as high as it, or the accuracy is below it.
+"""

@@ -1,0 +1,210 @@
+"""Account: counts the use of a budget and decides when a limit is near or reached. Pure: no clock, no store, no task.
+
+The level of each kind rises to a warning and to its limit, with a decision for each step up, and falls without one. A
+changed limit is judged anew. The latency is judged once five turns were answered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
+from statistics import median
+from typing import Any, Literal
+
+from vivavoce.agents.memory.budget.amounts import KINDS, NO_LIMIT, Allocation, Kind
+from vivavoce.agents.memory.budget.price import Price
+from vivavoce.agents.records import UsageRecord
+from vivavoce.agents.turn_records.turn_record import add_usage
+
+TURNS = 5
+"""Turns whose median latency counts; and the new turns, or scores, after which a limit is judged anew."""
+
+_LEVELS: tuple[Literal["near", "reached"], ...] = ("near", "reached")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A limit is near (a warning is due), or reached.
+
+    Args:
+        use: The amount that was used, or the mean or median of it.
+        limit: The allocation.
+    """
+
+    level: Literal["near", "reached"]
+    kind: Kind
+    use: float
+    limit: float
+
+
+class Account:
+    """The use and the limits of one call.
+
+    Args:
+        warn_at: Share of a limit at which it is near.
+        price_of: Returns the price of a model by name; None: it costs nothing.
+    """
+
+    def __init__(self, allocation: Allocation, *, warn_at: float, price_of: Callable[[str], Price | None]) -> None:
+        self.allocation = allocation
+        self.changes = 0
+        """Grows with each change of the use."""
+        self._warn_at = warn_at
+        self._price_of = price_of
+        self._usage: dict[str, UsageRecord] = {}
+        self._before: dict[str, UsageRecord] = {}
+        """The usage of the sessions that this one continues."""
+        self._reported = Fraction()
+        """The cost that others have reported, and that of the sessions before; exact."""
+        self._scores, self._score_count = 0.0, 0
+        self._latencies: deque[float] = deque(maxlen=TURNS)
+        self._levels: dict[Kind, int] = dict.fromkeys(KINDS, 0)
+        self._due: dict[Kind, int] = {"cost": 0, "accuracy": 1, "latency": TURNS}
+        """How many values each kind still needs before it is judged."""
+
+    # --- inputs
+
+    def used(self, name: str, used: UsageRecord) -> list[Decision]:
+        """A model was used."""
+        self._usage[name] = add_usage(self._usage.get(name, UsageRecord()), used)
+        return self._changed("cost")
+
+    def spent(self, cost: float) -> list[Decision]:
+        """Something else cost that much."""
+        self._reported += Fraction(cost)
+        return self._changed("cost")
+
+    def answered(self, latency: float) -> list[Decision]:
+        """A turn was answered audibly after so many seconds."""
+        self._latencies.append(latency)
+        return self._changed("latency")
+
+    def scored(self, score: float) -> list[Decision]:
+        """The application has recorded a score."""
+        self._scores += score
+        self._score_count += 1
+        return self._changed("accuracy")
+
+    def report(self, uses: Mapping[Kind, float]) -> list[Decision]:
+        """Take amounts that code of the application has reported."""
+        takes = {"cost": self.spent, "accuracy": self.scored, "latency": self.answered}
+        return [decision for kind, amount in uses.items() for decision in takes[kind](amount)]
+
+    def allocate(self, allocation: Allocation) -> list[Decision]:
+        """Take other limits; those that have changed are judged anew."""
+        before, self.allocation = self.allocation.to_json(), allocation
+        changed = [kind for kind in KINDS if before[kind] != allocation.to_json()[kind]]
+        for kind in changed:
+            self._levels[kind] = 0
+        return [decision for kind in changed for decision in self._judge(kind)]
+
+    def judge_anew(self, kind: Kind) -> None:
+        """Something was done about a limit: decide again, if it is still reached after five new values."""
+        self._levels[kind] = min(self._levels[kind], 1)
+        self._due[kind] = 0 if kind == "cost" else TURNS
+
+    # --- reading
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the cost has reached its limit."""
+        return self._level("cost") == len(_LEVELS)
+
+    def has_reached(self, kind: Kind) -> bool:
+        """Whether the use has reached a limit, by the values so far."""
+        return self._level(kind) == len(_LEVELS)
+
+    @property
+    def cost(self) -> float:
+        """The cost so far."""
+        return math.fsum([*self.costs.values(), float(self._reported)])
+
+    @property
+    def costs(self) -> dict[str, float]:
+        """The cost of each model of this session."""
+        return {name: _cost(self._price_of(name), used) for name, used in self._usage.items()}
+
+    @property
+    def usage(self) -> dict[str, UsageRecord]:
+        """The usage of each model, in the sessions before too."""
+        names = dict.fromkeys([*self._before, *self._usage])
+        nothing = UsageRecord()
+        return {name: add_usage(self._before.get(name, nothing), self._usage.get(name, nothing)) for name in names}
+
+    def use(self) -> dict[str, float | None]:
+        """Return cost, mean score and median latency; None where there is no value yet."""
+        return {kind: self._use(kind) for kind in KINDS}
+
+    def _use(self, kind: Kind) -> float | None:
+        if kind == "cost":
+            return self.cost
+        if kind == "accuracy":
+            return self._scores / self._score_count if self._score_count else None
+        return median(self._latencies) if self._latencies else None
+
+    # --- keeping
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the use as plain data."""
+        return {
+            "cost": self.cost,
+            "scores": [self._scores, self._score_count],
+            "latencies": list(self._latencies),
+            "usage": {name: asdict(used) for name, used in self.usage.items()},
+            "changes": self.changes,
+        }
+
+    def restore(self, data: Mapping[str, Any]) -> list[Decision]:
+        """Go on with that use, in place of the present one."""
+        self._usage.clear()
+        known = {each.name for each in fields(UsageRecord)}
+        self._before = {
+            name: UsageRecord(**{key: value for key, value in used.items() if key in known})
+            for name, used in data["usage"].items()
+        }
+        self._reported = Fraction(data["cost"])
+        self._scores, self._score_count = data["scores"]
+        self._latencies = deque(data["latencies"], maxlen=TURNS)
+        self.changes = data["changes"]
+        self._levels = dict.fromkeys(KINDS, 0)
+        self._due = {
+            "cost": 0,
+            "accuracy": 0 if self._score_count else 1,
+            "latency": max(0, TURNS - len(self._latencies)),
+        }
+        return [decision for kind in KINDS for decision in self._judge(kind)]
+
+    # --- inside
+
+    def _changed(self, kind: Kind) -> list[Decision]:
+        self.changes += 1
+        self._due[kind] = max(0, self._due[kind] - 1)
+        return self._judge(kind)
+
+    def _judge(self, kind: Kind) -> list[Decision]:
+        before, level = self._levels[kind], self._level(kind)
+        if self._due[kind]:
+            level = min(before, level)  # it may fall at any time
+        self._levels[kind] = level
+        use, limit = self._use(kind), self.allocation.to_json()[kind]
+        if level <= before or use is None:
+            return []
+        return [Decision(step, kind, use, limit) for step in _LEVELS[before:level]]
+
+    def _level(self, kind: Kind) -> int:
+        """Return 0, 1 for a limit that is near, 2 for one that is reached."""
+        use, limit = self._use(kind), self.allocation.to_json()[kind]
+        if use is None or limit == NO_LIMIT:
+            return 0
+        if kind == "accuracy":
+            is_reached, is_near = use < limit, use < 1 and 1 - use >= self._warn_at * (1 - limit)
+        else:
+            is_reached, is_near = use >= limit and use > 0, use >= self._warn_at * limit and use > 0
+        return 2 if is_reached else 1 if is_near else 0
+
+
+def _cost(price: Price | None, used: UsageRecord) -> float:
+    return 0.0 if price is None else price.of(used)

@@ -1,0 +1,217 @@
+"""BudgetControl: keeps a session's budget in its store, and takes the changes that other processes make there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.memory.base import MemoryBase
+from vivavoce.agents.memory.budget.amounts import Allocation, Kind, allocation_of
+from vivavoce.agents.memory.budget.meter import BudgetMeter
+from vivavoce.agents.memory.budget.records import (
+    ALLOCATION,
+    NAMESPACE,
+    READ_AT_ONCE,
+    REPORTS,
+    USE,
+    KeptAllocation,
+    allocation_from,
+    report_from,
+)
+from vivavoce.agents.memory.store_health import StoreHealth
+from vivavoce.agents.memory.stores.values import decode, encode
+from vivavoce.agents.memory.writer import MemoryWriter
+from vivavoce.pipelines.core.errors import ConfigurationError, describe
+
+LOOK_INTERVAL = 1.0
+"""Seconds between two looks for changes of other processes; a change takes effect within that time and one call."""
+
+SOURCE = "budget"
+
+
+class BudgetControl:
+    """The session's side of its budget."""
+
+    def __init__(
+        self,
+        context: SessionContext,
+        base: MemoryBase,
+        writer: MemoryWriter,
+        health: StoreHealth,
+        meter: BudgetMeter,
+    ) -> None:
+        self._context = context
+        self._base = base
+        self._writer = writer
+        self._health = health
+        self.meter = meter
+        self._revision = 0
+        self._reports = 0
+        """Index of the next report to take."""
+        self._is_use_waiting = self._is_allocation_waiting = False
+        self._is_open = False
+
+    # --- life
+
+    def open_here(self, resumed: Mapping[str, Any] | None) -> None:
+        """Begin to write to a store that no other process has.
+
+        Args:
+            resumed: The budget of a snapshot (`state()`) that is continued.
+        Raises:
+            ConfigurationError: It is none.
+        """
+        if resumed is not None:
+            self._restore(resumed)
+        self._begin()
+
+    async def open_in_store(self, resumed: Mapping[str, Any] | None) -> None:
+        """Go on with the budget of a shared store, or of a snapshot if that is newer, and look for changes there.
+
+        Raises:
+            ConfigurationError: As `open_here()`.
+        """
+        if resumed is not None:
+            self._restore(resumed)
+        try:
+            if not self._health.is_failing:
+                await self._read_first()
+        except Exception as error:  # noqa: BLE001 - a store is foreign code; the call goes on without it
+            self._health.failed(error)
+        self._begin()
+        self._context.group.start_soon(self._look, name="budget of the memory")
+
+    def _begin(self) -> None:
+        self._is_open = True
+        self.meter.open(self._save)
+        self._save_allocation()
+        self._save()
+
+    def state(self) -> dict[str, Any]:
+        """Return limits and use as plain data, for a snapshot."""
+        account = self.meter.account
+        return {"allocation": account.allocation.to_json(), "revision": self._revision, "use": self._use()}
+
+    # --- changes of this process
+
+    def allocate(self, given: Mapping[Kind, float], *, nx: bool) -> bool:
+        """Change the limits at once; return whether one was changed.
+
+        Raises:
+            ConfigurationError: A component has no price.
+        """
+        before = self.meter.account.allocation
+        wanted = before.changed(given, nx=nx)
+        self._allocate(wanted)
+        if wanted != before:
+            self._save_allocation()
+        return wanted != before
+
+    def report(self, uses: Mapping[Kind, float]) -> None:
+        """Add amounts to the use at once."""
+        self.meter.report(uses)
+
+    # --- to the store
+
+    def _use(self) -> dict[str, Any]:
+        return {**self.meter.account.to_json(), "reports": self._reports}
+
+    def _save(self) -> None:
+        if self._is_open and not self._is_use_waiting:
+            self._is_use_waiting = True
+            self._writer.put(self._write_use)
+
+    async def _write_use(self) -> None:
+        self._is_use_waiting = False  # first: a change during the call is written by another one
+        await self._base.store.write(self._base.place(NAMESPACE), USE, encode(self._use()))
+
+    def _save_allocation(self) -> None:
+        if self._is_open and not self._is_allocation_waiting:
+            self._is_allocation_waiting = True
+            self._writer.put(self._write_allocation)
+
+    async def _write_allocation(self) -> None:
+        """Write the limits over those of another process, which were set before."""
+
+        def change(before: str | None) -> tuple[str, int]:
+            revision = 0 if before is None else allocation_from(before).revision
+            revision = max(revision, self._revision) + 1
+            return KeptAllocation(self.meter.account.allocation, revision).to_text(), revision
+
+        self._revision = await self._base.store.change(self._base.place(NAMESPACE), ALLOCATION, change)
+        self._is_allocation_waiting = False
+
+    # --- from the store
+
+    async def _read_first(self) -> None:
+        base, place = self._base, self._base.place(NAMESPACE)
+        if (text := await base.within(base.store.read(place, ALLOCATION))) is not None:
+            self._take_allocation(allocation_from(text))
+        if (text := await base.within(base.store.read(place, USE))) is not None:
+            kept = decode(text)
+            if kept["changes"] > self.meter.account.changes:
+                self._restore_use(kept)
+        await self._take_reports()
+
+    def _restore(self, resumed: Mapping[str, Any]) -> None:
+        try:
+            self._take_allocation(KeptAllocation(allocation_of(resumed["allocation"]), int(resumed["revision"])))
+            self._restore_use(resumed["use"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"the budget of a snapshot must be what snapshot() returned, got a part that is none: {describe(error)}"
+            ) from error
+
+    def _restore_use(self, kept: Mapping[str, Any]) -> None:
+        self._reports = int(kept["reports"])
+        self.meter.restore(kept)
+
+    async def _look(self) -> None:
+        base = self._base
+        while not self._context.closing.is_asked:
+            await anyio.sleep(LOOK_INTERVAL)
+            try:
+                text = await base.within(base.store.read(base.place(NAMESPACE), ALLOCATION))
+                if text is not None and not self._is_allocation_waiting:
+                    self._take_allocation(allocation_from(text))
+                await self._take_reports()
+            except Exception as error:  # noqa: BLE001 - a store is foreign code; the call goes on without it
+                self._health.failed(error)
+                continue
+            self._health.worked()
+            self._write_again()
+
+    def _write_again(self) -> None:
+        """Put writes that still wait once more: the writer loses the oldest ones in a long outage."""
+        if self._is_use_waiting:
+            self._writer.put(self._write_use)
+        if self._is_allocation_waiting:
+            self._writer.put(self._write_allocation)
+
+    def _take_allocation(self, kept: KeptAllocation) -> None:
+        if kept.revision > self._revision:
+            self._revision = kept.revision
+            self._allocate_or_report(kept.limits)
+
+    def _allocate_or_report(self, allocation: Allocation) -> None:
+        try:
+            self._allocate(allocation)
+        except ConfigurationError as error:  # set where the components are not known
+            self._context.report_error(error, SOURCE)
+
+    def _allocate(self, allocation: Allocation) -> None:
+        self.meter.check_allocation(allocation)
+        self.meter.allocate(allocation)
+
+    async def _take_reports(self) -> None:
+        base = self._base
+        while True:
+            found = await base.within(base.store.records(base.place(REPORTS), self._reports, READ_AT_ONCE))
+            for record in found:
+                self._reports = record.index + 1
+                self.meter.report(report_from(record.text))
+            if len(found) < READ_AT_ONCE:
+                return

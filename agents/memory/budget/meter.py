@@ -1,0 +1,149 @@
+"""BudgetMeter: feeds the account of a session with its usage, and keeps the decisions until the session takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+import anyio
+
+from vivavoce.agents.core.meter import Meter
+from vivavoce.agents.memory.budget.account import Account, Decision
+from vivavoce.agents.memory.budget.amounts import NO_LIMIT, Allocation, Kind
+from vivavoce.agents.memory.budget.options import BudgetOptions
+from vivavoce.agents.memory.budget.price import COUNTED, Price, PriceList
+from vivavoce.agents.records import UsageRecord
+from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.members import name_of
+from vivavoce.pipelines.pipeline import Pipeline
+
+T = TypeVar("T")
+
+
+class BudgetMeter(Meter):
+    """The account of one session. It is made before the session's other parts, which report to it."""
+
+    def __init__(self, options: BudgetOptions) -> None:
+        self.options = options
+        self._prices = PriceList(options.prices)
+        self._parts: set[tuple[str, str]] = set()
+        """Kind and name of the components that the session uses, or may use."""
+        self._unpriced: set[str] = set()
+        self.account = Account(options.allocation, warn_at=options.warn_at, price_of=self._price_of)
+        self._decisions: list[Decision] = []
+        self._problems: list[ConfigurationError] = []
+        self._news = anyio.Event()
+        self._save: Callable[[], None] | None = None
+
+    def open(self, save: Callable[[], None]) -> None:
+        """From now on call `save` after each change of the use."""
+        self._save = save
+
+    # --- components
+
+    def check(self, pipeline: Pipeline) -> None:
+        """Refuse a pipeline with a component without a price, if the cost has a limit; its fallbacks included.
+
+        Raises:
+            ConfigurationError: There is one; the error names it, and the way to give it a price.
+        """
+        found = _counted(pipeline)
+        self._check_prices(found, self.account.allocation)
+        self._parts.update(found)
+
+    def check_allocation(self, allocation: Allocation) -> None:
+        """Refuse a cost limit where a component has no price.
+
+        Raises:
+            ConfigurationError: There is one.
+        """
+        self._check_prices(self._parts, allocation)
+
+    def _check_prices(self, parts: Iterable[tuple[str, str]], allocation: Allocation) -> None:
+        if allocation.cost != NO_LIMIT:
+            for kind, name in parts:
+                self._prices.check(kind, name)
+
+    def _price_of(self, name: str) -> Price | None:
+        try:
+            price = self._prices.of(name)
+        except ConfigurationError as error:  # the function of the application, for a model that a hook has asked
+            price = None
+            self._note_problem(name, error)
+        if price is None and self.account.allocation.cost != NO_LIMIT:
+            self._note_problem(name, ConfigurationError(f"{name!r} was used, which has no price; it counts as free"))
+        return price
+
+    def _note_problem(self, name: str, error: ConfigurationError) -> None:
+        if name not in self._unpriced:
+            self._unpriced.add(name)
+            self._problems.append(error)
+            self._news.set()
+
+    # --- inputs
+
+    def used(self, model: str, usage: UsageRecord) -> None:
+        """A model was used."""
+        self._decided(self.account.used(model, usage))
+
+    def answered(self, latency: float) -> None:
+        """A turn was answered."""
+        self._decided(self.account.answered(latency))
+
+    def report(self, uses: Mapping[Kind, float]) -> None:
+        """Code of the application has reported amounts."""
+        self._decided(self.account.report(uses))
+
+    def allocate(self, allocation: Allocation) -> None:
+        """Take other limits."""
+        self._decided(self.account.allocate(allocation))
+
+    def restore(self, data: Mapping[str, object]) -> None:
+        """Go on with the use of the sessions before."""
+        self._decided(self.account.restore(data))
+
+    def _decided(self, decisions: list[Decision]) -> None:
+        if decisions:
+            self._decisions += decisions
+            self._news.set()
+        if self._save is not None:
+            self._save()
+
+    # --- decisions
+
+    async def wait(self) -> None:
+        """Wait for a decision, or a problem."""
+        while not (self._decisions or self._problems):
+            self._news = anyio.Event()
+            await self._news.wait()
+
+    def take(self) -> list[Decision]:
+        """Return the decisions since the last call."""
+        return _drained(self._decisions)
+
+    def take_problems(self) -> list[ConfigurationError]:
+        """Return the problems since the last call."""
+        return _drained(self._problems)
+
+
+def _drained(items: list[T]) -> list[T]:
+    found = list(items)
+    items.clear()
+    return found
+
+
+def _counted(pipeline: Pipeline) -> list[tuple[str, str]]:
+    """Return kind and name of each component whose usage is counted, with the members of fallbacks."""
+    parts = list(pipeline.parts())
+    found = [(kind, name_of(one)) for kind, part in parts for one in _alone(part)]
+    if not parts:  # a pipeline of the application: it names its components only
+        named = pipeline.capabilities.components
+        found = [(kind, "/".join(part for part in (provider, model) if part)) for kind, provider, model in named]
+    if pipeline.fallback is not None:
+        found += _counted(pipeline.fallback)
+    return [(kind, name) for kind, name in found if kind in COUNTED]
+
+
+def _alone(part: Component) -> list[Component]:
+    return [one for member in part.members for one in _alone(member)] or [part]

@@ -1,0 +1,81 @@
+"""BudgetOptions: the limits of a call, its prices, and the actions at a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from vivavoce.agents.memory.budget.amounts import KINDS, NO_LIMIT, Allocation, check_limit
+from vivavoce.agents.memory.budget.price import Price, Prices
+from vivavoce.pipelines.core.checks import check_choice, check_function, check_items, check_number, check_text, shown
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from vivavoce.agents.agent import Session
+
+Degrade = Callable[["Session"], Awaitable[None] | None]
+"""Makes the rest of the call cheaper or faster; sync or async. The result of a sync one is ignored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetOptions:
+    """The budget of a call (`session.memory.budget`).
+
+    What each option does: docs/options.md.
+    """
+
+    cost: float = NO_LIMIT
+    """The highest cost of the call, in the unit of the prices; -1: no limit. All components then need a price."""
+    accuracy: float = NO_LIMIT
+    """The lowest mean of the scores, 0 to 1, that the application records with `update_use(accuracy=…)`; -1: no
+    limit."""
+    latency: float = NO_LIMIT
+    """The highest median, in seconds, of the latencies that the caller felt in the last five answered turns; -1: no
+    limit."""
+    prices: Prices | None = None
+    """The `Price` of each stt, llm, tts and realtime model by its name, `provider/model`, or `provider` if it has no
+    model; or a function that returns it for a name, or None. A fallback needs those of its members."""
+    warn_at: float = 0.8
+    """Share of a limit at which the event `budget_warning` comes. For accuracy the share of the errors that the limit
+    allows."""
+    degrade: Sequence[Degrade] = ()
+    """Functions of the session, called one by one at a limit until it is reached no more, such as
+    `lambda session: session.change_component(llm=cheaper)`; each at most once, within 10 s."""
+    goodbye: str = field(default="", repr=False)
+    """The agent's last words when the cost stays over its limit; "" for none."""
+    then: Literal["close", "hangup"] = "close"
+    """The action after them: the session closes with reason `budget_exceeded`; with "hangup" the caller is disconnected
+    first, as by `session.hangup()`."""
+
+    def __post_init__(self) -> None:
+        for kind in KINDS:
+            check_limit(kind, getattr(self, kind))
+        prices: Any = self.prices
+        if isinstance(prices, Mapping):
+            for name, price in prices.items():
+                if not isinstance(name, str) or not isinstance(price, Price):
+                    raise ConfigurationError(
+                        f"prices must map 'provider/model' to Price(…), got {shown(name)}: {shown(price)}"
+                    )
+        elif prices is not None and not callable(prices):
+            raise ConfigurationError(
+                f"prices must be a dict of 'provider/model' to Price(…), or a function, got {shown(prices)}"
+            )
+        if self.cost != NO_LIMIT and prices is None:
+            raise ConfigurationError(
+                "a cost limit needs prices, got None; such as prices={'openai/gpt-4o': Price(million_input=2.5, "
+                "million_output=10)}"
+            )
+        check_number("warn_at", self.warn_at, above=0, remedy="a share, such as 0.8")
+        if self.warn_at > 1:
+            raise ConfigurationError(f"need 0 < warn_at <= 1, a share of the limit, got {shown(self.warn_at)}")
+        for function in check_items("degrade", self.degrade, object, remedy="such as [use_cheaper_model]"):
+            check_function("each of degrade", function)
+        check_text("goodbye", self.goodbye)
+        check_choice("then", self.then, ("close", "hangup"))
+
+    @property
+    def allocation(self) -> Allocation:
+        """The limits at the beginning of the call."""
+        return Allocation(cost=float(self.cost), accuracy=float(self.accuracy), latency=float(self.latency))

@@ -1,0 +1,150 @@
+"""Price: the price of one model, and PriceList: the prices of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from vivavoce.agents.records import UsageRecord
+from vivavoce.pipelines.core.checks import is_number, shown
+from vivavoce.pipelines.core.errors import ConfigurationError, describe
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """The price of a model, in US dollars or any other unit that all prices of a budget share.
+
+    `Price()` is that of a model which costs nothing. Audio and cached tokens without a price of their own have that of
+    the tokens that they are a part of.
+
+    Args:
+        million_input, million_output: Of a million tokens.
+        million_cached: Of a million input tokens that the provider had kept.
+        million_audio_input, million_audio_output, million_cached_audio: Of a million tokens of audio.
+        audio_minute: Of a minute of audio, recognised, or made by a voice without a price for characters.
+        million_characters: Of a million characters spoken.
+    Raises:
+        ConfigurationError: An amount is no number, or negative.
+    """
+
+    million_input: float | None = None
+    million_output: float | None = None
+    million_cached: float | None = None
+    million_audio_input: float | None = None
+    million_audio_output: float | None = None
+    million_cached_audio: float | None = None
+    audio_minute: float | None = None
+    million_characters: float | None = None
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            amount = getattr(self, each.name)
+            if amount is not None and not (is_number(amount) and 0 <= amount < float("inf")):
+                raise ConfigurationError(f"need {each.name} >= 0, a number, or None, got {shown(amount)}")
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing has a price."""
+        return all(getattr(self, each.name) is None for each in fields(self))
+
+    def of(self, used: UsageRecord) -> float:
+        """Return the cost of a usage."""
+        text, text_out = self.million_input or 0.0, self.million_output or 0.0
+        cached = _or(self.million_cached, text)
+        audio, audio_out = _or(self.million_audio_input, text), _or(self.million_audio_output, text_out)
+        audio_cached = _or(self.million_cached_audio, _or(self.million_audio_input, cached))
+        cached_text = used.llm_cached_tokens - used.llm_cached_audio_tokens
+        fresh_audio = used.llm_input_audio_tokens - used.llm_cached_audio_tokens
+        fresh_text = used.llm_input_tokens - used.llm_input_audio_tokens - cached_text
+        text_made = used.llm_output_tokens - used.llm_output_audio_tokens
+        tokens = (
+            max(0, fresh_text) * text
+            + max(0, cached_text) * cached
+            + max(0, fresh_audio) * audio
+            + used.llm_cached_audio_tokens * audio_cached
+            + max(0, text_made) * text_out
+            + used.llm_output_audio_tokens * audio_out
+        )
+        seconds = used.stt_audio_seconds
+        if self.million_characters is None:
+            seconds += used.tts_audio_seconds
+        characters = used.tts_characters * (self.million_characters or 0.0)
+        return (tokens + characters) / MILLION + seconds / 60 * (self.audio_minute or 0.0)
+
+
+def _or(amount: float | None, other: float) -> float:
+    return other if amount is None else amount
+
+
+PriceFunction = Callable[[str], Price | None]
+"""Returns the price of a model by its name, `provider/model`; None: it knows none."""
+Prices = Mapping[str, Price] | PriceFunction
+
+_NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "stt": (("audio_minute",),),
+    "llm": (("million_input", "million_output"),),
+    "tts": (("million_characters",), ("audio_minute",)),
+    "realtime_model": (("million_audio_input", "million_audio_output"), ("million_audio_input", "million_output")),
+}
+"""For each kind of component, the amounts that its price needs; one of the sets will do."""
+
+COUNTED = tuple(_NEEDS)
+"""The kinds of components whose usage is counted."""
+
+
+class PriceList:
+    """Knows the prices of a budget.
+
+    Args:
+        prices: As in `BudgetOptions`.
+    """
+
+    def __init__(self, prices: Prices | None) -> None:
+        self._prices = prices
+        self._known: dict[str, Price | None] = {}
+
+    def of(self, name: str) -> Price | None:
+        """Return the price of a model; None: there is none.
+
+        Raises:
+            ConfigurationError: The function of the application raised, or returned something else.
+        """
+        if name not in self._known:
+            self._known[name] = self._look_up(name)
+        return self._known[name]
+
+    def check(self, kind: str, name: str) -> None:
+        """Check that the usage of a component of that kind has a price.
+
+        Raises:
+            ConfigurationError: It has none.
+        """
+        price, sets = self.of(name), _NEEDS[kind]
+        amounts = " and ".join(sets[0]) + "".join(f", or {' and '.join(one)}" for one in sets[1:])
+        if price is None:
+            example = ", ".join(f"{amount}=…" for amount in sets[0])
+            raise ConfigurationError(
+                f"a cost limit needs the price of each component, got none for the {kind} {name!r}; add it to "
+                f"BudgetOptions.prices: {{{name!r}: Price({example})}}, or Price() if it costs nothing"
+            )
+        if not price.is_free and not any(all(getattr(price, one) is not None for one in needs) for needs in sets):
+            raise ConfigurationError(
+                f"the price of the {kind} {name!r} needs {amounts}, by which its usage is counted, got {price!r}"
+            )
+
+    def _look_up(self, name: str) -> Price | None:
+        prices: Any = self._prices
+        if prices is None:
+            return None
+        if isinstance(prices, Mapping):
+            return prices.get(name)
+        try:
+            price = prices(name)
+        except Exception as error:  # noqa: BLE001 - a function of the application; its error says so
+            raise ConfigurationError(f"BudgetOptions.prices({name!r}) raised {describe(error)}") from error
+        if price is not None and not isinstance(price, Price):
+            raise ConfigurationError(f"BudgetOptions.prices({name!r}) must return a Price or None, got {shown(price)}")
+        return price

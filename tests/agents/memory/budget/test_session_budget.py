@@ -1,0 +1,338 @@
+"""The budget of a session: its prices, its store, snapshots, and other processes. One token costs one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+import pytest
+
+from kit.memory import ScriptedStore, session_with, started
+from vivavoce.agents import (
+    Agent,
+    AgentOverrides,
+    AgentSession,
+    BudgetOptions,
+    InProcessStore,
+    MemoryOptions,
+    Price,
+    SessionMemory,
+    SessionOptions,
+)
+from vivavoce.agents.events import BudgetExceeded, BudgetWarning, ErrorOccurred
+from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
+from vivavoce.pipelines import CascadingPipeline, FallbackLLM, RealtimePipeline
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.llm.base import LLM, Usage
+from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedVAD
+
+Test = Callable[[], Coroutine[Any, Any, None]]
+
+TOKEN = Price(million_input=1e6, million_output=1e6, audio_minute=0, million_characters=0)
+PRICES = {"scripted": TOKEN}
+
+
+def virtually(test: Test) -> Callable[[], None]:
+    """Run a test in virtual time."""
+
+    def run() -> None:
+        run_virtual(test())
+
+    run.__name__ = test.__name__
+    return run
+
+
+def budget(cost: float = 100, **options: Any) -> BudgetOptions:
+    return BudgetOptions(cost=cost, prices=PRICES, **options)
+
+
+def with_budget(store: InProcessStore | None = None, options: BudgetOptions | None = None) -> AgentSession[Any]:
+    return session_with(MemoryOptions(store=store, budget=options or budget()))
+
+
+# --- components without a price
+
+
+class OtherLLM(ScriptedLLM):
+    provider = "other"
+
+    @property
+    def model(self) -> str:
+        return "large"
+
+
+class OtherTTS(ScriptedTTS):
+    provider = "other"
+
+
+class OtherRealtime(ScriptedRealtimeModel):
+    provider = "other"
+
+
+def cascade(llm: LLM | None = None, tts: ScriptedTTS | None = None) -> Pipeline:
+    return CascadingPipeline(stt=ScriptedSTT(), llm=llm or ScriptedLLM(), tts=tts or ScriptedTTS(), vad=ScriptedVAD())
+
+
+def session_of(pipeline: Pipeline, agent: Agent | None = None, **options: Any) -> AgentSession[Any]:
+    given = BudgetOptions(**{"cost": 1.0, "prices": PRICES, **options})
+    memory = SessionOptions(memory=MemoryOptions(budget=given), clock=VirtualClock())
+    return AgentSession(agent or Agent("Help."), pipeline, options=memory)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: cascade(OtherLLM()), "the llm 'other/large'"),
+        (lambda: cascade(tts=OtherTTS()), "the tts 'other'"),
+        (lambda: cascade(FallbackLLM([ScriptedLLM(), OtherLLM()])), "the llm 'other/large'"),
+        (lambda: RealtimePipeline(OtherRealtime()), "the realtime_model 'other'"),
+        (
+            lambda: RealtimePipeline(
+                ScriptedRealtimeModel(), fallback=cascade(OtherLLM()), tts=ScriptedTTS(), stt=ScriptedSTT()
+            ),
+            "the realtime_model 'scripted'",
+        ),
+    ],
+)
+def test_a_cost_limit_refuses_a_component_without_a_price(make: Callable[[], Pipeline], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named):
+        session_of(make())
+
+
+def test_a_fallback_of_the_pipeline_needs_prices_too() -> None:
+    pipeline = RealtimePipeline(ScriptedRealtimeModel(), fallback=cascade(OtherLLM()))
+    prices = {"scripted": Price(million_audio_input=1, million_audio_output=1, audio_minute=1, million_characters=1)}
+    with pytest.raises(ConfigurationError, match="the llm 'other/large'"):
+        session_of(pipeline, prices=prices)
+
+
+@virtually
+async def test_without_a_cost_limit_no_price_is_needed() -> None:
+    session_of(cascade(OtherLLM()), cost=-1, prices=None, latency=2.0)
+
+
+@virtually
+async def test_the_components_of_an_agent_need_prices_at_the_start_and_in_a_handoff() -> None:
+    unpriced = Agent("Help.", overrides=AgentOverrides(llm=OtherLLM()))
+    with pytest.raises(ConfigurationError, match="the llm 'other/large'"):
+        session_of(cascade(), unpriced)
+    with pytest.raises(ConfigurationError, match="the llm 'other/large'"):
+        _ = session_of(cascade()).update_agent(unpriced)
+
+
+@virtually
+async def test_another_component_or_pipeline_needs_a_price_while_the_call_runs() -> None:
+    session = session_of(cascade())
+    await session.start(LocalTransport(VirtualClock()))
+    with pytest.raises(ConfigurationError, match=r"the llm 'other/large'; add it to BudgetOptions.prices"):
+        _ = session.change_component(llm=OtherLLM())
+    with pytest.raises(ConfigurationError, match="the llm 'other/large'"):
+        _ = session.change_pipeline(cascade(OtherLLM()))
+    await session.change_component(llm=ScriptedLLM())
+    await session.close()
+
+
+@virtually
+async def test_a_cost_limit_that_is_set_later_needs_prices_too() -> None:
+    session = session_of(cascade(OtherLLM()), cost=-1, prices=PRICES)
+    await session.start(LocalTransport(VirtualClock()))
+    with pytest.raises(ConfigurationError, match="the llm 'other/large'"):
+        await session.memory.budget.set_allocation(cost=5)
+    assert (await session.memory.budget.allocation())["cost"] == -1
+    await session.close()
+
+
+# --- the methods
+
+
+@virtually
+async def test_limits_and_use_are_read_and_changed_by_blues_names() -> None:
+    session = with_budget()
+    await started(session)
+    used = session.memory.budget
+    assert await used.allocation() == {"cost": 100.0, "accuracy": -1.0, "latency": -1.0}
+    assert await used.set_allocation(cost=200, latency=2.5)
+    assert not await used.set_allocation(cost=300, latency=9, nx=True)
+    assert await used.set_allocation(accuracy=0.5, cost=300, nx=True)
+    assert not await used.set_allocation()
+    assert await used.allocation() == {"cost": 200.0, "accuracy": 0.5, "latency": 2.5}
+    await used.update_use(cost=1.5, accuracy=0.75, latency=0.5)
+    await used.update_use(cost=2)
+    assert await used.use() == {"cost": 3.5, "accuracy": 0.75, "latency": 0.5}
+    shown = await session.memory.to_dict()
+    assert shown["budget"] == {"allocation": await used.allocation(), "use": await used.use()}
+    await session.close()
+
+
+@pytest.mark.parametrize("given", [{"cost": -3}, {"latency": float("nan")}, {"accuracy": 2}, {"cost": "1"}])
+def test_bad_amounts_are_refused_before_the_store_is_reached(given: dict[str, Any]) -> None:
+    async def main() -> None:
+        store = ScriptedStore()
+        session = with_budget(store)
+        await started(session)
+        async with SessionMemory.attach(store, "call") as other:
+            calls = store.calls
+            for memory in (session.memory, other):
+                with pytest.raises(ValueError, match="got"):
+                    await memory.budget.set_allocation(**given)
+                with pytest.raises(ValueError, match="got"):
+                    await memory.budget.update_use(**given)
+            assert store.calls == calls
+        await session.close()
+
+    run_virtual(main())
+
+
+@virtually
+async def test_without_a_budget_there_are_no_limits_and_none_can_be_set() -> None:
+    store = InProcessStore(clock=VirtualClock())
+    session = session_with(MemoryOptions(store=store))
+    await started(session)
+    async with SessionMemory.attach(store, "call") as other:
+        for memory in (session.memory, other):
+            assert (await memory.budget.allocation())["cost"] == -1
+            assert (await memory.budget.use())["cost"] == 0
+            assert await memory.budget.usage() == {}
+            for change in (memory.budget.set_allocation, memory.budget.update_use):
+                with pytest.raises(ConfigurationError, match=r"has no budget; start it with MemoryOptions\(budget="):
+                    await change(cost=1)
+    await session.close()
+
+
+# --- another process
+
+
+@virtually
+async def test_another_process_reads_the_budget_and_changes_it_within_a_second_or_so() -> None:
+    store = InProcessStore(clock=VirtualClock())
+    session = with_budget(store)
+    await started(session)
+    mine = session.memory.budget
+    await mine.update_use(cost=10, accuracy=1.0)
+    async with SessionMemory.attach(store, "call") as other:
+        await _pass()
+        assert await other.budget.use() == {"cost": 10.0, "accuracy": 1.0, "latency": None}
+        await other.budget.update_use(cost=5, accuracy=0.5)
+        assert await other.budget.use() == {"cost": 15.0, "accuracy": 0.75, "latency": None}
+        assert await other.budget.set_allocation(cost=50)
+        assert not await other.budget.set_allocation(cost=60, nx=True)
+        await _pass(1.1)
+        assert await mine.use() == {"cost": 15.0, "accuracy": 0.75, "latency": None}
+        assert await mine.allocation() == await other.budget.allocation()
+        await mine.set_allocation(cost=70)
+        await _pass(3.0)
+        assert (await other.budget.allocation())["cost"] == (await mine.allocation())["cost"] == 70
+        assert await other.budget.use() == await mine.use()
+    await session.close()
+
+
+@virtually
+async def test_a_limit_without_prices_that_another_process_sets_is_an_error_event_and_not_taken() -> None:
+    store = InProcessStore(clock=VirtualClock())
+    session = with_budget(store, BudgetOptions(latency=2.0))
+    errors: list[ErrorOccurred] = []
+    session.on(ErrorOccurred, errors.append)
+    await started(session)
+    await _pass()
+    async with SessionMemory.attach(store, "call") as other:
+        await other.budget.set_allocation(cost=50)
+        await _pass(5.0)
+    assert [event.source for event in errors] == ["budget"]
+    assert (await session.memory.budget.allocation())["cost"] == -1
+    await session.close()
+
+
+@virtually
+async def test_a_store_that_is_down_holds_up_no_decision_and_gets_the_use_when_it_is_back() -> None:
+    store = ScriptedStore()
+    session = with_budget(store)
+    seen: list[str] = []
+    session.on(BudgetWarning, lambda event: seen.append("near"))
+    session.on(BudgetExceeded, lambda event: seen.append("reached"))
+    await started(session)
+    store.hangs = True
+    await session.memory.budget.update_use(cost=85)
+    await _pass(0.01)
+    assert seen == ["near"]
+    await _pass(20.0)
+    store.hangs = False
+    await _pass(10.0)
+    async with SessionMemory.attach(store, "call") as other:
+        assert (await other.budget.use())["cost"] == 85
+    await session.close()
+
+
+# --- a session that goes on
+
+
+def _answering(count: int) -> ScriptedLLM:
+    return ScriptedLLM(["Sure.", Usage(input_tokens=count)], default="Fine.")
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_resumed_session_goes_on_with_use_and_limits_and_counts_nothing_twice(is_shared: bool) -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        store = InProcessStore(clock=clock) if is_shared else None
+        first = _talking(60, store, "first")
+        await started(first)
+        await first.reply("Answer.")
+        await first.memory.budget.set_allocation(cost=150)
+        taken = first.snapshot()
+        await first.close()
+
+        second = _talking(50, store, "second")
+        await started(second, resume_from=taken)
+        assert await second.memory.budget.use() == {"cost": 60.0, "accuracy": None, "latency": None}
+        assert (await second.memory.budget.allocation())["cost"] == 150
+        await second.reply("Answer.")
+        assert (await second.memory.budget.use())["cost"] == 110.0
+        usage = await second.memory.budget.usage()
+        assert usage["scripted"].llm_input_tokens == 110
+        await second.close()
+
+    run_virtual(main())
+
+
+def _talking(tokens: int, store: InProcessStore | None, id: str) -> AgentSession[Any]:
+    agent = Agent("Be brief.", id="desk")
+    pipeline = SessionHarness(agent, _answering(tokens)).pipeline
+    memory = MemoryOptions(store=store, budget=budget())
+    return AgentSession(agent, pipeline, options=SessionOptions(clock=VirtualClock(), memory=memory), id=id)
+
+
+def test_a_session_that_continues_a_killed_one_takes_the_newest_use_of_the_store() -> None:
+    async def main() -> None:
+        store = InProcessStore(clock=VirtualClock())
+        first = _talking(60, store, "first")
+        await started(first)
+        taken = first.snapshot()
+        await first.reply("Answer.")
+        await _pass(1.0)
+        second = _talking(50, store, "second")
+        await started(second, resume_from=taken)  # the first one loses its lease
+        assert (await second.memory.budget.use())["cost"] == 60.0
+        await second.close()
+        await first.close()
+
+    run_virtual(main())
+
+
+def test_the_budget_of_a_snapshot_that_is_none_is_refused() -> None:
+    async def main() -> None:
+        first = _talking(1, None, "first")
+        await started(first)
+        taken = first.snapshot()
+        await first.close()
+        taken["memory"]["budget"] = {"allocation": {"cost": "much"}}
+        with pytest.raises(ConfigurationError, match="the budget of a snapshot must be what snapshot"):
+            await started(_talking(1, None, "second"), resume_from=taken)
+
+    run_virtual(main())
+
+
+async def _pass(seconds: float = 0.1) -> None:
+    await anyio.sleep(seconds)
