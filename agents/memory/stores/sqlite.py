@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +31,10 @@ T = TypeVar("T")
 
 VERSION = 1
 
-LOOK_INTERVAL = 0.05
-"""Seconds between two looks for a record that another process may have written."""
+LOOK_INTERVAL, LONGEST_LOOK = 0.05, 0.25
+"""Seconds between two looks whether a process has written to the file; longer ones while none does."""
+READ_INTERVAL = 2.0
+"""Seconds after which the records are read in any case: the file's times are coarse."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (session_id TEXT PRIMARY KEY, used_at REAL NOT NULL, keep REAL) WITHOUT ROWID;
@@ -47,6 +50,9 @@ CREATE TABLE IF NOT EXISTS records (
     session_id TEXT, log TEXT, number INTEGER, text TEXT NOT NULL, PRIMARY KEY (session_id, log, number)
 ) WITHOUT ROWID;
 """
+
+Written = tuple[int, ...]
+"""Marks of the last write to the file."""
 
 TABLES = ("sessions", "leases", "entries", "logs", "records")
 
@@ -185,11 +191,12 @@ class SqliteStore(SessionStore):
         """Return the next records of logs, as soon as there are any; none after that time."""
         until = self._clock.now() + seconds
         while True:
+            written = self._written()
             found = await self._run(lambda database: _next_records(database, starts, limit), only_reads=True)
             left = until - self._clock.now()
             if found or left <= 0:
                 return found
-            await anyio.sleep(min(left, LOOK_INTERVAL))  # SQLite does not report the writes of other processes
+            await self._written_since(written, min(left, READ_INTERVAL))
 
     async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
         """Take or renew the lease of a session; return False if another holder has it."""
@@ -273,6 +280,27 @@ class SqliteStore(SessionStore):
     async def aclose(self) -> None:
         """Close the file; a later call opens it again."""
         await self._thread.run(self._close)
+
+    async def _written_since(self, written: Written, seconds: float) -> None:
+        """Wait until a process has written to the file, which SQLite does not report, or for so long."""
+        pause, until = LOOK_INTERVAL, self._clock.now() + seconds
+        while (left := until - self._clock.now()) > 0:
+            await anyio.sleep(min(left, pause))
+            if self._written() != written:
+                return
+            pause = min(1.5 * pause, LONGEST_LOOK)
+
+    def _written(self) -> Written:
+        """Return marks of the last write: size and time of the file and of its log. It takes some microseconds."""
+        marks: list[int] = []
+        for path in (self._path, f"{self._path}-wal"):
+            try:
+                found = os.stat(path)
+            except OSError:  # no file yet; a call reports one that cannot be read
+                marks += (-1, -1)
+            else:
+                marks += (found.st_size, found.st_mtime_ns)
+        return tuple(marks)
 
     # --- the thread
 
