@@ -29,9 +29,13 @@ class Denoising:
         self._emit = emit
         rate = denoiser.capabilities.sample_rate
         self._resampler = None if rate == input_rate else Resampler(input_rate, rate)
-        self.delay = denoiser.capabilities.delay
-        """Seconds by which frames are late."""
+        self._delay = denoiser.capabilities.delay
         self._stream: DenoiseStream | None = None
+
+    @property
+    def delay(self) -> float:
+        """Seconds by which frames are late: by the denoiser, and by the change of their rate."""
+        return self._delay + (0.0 if self._resampler is None else self._resampler.held)
 
     def __repr__(self) -> str:
         return f"Denoising({self._provider})"
@@ -63,7 +67,7 @@ class Denoising:
             failure = as_provider_error(error, self._provider)
             logger.warning("the denoiser is left out: %s", failure)
             self.close()
-            self.delay = 0.0
+            self._delay = 0.0
             self._emit(PipelineFailed(failure, True, "denoise"))
             return frame
         return cleaned

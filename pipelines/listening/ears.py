@@ -24,7 +24,7 @@ from vivavoce.pipelines.events import (
 )
 from vivavoce.pipelines.listening.denoising import Denoising
 from vivavoce.pipelines.listening.recognizer import Recognizer
-from vivavoce.pipelines.listening.stages import Listener, resampled
+from vivavoce.pipelines.listening.stages import Listener, Resampled, resampled
 from vivavoce.pipelines.listening.turn_predictor import TurnPredictor
 from vivavoce.pipelines.listening.voice_activity import VoiceActivity
 from vivavoce.pipelines.media.buffer import RecentFrames
@@ -172,7 +172,7 @@ class Ears:
 
     @property
     def delay(self) -> float:
-        """Seconds by which the denoiser delays the audio."""
+        """Seconds by which the denoiser, with the rate that it needs, delays the audio."""
         return 0.0 if self._denoising is None else self._denoising.delay
 
     @property
@@ -336,9 +336,8 @@ class Ears:
     # --- the VAD
 
     def _on_vad_event(self, event: VADEvent) -> None:
-        ago = event.ago + self._behind
-        if self._denoising is not None:
-            ago += self._denoising.delay
+        ago = event.ago + self._behind + self.delay
+        ago += sum(way.listener.held for way in self._ways[-1:] if isinstance(way.listener, Resampled))
         if isinstance(event, VADSpeechStarted):
             self._on_speech_started(ago)
         elif isinstance(event, VADSpeechEnded):

@@ -25,6 +25,11 @@ class Resampled:
     def __repr__(self) -> str:
         return f"{self._listener!r} at {self._resampler.output_rate} Hz"
 
+    @property
+    def held(self) -> float:
+        """Seconds of audio that it has not passed on yet."""
+        return self._resampler.held
+
     def push(self, frame: AudioFrame) -> None:
         """Resample a frame and pass it on."""
         changed = self._resampler.push(frame)

@@ -25,6 +25,8 @@ class Resampler:
         self.input_rate = input_rate
         self.output_rate = output_rate
         self._stream: soxr.ResampleStream | None = None
+        self.held = 0.0
+        """Seconds of the input that it has not returned yet: 6 ms and more at usual rates, 60 ms at 8 kHz."""
 
     def push(self, frame: AudioFrame) -> AudioFrame:
         """Return the resampled audio; it may be shorter than the input, even empty, while soxr looks ahead.
@@ -39,7 +41,9 @@ class Resampler:
             )
         if self.input_rate == self.output_rate:
             return frame
-        return self._run(frame, last=False)
+        changed = self._run(frame, last=False)
+        self.held += frame.duration - changed.duration
+        return changed
 
     def flush(self) -> AudioFrame:
         """Return the samples that soxr still holds and start again."""
@@ -48,6 +52,7 @@ class Resampler:
             return AudioFrame(b"", self.output_rate)
         out = self._run(empty, last=True)
         self._stream = None
+        self.held = 0.0
         return out
 
     def _run(self, frame: AudioFrame, *, last: bool) -> AudioFrame:
