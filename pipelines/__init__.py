@@ -54,7 +54,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    from vivavoce.pipelines.core.field_docs import with_field_docs
+
+    return with_field_docs(getattr(import_module(f"{__name__}.{_PLACES[name]}"), name))
 
 
 def __dir__() -> list[str]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from docs.options_reference import cell, code, declared
+from docs.options_reference import cell, code
 
 from vivavoce import agents
 from vivavoce.agents import events
 from vivavoce.agents.events import EVENT_TYPES, SessionEvent
 from vivavoce.agents.states import AgentState, CloseReason, UserState
+from vivavoce.pipelines.core.field_docs import fields_in_source
 
 TARGET = Path(__file__).parents[2] / "docs" / "events.md"
 
@@ -70,7 +71,7 @@ def fields_of(cls: type[SessionEvent]) -> Iterator[EventField]:
     """Yield the event's own fields, without those of every event."""
     texts = explained(cls)
     for name in cls.__annotations__:
-        statement, _ = declared(cls)[name]
+        statement, _ = fields_in_source(cls)[name]
         if not ast.unparse(statement.annotation).startswith("ClassVar"):
             yield EventField(name, ast.unparse(statement.annotation), texts.get(name, ""))
 

@@ -1,6 +1,6 @@
 """docs/options.md, made from the options classes: `make reference` writes it, a test fails if it is out of date.
 
-The docstring below an option in the source explains it; `help()` does not show it.
+The docstring below an option in the source explains it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import ast
 import dataclasses
 import inspect
 import re
-import textwrap
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+
+from vivavoce.pipelines.core.field_docs import POINTER, fields_in_source
 
 TARGET = Path(__file__).parents[2] / "docs" / "options.md"
 
@@ -21,9 +22,6 @@ HEADER = """# Options
 Every options class of vivavoce: each option with its type, its default and its meaning. All are keyword arguments, all
 times are seconds, and a wrong value is refused at once. Made from the source by `make reference`.
 """
-
-POINTER = "What each option does: docs/options.md."
-"""Ends the docstring of each class, for readers of `help()`."""
 
 CHAPTERS: dict[str, tuple[str, ...]] = {
     "A session": (
@@ -93,32 +91,12 @@ def load(path: str) -> type:
 
 def options_of(cls: type) -> Iterator[Option]:
     """Yield the options of a class, its own before those it inherits."""
-    statements = declared(cls)
+    statements = fields_in_source(cls)
     fields = dataclasses.fields(cls)
     for field in sorted(fields, key=lambda each: each.name not in cls.__annotations__):
         if field.init:
             statement, text = statements[field.name]
             yield Option(field.name, ast.unparse(statement.annotation), _default(field, statement.value), text)
-
-
-def declared(cls: type) -> dict[str, tuple[ast.AnnAssign, str]]:
-    """Return each field's statement in the source, and the docstring below it."""
-    found: dict[str, tuple[ast.AnnAssign, str]] = {}
-    for base in reversed(cls.__mro__):
-        if not dataclasses.is_dataclass(base):
-            continue
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(tree, ast.ClassDef)
-        for statement, following in zip(tree.body, [*tree.body[1:], None], strict=True):
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                found[statement.target.id] = (statement, _text(following))
-    return found
-
-
-def _text(statement: ast.stmt | None) -> str:
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-        return " ".join(str(statement.value.value).split())
-    return ""
 
 
 def _default(field: dataclasses.Field[object], written: ast.expr | None) -> str:
@@ -151,7 +129,7 @@ def render() -> str:
 def _section(path: str) -> str:
     cls = load(path)
     module, _, name = path.rpartition(".")
-    about = inspect.cleandoc(cls.__doc__ or "").removesuffix(POINTER).rstrip()
+    about = inspect.cleandoc((cls.__doc__ or "").partition(POINTER)[0]).rstrip()
     rows = [("option", "type", "default", "meaning"), ("---",) * 4]
     for each in options_of(cls):
         default = code(each.default) if each.default else "needed"
