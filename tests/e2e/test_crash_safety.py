@@ -1,4 +1,4 @@
-"""Calls survive the death of their processes: a worker is killed under a live call, on both servers."""
+"""Calls survive the death of their processes: a worker is killed under a live call, for good too, on both servers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+import anyio
 import pytest
 from livekit.protocol.agent_dispatch import RoomAgentDispatch
 from livekit.protocol.room import RoomConfiguration
@@ -17,6 +18,9 @@ from kit.e2e.dev_app import hears, seen
 from kit.e2e.listener import Listener, listening
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.talker import record
+from kit.servers.redis_server import running_redis_server
+from vivavoce.agents import RedisStore, StoreCheckpoints
+from vivavoce.agents.memory.history.store_checkpoints import WORDS_PLACE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -76,3 +80,42 @@ async def test_a_caller_whose_worker_or_whose_job_s_process_is_killed_hears_the_
     assert (tmp_path / "log.txt").read_text().splitlines() == [facts, "enter", facts]
     assert ("the worker died by SIGKILL" in command.seen) == (victim == "worker")
     assert "Traceback" not in command.seen
+
+
+async def test_a_second_worker_continues_the_call_of_a_killed_one_from_redis(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    settings = environment(embedded_room, tmp_path)
+    with running_redis_server() as redis:
+        write_app(tmp_path, room_name, store=f"StoreCheckpoints(RedisStore({redis.url!r}))")
+        with (
+            running(tmp_path, "start", "app.py", **settings) as first,
+            running(tmp_path, "start", "app.py", **settings) as second,
+        ):
+            await seen(first, "registered as")
+            await seen(second, "registered as")
+            async with listening(embedded_room.url, _token(embedded_room, room_name)) as caller:
+                await hears(caller, "For which day?")
+                await caller.room.local_participant.send_text("on friday", topic="lk.chat")
+                await hears(caller, "At what time?")
+                family = [first.family(), second.family()]
+                process = await _process_that_keeps(redis.url, "At what time?")
+                victim, other = (family[0], second) if process in family[0] else (family[1], first)
+                (dead,) = caller.agents
+                for pid in victim:
+                    os.kill(pid, signal.SIGKILL)
+                await _goes_on(caller, dead=dead, killed_at=time.monotonic(), within=GOES_ON_WITHIN["worker"])
+                await caller.room.local_participant.send_text("at seven", topic="lk.chat")
+                await hears(caller, "Booked friday at seven")
+                assert other.end(signal.SIGTERM) == 0
+
+
+async def _process_that_keeps(url: str, words: str) -> int:
+    """Wait until the conversation of the call is kept with these words; return the process that has the call."""
+    store = RedisStore(url)
+    with anyio.fail_after(20.0):
+        while not any(words in text for text in (await store.read_all(WORDS_PLACE)).values()):  # noqa: ASYNC110 - Redis
+            await anyio.sleep(0.02)
+    (call,) = await StoreCheckpoints(store).read()
+    await store.aclose()
+    return int(call.owner.split("/")[1])

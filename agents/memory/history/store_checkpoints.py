@@ -11,8 +11,10 @@ from vivavoce.agents.memory.stores.store import CALLS, Place, SessionStore
 from vivavoce.pipelines.core.checks import check_instance
 from vivavoce.pipelines.core.errors import ConfigurationError
 
-PLACE = Place(CALLS, "calls")
-"""Its entries are the records, by lease."""
+CALLS_PLACE = Place(CALLS, "calls")
+"""Its entries are the records without their conversations, by lease: workers read all of them every few seconds."""
+WORDS_PLACE = Place(CALLS, "words")
+"""Its entries are the conversations, each by lease and owner, so that each has one writer."""
 
 
 class StoreCheckpoints(CheckpointStore):
@@ -40,25 +42,30 @@ class StoreCheckpoints(CheckpointStore):
     async def write(self, checkpoint: Checkpoint) -> None:
         """Keep the record in place of the one with the same lease, if no other process owns that one."""
 
-        def change(before: str | None) -> tuple[str | None, None]:
-            is_foreign = before is not None and _checkpoint(before).owner != checkpoint.owner
-            return (before if is_foreign else _text(checkpoint)), None
+        def change(before: str | None) -> tuple[str | None, bool]:
+            is_own = before is None or _checkpoint(before).owner == checkpoint.owner
+            return (_text(checkpoint) if is_own else before), is_own
 
-        await self._store.change(PLACE, checkpoint.lease, change)
+        lease, owner = checkpoint.lease, checkpoint.owner
+        if await self._store.change(CALLS_PLACE, lease, change):
+            await self._store.write(WORDS_PLACE, _entry(lease, owner), json.dumps(checkpoint.conversation))
+            if await self._owner(lease) != owner:  # it was claimed meanwhile
+                await self._forget(lease, owner)
 
     async def remove(self, lease: str, *, owner: str) -> None:
         """Remove a record, if it is there and `owner` owns it."""
 
-        def change(before: str | None) -> tuple[str | None, None]:
+        def change(before: str | None) -> tuple[str | None, bool]:
             is_own = before is not None and _checkpoint(before).owner == owner
-            return (None if is_own else before), None
+            return (None if is_own else before), is_own
 
-        await self._store.change(PLACE, lease, change)
+        if await self._store.change(CALLS_PLACE, lease, change):
+            await self._forget(lease, owner)
 
     async def read(self) -> list[Checkpoint]:
         """Return all records, without their conversations."""
-        found = (_checkpoint(text) for text in (await self._store.read_all(PLACE)).values())
-        return sorted((replace(call, conversation="") for call in found), key=lambda call: call.lease)
+        found = (_checkpoint(text) for text in (await self._store.read_all(CALLS_PLACE)).values())
+        return sorted(found, key=lambda call: call.lease)
 
     async def claim(self, lease: str, *, owner: str, by: str, at: float) -> Checkpoint | None:
         """Change the owner of a record, if `owner` owns it."""
@@ -70,7 +77,24 @@ class StoreCheckpoints(CheckpointStore):
             claimed = replace(found, owner=by, written_at=at)
             return _text(claimed), claimed
 
-        return await self._store.change(PLACE, lease, change)
+        words = await self._store.read(WORDS_PLACE, _entry(lease, owner))
+        if words is not None and by != owner:  # before the claim: a process that dies in between loses no words
+            await self._store.write(WORDS_PLACE, _entry(lease, by), words)
+        claimed = await self._store.change(CALLS_PLACE, lease, change)
+        if claimed is None:
+            if by != owner and await self._owner(lease) != by:
+                await self._forget(lease, by)
+            return None
+        if by != owner:
+            await self._forget(lease, owner)
+        return replace(claimed, conversation="" if words is None else json.loads(words))
+
+    async def _owner(self, lease: str) -> str:
+        text = await self._store.read(CALLS_PLACE, lease)
+        return "" if text is None else _checkpoint(text).owner
+
+    async def _forget(self, lease: str, owner: str) -> None:
+        await self._store.change(WORDS_PLACE, _entry(lease, owner), lambda _: (None, None))
 
     async def aclose(self) -> None:
         """Release the store's connections; a later call acquires them again."""
@@ -78,8 +102,12 @@ class StoreCheckpoints(CheckpointStore):
 
 
 def _text(checkpoint: Checkpoint) -> str:
-    return json.dumps(asdict(checkpoint), ensure_ascii=False)
+    return json.dumps(asdict(replace(checkpoint, conversation="")), ensure_ascii=False)
 
 
 def _checkpoint(text: str) -> Checkpoint:
     return Checkpoint(**json.loads(text))
+
+
+def _entry(lease: str, owner: str) -> str:
+    return f"{lease} {owner}"

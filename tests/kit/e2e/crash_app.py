@@ -16,7 +16,8 @@ APP = """
 from pathlib import Path
 
 from vivavoce.agents import (
-    Agent, AgentSession, CrashSafety, JobContext, ProcessExecution, Worker, WorkerOptions, function_tool
+    Agent, AgentSession, CrashSafety, JobContext, ProcessExecution, RedisStore, SqliteCheckpoints, StoreCheckpoints,
+    Worker, WorkerOptions, function_tool
 )
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
@@ -68,15 +69,15 @@ worker = Worker(
     options=WorkerOptions(
         drain_timeout=0.2,
         executor=ProcessExecution(processes=2),
-        crash_safety=CrashSafety(sentence="Sorry, we were cut off."),
+        crash_safety=CrashSafety(store=STORE, sentence="Sorry, we were cut off."),
     ),
 )
 """
 
 
-def write_app(folder: Path, agent_name: str) -> None:
-    """Save the app, whose worker registers `agent_name`."""
-    (folder / "app.py").write_text(APP.replace("NAME", agent_name))
+def write_app(folder: Path, agent_name: str, *, store: str = "SqliteCheckpoints()") -> None:
+    """Save the app, whose worker registers `agent_name` and keeps its calls in `store` (an expression)."""
+    (folder / "app.py").write_text(APP.replace("NAME", agent_name).replace("STORE", store))
 
 
 def environment(server: RoomEndpoint, folder: Path) -> dict[str, str]:

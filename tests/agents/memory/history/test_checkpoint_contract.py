@@ -12,7 +12,7 @@ import pytest
 
 from kit.servers.redis_server import RedisServer
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
-from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
+from vivavoce.agents.memory.history.store_checkpoints import WORDS_PLACE, StoreCheckpoints
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.redis import RedisStore
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
@@ -140,6 +140,20 @@ async def test_kept_calls_are_no_sessions_of_their_store(tmp_path: Path) -> None
     await sessions.aclose()
     with pytest.raises(ConfigurationError, match="running calls are kept under it"):
         check_session(None, "vivavoce.calls")
+
+
+async def test_the_words_of_a_call_go_with_its_record(tmp_path: Path) -> None:
+    sessions = SqliteStore(tmp_path / "store.sqlite")
+    store = StoreCheckpoints(sessions)
+    await store.write(CALL)
+    for by in ("there", "elsewhere"):
+        await store.claim("AJ_1", owner=CALL.owner, by=by, at=20.0)
+    await store.write(CALL)
+    assert list(await sessions.read_all(WORDS_PLACE)) == ["AJ_1 there"]
+
+    await store.remove("AJ_1", owner="there")
+    assert await sessions.read_all(WORDS_PLACE) == {}
+    await store.aclose()
 
 
 async def test_without_redis_a_call_of_the_store_says_so() -> None:
