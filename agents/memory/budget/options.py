@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from vivavoce.agents.memory.budget.amounts import KINDS, NO_LIMIT, Allocation, check_limit
 from vivavoce.agents.memory.budget.price import Price, Prices
 from vivavoce.pipelines.core.checks import check_choice, check_function, check_items, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from vivavoce.agents.agent import Session
-
-Degrade = Callable[["Session"], Awaitable[None] | None]
-"""Makes the rest of the call cheaper or faster; sync or async. The result of a sync one is ignored."""
+Degrade = Callable[[Any], Awaitable[None] | object]
+"""Called with the session, it makes the rest of the call cheaper or faster; sync or async. The result of a sync one is
+ignored, unless it is a coroutine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
