@@ -71,6 +71,20 @@ def call(
     run_virtual(main())
 
 
+def test_the_values_of_the_sessions_memory_are_kept_with_the_conversation() -> None:
+    async def test(keeping: Keeping, session: AgentSession[Any], room: LocalTransport) -> None:
+        assert keeping.kept[-1]["memory"] is None
+        session.memory.private.set("visits", 3)
+        await session.memory.data.set("order", {"size": 2})
+        room.send_text("a table")
+        await anyio.sleep(5.0)
+        memory = keeping.kept[-1]["memory"]
+        assert (memory["id"], memory["private"]) == (session.id, {"visits": 3})
+        assert memory["namespaces"]["data"] == {"order": {"size": 2}}
+
+    call(test)
+
+
 def test_the_conversation_is_kept_from_the_start_and_after_each_turn() -> None:
     async def test(keeping: Keeping, session: AgentSession[Any], room: LocalTransport) -> None:
         assert keeping.said == [[]]
