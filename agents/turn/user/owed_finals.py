@@ -27,14 +27,23 @@ class OwedFinals:
     came_singly: bool | None = None
     _came_singly_before: bool | None = None
     _has_all: bool = False
+    _is_by_words: bool = False
 
-    def burst_began(self) -> None:
-        """A burst began, which is owed a final."""
-        self.bursts += 1
+    def burst_began(self, *, is_shown: bool = False) -> None:
+        """A burst began, which is owed a final.
+
+        Args:
+            is_shown: Whether it began before the first interim of the present words, which the VAD reports later than
+                the recogniser: if they count already, they are of this burst.
+        """
+        if not (is_shown and self._is_by_words and self.bursts):
+            self.bursts += 1
+        self._is_by_words = False
 
     def words_shown(self) -> None:
         """An interim shows words that are owed a final."""
-        self.bursts = max(self.bursts, 1)
+        if not self.bursts:
+            self.bursts, self._is_by_words = 1, True
 
     def forgive(self) -> None:
         """No final is waited for."""

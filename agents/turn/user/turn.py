@@ -222,7 +222,7 @@ class UserTurn:
         burst.is_heard = burst.is_heard or self.is_heard
         self.burst = burst
         self.onset = burst.onset if self.onset is None else self.onset
-        self.owed.burst_began()
+        self.owed.burst_began(is_shown=bool(self.interim) and burst.started_at <= self.utterance_at)
         self.is_complete = self.predicted_at = None
 
     def add_interim(self, text: str, now: float, item_id: str) -> None:

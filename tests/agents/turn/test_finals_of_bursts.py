@@ -72,6 +72,35 @@ def test_names_of_utterances_tell_which_words_a_final_is_of() -> None:
     assert committed(talk) == [(3.4, "commit", "turn_1", "a table")]
 
 
+def shown_early(*, onset: float = 0.4) -> Conversation:
+    """An interim at 0.5 opens the turn; the VAD reports at 0.6 that speech began at `onset`."""
+    talk = Conversation().at(0.5, i.UserInterim(text="a table"))
+    return talk.at(0.6, i.UserSpeechStarted(at=onset))
+
+
+def test_an_interim_before_the_vads_report_is_of_the_burst_that_is_reported_then() -> None:
+    talk = shown_early().at(1.4, i.UserFinal(text="a table")).stops(1.5)
+    assert committed(talk) == [(1.9, "commit", "turn_1", "a table")]
+
+
+def test_after_such_an_interim_a_final_is_known_to_be_of_one_burst() -> None:
+    talk = shown_early().stops(1.5).at(1.75, i.UserFinal(text="a table")).starts(1.8).stops(2.5)
+    talk.at(2.6, i.UserInterim(text="for")).starts(2.9).at(3.0, i.UserFinal(text="for")).stops(3.5)
+    assert committed(talk.at(3.8, i.UserFinal(text="two"))) == [(3.9, "commit", "turn_1", "a table for two")]
+
+
+def test_in_a_later_burst_an_interim_before_the_vads_report_is_of_that_burst_too() -> None:
+    talk = Conversation().starts(0.5).stops(1.5).at(1.6, i.UserFinal(text="a table"))
+    talk.at(1.8, i.UserInterim(text="for")).at(1.85, i.UserSpeechStarted(at=1.7))
+    talk.at(2.4, i.UserFinal(text="for two")).stops(2.5)
+    assert committed(talk) == [(2.9, "commit", "turn_1", "a table for two")]
+
+
+def test_a_burst_that_began_after_such_an_interim_is_owed_a_final_of_its_own() -> None:
+    talk = shown_early(onset=0.55).at(1.0, i.UserFinal(text="a table")).stops(1.5)
+    assert committed(talk.at(2.2, i.UserFinal(text="for two"))) == [(2.2, "commit", "turn_1", "a table for two")]
+
+
 def one_a_burst() -> Conversation:
     """A first burst with its own final, a second one without, and a third one from 2.5 on."""
     return Conversation(min_delay=1.0).says("one", 0.5, 1.0).starts(1.4).stops(2.0).starts(2.5)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vivavoce.agents.turn.user.owed_finals import OwedFinals, lacks_words
 
@@ -114,6 +116,71 @@ def test_shown_words_are_owed_one_final_and_forgiven_ones_none() -> None:
     assert owed.bursts == 2
     owed.forgive()
     assert owed.bursts == 0
+
+
+def test_a_burst_that_is_reported_after_its_first_words_is_owed_one_final() -> None:
+    owed = OwedFinals()
+    owed.words_shown()
+    owed.burst_began(is_shown=True)
+    assert owed.bursts == 1
+    owed.burst_began(is_shown=True)  # the words belong to the first one
+    assert owed.bursts == 2
+    assert came(owed, "in speech") == 1
+    assert owed.came_singly is True
+
+
+def test_a_burst_that_began_after_the_words_is_owed_a_final_of_its_own() -> None:
+    owed = OwedFinals()
+    owed.words_shown()
+    owed.burst_began()
+    assert owed.bursts == 2
+
+
+STEPS = st.sampled_from(["burst", "burst of words", "words", "forgive", "after speech", "in speech", "end"])
+
+
+@given(st.lists(STEPS, max_size=30))
+def test_law_no_more_finals_are_owed_than_bursts_began_and_words_came_without_one(steps: list[str]) -> None:
+    owed, most = OwedFinals(), 0
+    for step in steps:
+        before = owed.bursts
+        if step in ("burst", "burst of words"):
+            owed.burst_began(is_shown=step == "burst of words")
+            assert 1 <= owed.bursts <= before + 1
+            most += owed.bursts - before
+        elif step == "words":
+            owed.words_shown()
+            assert owed.bursts == max(before, 1)
+            most = max(most, 1)
+        elif step == "forgive":
+            owed.forgive()
+            most = 0
+        elif step == "end":
+            owed.burst_ended_before_final()
+            most = min(most, owed.bursts)
+        else:
+            owed.final_came(is_in_speech=step == "in speech", has_all=True)
+            assert owed.bursts <= before
+            most = owed.bursts
+        assert 0 <= owed.bursts <= most
+
+
+@given(st.lists(st.sampled_from(["after speech", "in speech"]), max_size=10))
+def test_law_the_report_after_the_first_words_makes_no_difference(
+    finals: list[Literal["after speech", "in speech"]],
+) -> None:
+    early, plain = OwedFinals(), OwedFinals()
+    all_of: list[Came] = ["after speech", *finals]
+    for how in all_of:
+        early.words_shown()
+        early.burst_began(is_shown=True)
+        plain.burst_began()
+        plain.words_shown()
+        assert came(early, how) == came(plain, how)
+        assert early.came_singly == plain.came_singly
+        if early.bursts:
+            early.forgive()
+            plain.forgive()
 
 
 def test_an_end_reported_before_any_final_settles_nothing() -> None:

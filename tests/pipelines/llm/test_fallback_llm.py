@@ -332,3 +332,24 @@ def test_the_members_of_a_fallback_in_a_fallback_are_checked_too() -> None:
         await _with_tending(llm, act)
 
     run_virtual(main())
+
+
+class HangsAsItFails(First):
+    """Its clean-up waits for a server that is gone."""
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
+        try:
+            raise LOST
+            yield Done()
+        finally:
+            await anyio.sleep_forever()
+
+
+def test_a_model_that_hangs_in_its_clean_up_is_passed_over_within_its_limit() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        llm = FallbackLLM([HangsAsItFails(), Second("Sure.")], FallbackLLMOptions(first_token=1.0))
+        assert await answer(llm) == "Sure."
+        assert clock.now() == pytest.approx(1.0)
+
+    run_virtual(main())

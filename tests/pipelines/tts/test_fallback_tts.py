@@ -389,3 +389,27 @@ def test_wrong_arguments_are_named() -> None:
 def test_members_without_a_list_are_refused_with_the_list_that_is_needed() -> None:
     with pytest.raises(ConfigurationError, match=r"in one list, FallbackTTS\(\[a, b\]\), got .*ScriptedTTS"):
         FallbackTTS(ScriptedTTS(), ScriptedTTS())  # type: ignore[arg-type]
+
+
+class HangsAsItFails(First):
+    """Its clean-up waits for a server that is gone."""
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        try:
+            async for chunk in super().synthesize(text):
+                yield chunk
+                raise LOST
+        finally:
+            await anyio.sleep_forever()
+
+
+def test_a_voice_that_hangs_in_its_clean_up_is_passed_over_within_its_limit() -> None:
+    second = Second()
+
+    async def main() -> None:
+        clock = VirtualClock()
+        await speak(FallbackTTS([HangsAsItFails(), second], FallbackTTSOptions(stall=0.5)))
+        assert clock.now() == pytest.approx(0.2 + 0.5 + 0.2)
+
+    run_virtual(main())
+    assert second.texts == [TEXT]
