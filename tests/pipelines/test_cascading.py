@@ -221,8 +221,10 @@ def test_the_delay_of_the_denoiser_is_taken_off_the_times(serve: Serve) -> None:
         vad.start(ago=0.1)
         connection.push_audio(AudioFrame.silence(0.02, 16000))
 
-    events = serve(CascadingPipeline(stt=ScriptedSTT(), vad=vad, denoise=Muter()), talk)
-    assert events == [(1.0, UserSpeechStarted(at=1.0 - 0.11))]
+    ((came_at, event),) = serve(CascadingPipeline(stt=ScriptedSTT(), vad=vad, denoise=Muter()), talk)
+    assert came_at == 1.0
+    assert isinstance(event, UserSpeechStarted)
+    assert 1.0 - 0.11 - 0.06 < event.at < 1.0 - 0.11  # the audio that the resamplers hold back counts too
 
 
 def test_the_end_of_a_turn_flushes_what_is_open_and_only_that(serve: Serve) -> None:
