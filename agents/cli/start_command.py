@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from vivavoce.agents.cli.given import no_server
 from vivavoce.agents.cli.running import configure_logging, run
+from vivavoce.agents.worker.executors.nursery_process import start_nursery
 
 Text = str | None
 
@@ -28,24 +30,26 @@ def start(
 
     FILE holds a `Worker`, or an async function `entrypoint(ctx)`, or one `Agent` class with a method `pipeline()`.
     """
-    from vivavoce.agents.cli.app_file import load_worker, with_options
-    from vivavoce.agents.worker.process import run_worker
+    # It loads the modules of the jobs on another core meanwhile: a call whose worker was killed waits for both.
+    with closing(start_nursery()) as nursery:
+        from vivavoce.agents.cli.app_file import load_worker, with_options
+        from vivavoce.agents.worker.process import run_worker
 
-    configure_logging(logging.INFO, log_format)
-    logging.getLogger("livekit").setLevel(logging.WARNING)  # its native part logs every connection
-    worker = with_options(
-        load_worker(file),
-        url=url,
-        api_key=api_key,
-        api_secret=api_secret,
-        agent_name=agent_name,
-        health_port=health_port,
-    )
-    if not (worker.options.url or os.environ.get("LIVEKIT_URL")):
-        raise no_server()
+        configure_logging(logging.INFO, log_format)
+        logging.getLogger("livekit").setLevel(logging.WARNING)  # its native part logs every connection
+        worker = with_options(
+            load_worker(file),
+            url=url,
+            api_key=api_key,
+            api_secret=api_secret,
+            agent_name=agent_name,
+            health_port=health_port,
+        )
+        if not (worker.options.url or os.environ.get("LIVEKIT_URL")):
+            raise no_server()
 
-    async def work() -> int:
-        await run_worker(worker)
-        return 0
+        async def work() -> int:
+            await run_worker(worker, nursery)
+            return 0
 
-    raise typer.Exit(run(work))
+        raise typer.Exit(run(work))

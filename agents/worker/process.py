@@ -10,6 +10,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED, CancelScope
 from anyio.abc import TaskStatus
 
+from vivavoce.agents.worker.executors.nursery_process import NurseryProcess
 from vivavoce.agents.worker.guardian import end_with_guardian
 from vivavoce.agents.worker.heap import freeze_heap
 from vivavoce.agents.worker.worker import Worker
@@ -18,8 +19,8 @@ from vivavoce.pipelines.core.errors import first_error
 logger = logging.getLogger(__name__)
 
 
-async def run_worker(worker: Worker) -> None:
-    """Run a worker as the only work of its process.
+async def run_worker(worker: Worker, nursery: NurseryProcess | None = None) -> None:
+    """Run a worker as the only work of its process; `nursery` is for its job processes, if it was started early.
 
     SIGTERM drains it (running jobs may continue for `drain_timeout`), SIGINT ends the running jobs; a second signal of
     either kind ends them too, a third one only leaves the rooms. From the fourth on they have their usual effect, since
@@ -33,7 +34,7 @@ async def run_worker(worker: Worker) -> None:
         async with anyio.create_task_group() as tasks:
             await tasks.start(_obey_signals, worker, tasks.cancel_scope)
             end_with_guardian()
-            await worker.run(on_warm=partial(_on_warm, worker))
+            await worker.run(on_warm=partial(_on_warm, worker), nursery=nursery)
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         error = first_error(group)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.telemetry.telemetry import TelemetryControl
     from vivavoce.agents.worker.effects import WorkerStatus
     from vivavoce.agents.worker.executors.executor import Entrypoint, JobExecutor
+    from vivavoce.agents.worker.executors.nursery_process import NurseryProcess
     from vivavoce.agents.worker.server import WorkerServer
 
 logger = logging.getLogger(__name__)
@@ -94,12 +95,17 @@ class Worker:
         return self._health_port
 
     async def run(
-        self, *, on_warm: Callable[[], None] | None = None, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
+        self,
+        *,
+        on_warm: Callable[[], None] | None = None,
+        nursery: NurseryProcess | None = None,
+        task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
     ) -> None:
         """Work until closed or drained; `started()` once the server has registered the worker.
 
         Args:
             on_warm: Called after the option `prewarm` has run, before the worker registers.
+            nursery: The process that is to make the job processes, if the command has started it already.
         Raises:
             ConfigurationError: URL, key or secret are missing, or entrypoint or options cannot be sent to other
                 processes.
@@ -118,7 +124,7 @@ class Worker:
         if not self._has_processes:  # each of them has its own
             reader = metric_reader(self._options)
             telemetry, is_own = telemetry_for(self._options.telemetry, reader)
-        executor = self._executor(telemetry)
+        executor = self._executor(telemetry, nursery)
         self._over = anyio.Event()
         self._server = WorkerServer(self.agent_name, account, self._options, executor, LoopClock())
         try:
@@ -191,12 +197,12 @@ class Worker:
     def _has_processes(self) -> bool:
         return isinstance(self._options.executor, ProcessExecution)
 
-    def _executor(self, telemetry: TelemetryControl | None) -> JobExecutor:
+    def _executor(self, telemetry: TelemetryControl | None, nursery: NurseryProcess | None) -> JobExecutor:
         execution = self._options.executor
         if isinstance(execution, ProcessExecution):
             from vivavoce.agents.worker.executors.process import ProcessExecutor
 
-            return ProcessExecutor(self._entrypoint, self._options, execution)
+            return ProcessExecutor(self._entrypoint, self._options, execution, nursery)
         from vivavoce.agents.worker.executors.task import TaskExecutor
 
         return TaskExecutor(self._entrypoint, self._options, self._parts.parts, telemetry)

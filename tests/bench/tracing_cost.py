@@ -39,6 +39,8 @@ LATENCY_BAR = 0.5
 """Milliseconds, between the medians."""
 TURN = 6.0
 """Seconds from one turn of the caller to the next."""
+FRAME = 0.02
+"""Seconds; a caller's sound begins and ends with one."""
 ANSWER = "There is a table at the window for you. Shall I book it?"
 
 
@@ -85,7 +87,7 @@ async def measure(endpoint: str, sessions: int, seconds: float) -> dict[str, Any
     logging.getLogger("vivavoce").setLevel(logging.INFO if endpoint else logging.WARNING)
     logging.getLogger().addHandler(logging.NullHandler())
     await have(make_parts(3 * TURN, 3.0), 3 * TURN, options)  # loads and warms the parts of a first call
-    calls = [make_parts(seconds, TURN * number / sessions) for number in range(sessions)]
+    calls = [make_parts(seconds, round(TURN * number / sessions / FRAME) * FRAME) for number in range(sessions)]
     latencies: list[float] = []
 
     async def one(parts: SessionHarness) -> None:

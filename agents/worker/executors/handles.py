@@ -6,8 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from multiprocessing import Pipe, reduction
@@ -15,7 +13,6 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import anyio
-from anyio.abc import Process
 
 from vivavoce.agents.worker.executors.ipc import (
     STACKS_SIGNAL,
@@ -31,6 +28,7 @@ from vivavoce.agents.worker.executors.ipc import (
     Writer,
     hang_up,
 )
+from vivavoce.agents.worker.executors.nursery_process import NurseryProcess
 from vivavoce.pipelines.core.errors import WorkerError
 
 logger = logging.getLogger(__name__)
@@ -40,6 +38,9 @@ STACKS_WAIT = 0.3
 
 EXIT_WAIT = 1.0
 """Seconds from the end of a process's connection to the report of its exit."""
+
+EXIT_POLL = 0.01
+"""Seconds between two looks whether the nursery has exited."""
 
 NURSERY_LIMIT = 3.0
 """Seconds for the nursery to exit when its connection has ended and its processes are over."""
@@ -51,39 +52,17 @@ class NurseryHandle:
     """The running nursery.
 
     Args:
-        process: The process.
-        connection: To it.
+        started: Its process; `load()` comes next.
         on_report: Called with each process that was made or is over, and with None when the nursery itself is gone.
     """
 
-    def __init__(
-        self, process: Process, connection: Connection, on_report: Callable[[NurseryReport | None], None]
-    ) -> None:
-        self._process = process
-        self._connection = connection
+    def __init__(self, started: NurseryProcess, on_report: Callable[[NurseryReport | None], None]) -> None:
+        self._process = started.process
+        self._connection = connection = started.connection
         self._on_report = on_report
         self._answer: Loaded | LoadFailed | None = None
         self._answered = anyio.Event()
         self._reader = Reader("nursery", connection, asyncio.get_running_loop(), self._heard)
-
-    @classmethod
-    async def start(cls, on_report: Callable[[NurseryReport | None], None]) -> NurseryHandle:
-        """Start the process; `load()` comes next."""
-        ours, its = Pipe()
-        with its:
-            # Ours come last: the folder of an application's file may hold a `random.py`.
-            code = (
-                f"import sys; sys.path += [path for path in {sys.path!r} if path not in sys.path]; "
-                f"from vivavoce.agents.worker.executors.nursery import start; start({its.fileno()})"
-            )
-            process = await anyio.open_process(
-                [sys.executable, "-c", code],
-                stdin=subprocess.DEVNULL,
-                stdout=None,
-                stderr=None,
-                pass_fds=[its.fileno()],
-            )
-        return cls(process, ours, on_report)
 
     async def load(self, load: Load, limit: float) -> Loaded:
         """Have it load the application.
@@ -123,11 +102,11 @@ class NurseryHandle:
         """End the nursery; processes that it has made and that still run get `limit` seconds."""
         hang_up(self._connection)
         with anyio.move_on_after(limit + NURSERY_LIMIT, shield=True):
-            await self._process.wait()
-        if self._process.returncode is None:
+            while self._process.poll() is None:  # noqa: ASYNC110 - the system has no event for it that needs no thread
+                await anyio.sleep(EXIT_POLL)
+        if self._process.poll() is None:
             self._process.kill()
-            with anyio.CancelScope(shield=True):
-                await self._process.wait()
+            self._process.wait()
         self._reader.join()
         self._connection.close()
 

@@ -53,7 +53,12 @@ def _serve(handle: int) -> None:
     # programs that the application starts would inherit SIG_IGN.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignored)
-    load = worker.recv()
+    for module in PRELOADED:
+        importlib.import_module(module)
+    try:
+        load = worker.recv()
+    except EOFError:  # no worker has used it
+        return
     assert isinstance(load, Load), "the first message"
     application = _loaded(load, worker)
     gc.collect()
@@ -65,8 +70,6 @@ def _serve(handle: int) -> None:
 
 def _loaded(load: Load, worker: Connection) -> Callable[[], Application]:
     """Load the application; on failure report it and exit."""
-    for module in PRELOADED:
-        importlib.import_module(module)
     parcel: Parcel = pickle.loads(load.parcel)
     if not load.is_shared:
         worker.send(Loaded())

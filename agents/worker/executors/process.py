@@ -29,6 +29,7 @@ from vivavoce.agents.worker.executors.ipc import (
     Warm,
     WarmFailed,
 )
+from vivavoce.agents.worker.executors.nursery_process import NurseryProcess, start_nursery
 from vivavoce.agents.worker.executors.options import ProcessExecution
 from vivavoce.agents.worker.executors.parcel import pack
 from vivavoce.agents.worker.executors.pool import Pool
@@ -73,9 +74,17 @@ class ProcessExecutor(JobExecutor):
         entrypoint: Run once for each job, in the job's process.
         options: Options of the worker.
         execution: Options of the pool.
+        nursery: The process that is to load the application, if it was started early.
     """
 
-    def __init__(self, entrypoint: Entrypoint, options: WorkerOptions, execution: ProcessExecution) -> None:
+    def __init__(
+        self,
+        entrypoint: Entrypoint,
+        options: WorkerOptions,
+        execution: ProcessExecution,
+        nursery: NurseryProcess | None = None,
+    ) -> None:
+        self._early = nursery
         self._entrypoint = entrypoint
         self._options = options
         self._execution = execution
@@ -244,7 +253,8 @@ class ProcessExecutor(JobExecutor):
 
     async def _load_nursery(self) -> tuple[NurseryHandle, tuple[str, ...]]:
         execution = self._execution
-        nursery = await NurseryHandle.start(self._told)
+        early, self._early = self._early, None
+        nursery = NurseryHandle(early or start_nursery(), self._told)
         load = Load(parcel=self._parcel, is_shared=self._shares_application, stop_limit=execution.stop_limit)
         try:
             loaded = await nursery.load(load, execution.start_limit)

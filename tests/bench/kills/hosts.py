@@ -63,6 +63,11 @@ class Host:
         others = {self.guardian, self.worker(), self.nursery()}
         return [pid for pid in self.command.family() if pid not in others]
 
+    def forked(self) -> list[int]:
+        """Return the processes that the present nursery has made."""
+        nursery = self.nursery()
+        return [] if nursery is None else _children(nursery)
+
     def signal(self, pid: int | None, number: signal.Signals) -> bool:
         """Send a signal to one of its processes; return whether it was there."""
         if pid is None:

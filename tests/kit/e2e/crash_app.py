@@ -7,30 +7,16 @@ from pathlib import Path
 
 import anyio
 
+from kit.e2e.booking_app import BOOKING
 from kit.e2e.command import Running
 from kit.e2e.room_endpoint import RoomEndpoint
 
 LIMIT = 20.0
 
 APP = """
-from pathlib import Path
-
 from vivavoce.agents import (
     Agent, AgentSession, CrashSafety, JobContext, ProcessExecution, RedisStore, SqliteCheckpoints, StoreCheckpoints,
     Worker, WorkerOptions, function_tool
-)
-from vivavoce.pipelines import CascadingPipeline
-from vivavoce.plugins import espeak, pocketsphinx, rules, silero
-
-HERE = Path(__file__).parent
-CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) | at (seven | eight) | goodbye;"
-DIALOGUE = rules.Dialogue(
-    slots=(
-        rules.Slot(name="day", parser=rules.days(), ask="For which day?"),
-        rules.Slot(name="time", parser=rules.times(), ask="At what time?", say=rules.time_in_words),
-    ),
-    tool="book",
-    done="Booked {day} at {time}.",
 )
 
 
@@ -48,19 +34,9 @@ class Host(Agent):
         await self.session.say("Hello! For which day?")
 
 
-def log(text):
-    with (HERE / "log.txt").open("a") as file:
-        print(text, file=file)
-
-
 async def entrypoint(ctx: JobContext):
     log(f"metadata {ctx.job.metadata} {dict(ctx.job.attributes)}")
-    tts = espeak.TTS()
-    ctx.add_shutdown_callback(tts.aclose)
-    pipeline = CascadingPipeline(
-        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
-    )
-    await AgentSession(Host(), pipeline, userdata={}).start()
+    await AgentSession(Host(), pipeline_of(ctx, "Booked {day} at {time}."), userdata={}).start()
 
 
 worker = Worker(
@@ -77,7 +53,7 @@ worker = Worker(
 
 def write_app(folder: Path, agent_name: str, *, store: str = "SqliteCheckpoints()") -> None:
     """Save the app, whose worker registers `agent_name` and keeps its calls in `store` (an expression)."""
-    (folder / "app.py").write_text(APP.replace("NAME", agent_name).replace("STORE", store))
+    (folder / "app.py").write_text(BOOKING + APP.replace("NAME", agent_name).replace("STORE", store))
 
 
 def environment(server: RoomEndpoint, folder: Path) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kit.e2e.booking_app import BOOKING
 from kit.e2e.command import Running
 from kit.e2e.listener import Listener
 from kit.e2e.room_endpoint import RoomEndpoint
@@ -16,22 +17,7 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
 
 APP = """
-from pathlib import Path
-
 from vivavoce.agents import Agent, AgentSession, JobContext, function_tool
-from vivavoce.pipelines import CascadingPipeline
-from vivavoce.plugins import espeak, pocketsphinx, rules, silero
-
-HERE = Path(__file__).parent
-CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) | at (seven | eight) | goodbye;"
-DIALOGUE = rules.Dialogue(
-    slots=(
-        rules.Slot(name="day", parser=rules.days(), ask="For which day?"),
-        rules.Slot(name="time", parser=rules.times(), ask="At what time?", say=rules.time_in_words),
-    ),
-    tool="book",
-    done="{words} {{day}} at {{time}}.",
-)
 
 
 class Host(Agent):
@@ -46,33 +32,24 @@ class Host(Agent):
 
     async def on_enter(self):
         self.session.userdata["entered"] = True
-        log("enter")
+        log("{version} enter")
         await self.session.say("Hello! For which day?")
 
     async def on_exit(self):
-        log("exit")
-
-
-def log(text):
-    with (HERE / "log.txt").open("a") as file:
-        print("{version}", text, file=file)
+        log("{version} exit")
 
 
 async def entrypoint(ctx: JobContext):
-    tts = espeak.TTS()
-    ctx.add_shutdown_callback(tts.aclose)
-    pipeline = CascadingPipeline(
-        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
-    )
+    pipeline = pipeline_of(ctx, "{words} {{day}} at {{time}}.")
     session = AgentSession(Host(), pipeline, userdata={{}}, background_audio=HERE / "tone.wav")
     await session.start()
-    log(f"started {{sorted(session.userdata)}}")
+    log(f"{version} started {{sorted(session.userdata)}}")
 """
 
 
 def write_app(folder: Path, version: str, words: str, *, before: str = "") -> None:
     """Save the app; `words` begin its text about a booking, `before` is at its top."""
-    (folder / "app.py").write_text(before + APP.format(version=version, words=words))
+    (folder / "app.py").write_text(before + BOOKING + APP.format(version=version, words=words))
 
 
 def write_folder(folder: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from kit import job_process_app as app
 from kit.job_pool import LIMIT, JobPool
+from vivavoce.agents.worker.executors.nursery_process import start_nursery
 from vivavoce.pipelines.core.errors import WorkerError
 
 pytestmark = pytest.mark.timeout(60)
@@ -189,6 +190,22 @@ async def test_the_loss_of_the_process_that_forks_the_others_harms_no_job(tmp_pa
         assert pool.is_running("other")
         pool.start("job", "end")
         assert not (await pool.ended("job")).error
+
+
+@pytest.mark.parametrize("is_hung_up", [True, False], ids=["its starter is gone", "its starter closes it"])
+def test_a_nursery_that_was_started_early_and_gets_no_application_ends_without_a_word(
+    capfd: pytest.CaptureFixture[str], is_hung_up: bool
+) -> None:
+    nursery = start_nursery()
+    if is_hung_up:
+        nursery.connection.close()
+        assert nursery.process.wait(timeout=LIMIT) == 0
+
+    nursery.close()
+    nursery.close()
+
+    assert nursery.process.poll() is not None
+    assert capfd.readouterr() == ("", "")
 
 
 async def test_signals_of_a_terminal_or_a_service_manager_are_left_to_the_worker() -> None:
