@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from vivavoce.agents.mcp_servers import MCPServer
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.checks import check_instance, check_items, check_text, shown
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
@@ -111,23 +112,34 @@ class AgentUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOverrides(ComponentSet):
-    """Components that a session uses while an agent has the conversation, in place of its pipeline's own.
+    """Components and turn-taking of an agent, which hold while it has the conversation.
 
-    They take over in the handoff to the agent, after the other agent's `on_exit` and before its own `on_enter`; in the
-    handoff from it the pipeline gets its own back. The code that made a component closes it, when the session is over.
+    They replace those of the pipeline and the session. They take over in the handoff to the agent, after the other
+    agent's `on_exit` and before its own `on_enter`; in the handoff from it pipeline and session get their own back.
+    Components that hear the caller, such as an stt, are opened when the handoff is asked for: it begins once they are
+    open, and until then the agent before it answers the caller. The code that made a component closes it, when the
+    session is over.
 
     Args:
         stt, llm, tts, vad, denoise, turn_detector: None: the pipeline's own.
+        endpointing: When a pause ends the caller's turn. It holds for a turn that is open at the handoff too; only mode
+            `manual` begins with the next turn. It replaces the session's as a whole; a changed copy of those is
+            `replace(options.endpointing, min_delay=1.0)`. None: the session's.
+        interruption: When the caller's speech takes the floor from the agent; likewise.
         context: Chooses the part of the earlier conversation that the agent's model gets: a function, also an async
             one, of a `ChatContext`, called in the handoff. `ContextWindow(max_items=10)` cuts it, `SummaryWindow(...)`
             summarises it, `lambda context: ChatContext()` drops it. None: all of it. `session.history` stays whole.
             If it fails, that is an `error` event, and the agent gets all of it.
     """
 
+    endpointing: EndpointingOptions | None = None
+    interruption: InterruptionOptions | None = None
     context: ContextPolicy | None = None
 
     def __post_init__(self) -> None:
         ComponentSet.__post_init__(self)
+        check_instance("endpointing", self.endpointing, EndpointingOptions, or_none=True)
+        check_instance("interruption", self.interruption, InterruptionOptions, or_none=True)
         if self.context is not None and not callable(self.context):
             raise ConfigurationError(f"context must be a function of a ChatContext, got {shown(self.context)}")
 
@@ -139,7 +151,7 @@ class Agent:
         instructions: The model's instructions: its role and its rules.
         tools: Functions beside the methods marked with `function_tool`.
         mcp_servers: Servers with further tools, connected while the agent is in a session.
-        overrides: Components, and a view of the conversation, of its own.
+        overrides: Components, turn-taking, and a view of the conversation, of its own.
         id: For records; the class's name by default.
     Raises:
         ConfigurationError: An argument has the wrong type, two tools have one name, a tool's parameters cannot be

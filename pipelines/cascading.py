@@ -27,6 +27,7 @@ from vivavoce.pipelines.pipeline import (
     PipelineCapabilities,
     PipelineConnection,
     PipelineContext,
+    check_free,
 )
 from vivavoce.pipelines.speaking.text_voice import TextVoice
 from vivavoce.pipelines.speaking.voice import Voice
@@ -103,7 +104,7 @@ class CascadingPipeline(Pipeline):
         other._compose(components.llm or self.llm, self.components.having(components))
         return other
 
-    def is_like(self, other: Pipeline) -> bool:
+    def _is_like(self, other: Pipeline) -> bool:
         """Return whether `other` is a cascade of the same components and options."""
         return (
             isinstance(other, CascadingPipeline)
@@ -146,7 +147,7 @@ class CascadingPipeline(Pipeline):
         Raises:
             ConfigurationError: The pipeline is attached to a session already.
         """
-        self.check_free(self._connection)
+        check_free(self, self._connection)
         self._connection = CascadingConnection(self, context)
         return self._connection
 

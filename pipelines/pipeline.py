@@ -33,7 +33,7 @@ from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
 from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.speech import ComponentSet, Parts
+from vivavoce.pipelines.speech import ComponentSet, Parts, given
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.pipelines.tts.text_filters import TextFilter, prepare_filters
 
@@ -54,6 +54,9 @@ __all__ = [
     "UserSpeechStarted",
     "UserTurnEnded",
     "UserTurnPredicted",
+    "check_free",
+    "having",
+    "is_like",
 ]
 
 
@@ -251,7 +254,7 @@ class PipelineConnection(ABC):
         """
 
     def change(self, pipeline: Pipeline, on_failure: Callable[[Exception], None]) -> ConnectionChange | None:
-        """Return the change of this connection to `pipeline`, which `Pipeline.having()` made; None if it needs a
+        """Return the change of this connection to `pipeline`, which `having()` made; None if it needs a
         connection of its own.
 
         Args:
@@ -296,36 +299,14 @@ class Pipeline(ABC):
         if self.fallback is not None:
             self.fallback.prepare()
 
-    def having(self, components: ComponentSet) -> Pipeline:
-        """Return a pipeline like this one, with these components in place of its own; this one itself if none is given.
-
-        Raises:
-            CapabilityError: It has no use for one of them, or they do not go together.
-        """
-        return self._composed(components) if any(components.given()) else self
-
     def _composed(self, components: ComponentSet) -> Pipeline:
+        """Return a pipeline like this one, with these components in place of its own; see `having`."""
         remedy = "use change_pipeline() with another pipeline"
         raise CapabilityError(self.name, "a change of single components", remedy)
 
-    def is_like(self, other: Pipeline) -> bool:
+    def _is_like(self, other: Pipeline) -> bool:
         """Return whether `other` has the same components and options."""
         return other is self
-
-    def check_free(self, connection: PipelineConnection | None) -> None:
-        """Refuse to open a second connection.
-
-        Args:
-            connection: The one opened before, if any.
-        Raises:
-            ConfigurationError: It is not closed.
-        """
-        if connection is not None and not connection.is_closed:
-            kind = type(self).__name__
-            raise ConfigurationError(
-                f"needed a pipeline that no session holds, got one that is attached already; make a {kind} for each "
-                "session (its components may be shared)"
-            )
 
     @abstractmethod
     def open(self, context: PipelineContext) -> PipelineConnection:
@@ -334,3 +315,37 @@ class Pipeline(ABC):
         Raises:
             ConfigurationError: The pipeline is attached to a session already.
         """
+
+
+# Functions, and no methods: completion shows applications what they may call. A pipeline of your own implements
+# `_composed` and `_is_like` if sessions may change its components, and calls `check_free` in its `open()`.
+
+
+def having(pipeline: Pipeline, components: ComponentSet) -> Pipeline:
+    """Return a pipeline like that one, with these components in place of its own; that one itself if none is given.
+
+    Raises:
+        CapabilityError: It has no use for one of them, or they do not go together.
+    """
+    return pipeline._composed(components) if any(given(components)) else pipeline
+
+
+def is_like(pipeline: Pipeline, other: Pipeline) -> bool:
+    """Return whether two pipelines have the same components and options."""
+    return pipeline._is_like(other)
+
+
+def check_free(pipeline: Pipeline, connection: PipelineConnection | None) -> None:
+    """Refuse to open a second connection of a pipeline.
+
+    Args:
+        connection: The one opened before, if any.
+    Raises:
+        ConfigurationError: It is not closed.
+    """
+    if connection is not None and not connection.is_closed:
+        kind = type(pipeline).__name__
+        raise ConfigurationError(
+            f"needed a pipeline that no session holds, got one that is attached already; make a {kind} for each "
+            "session (its components may be shared)"
+        )

@@ -58,6 +58,7 @@ from vivavoce.pipelines.pipeline import (
     PipelineCapabilities,
     PipelineConnection,
     PipelineContext,
+    check_free,
 )
 from vivavoce.pipelines.realtime_model import events as rt
 from vivavoce.pipelines.realtime_model.base import RealtimeModel, RealtimeSetup, TurnDetection
@@ -169,8 +170,7 @@ class RealtimePipeline(Pipeline):
         other._compose(self.components.having(components))
         return other
 
-    def is_like(self, other: Pipeline) -> bool:
-        """Return whether `other` has the same model, components and options."""
+    def _is_like(self, other: Pipeline) -> bool:
         if not isinstance(other, RealtimePipeline) or other.model is not self.model:
             return False
         return (other.components, other.options) == (self.components, self.options)
@@ -213,7 +213,7 @@ class RealtimePipeline(Pipeline):
         Raises:
             ConfigurationError: The pipeline is attached to a session already.
         """
-        self.check_free(self._connection)
+        check_free(self, self._connection)
         self._connection = RealtimePipelineConnection(self, context)
         return self._connection
 

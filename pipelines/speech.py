@@ -132,24 +132,32 @@ class ComponentSet:
     turn_detector: TurnDetector | None = None
 
     def __post_init__(self) -> None:
-        for kind, component in ComponentSet.given(self):
+        for kind, component in given(self):
             check_port(kind, component, LLM if kind == "llm" else _PORTS[kind])
 
-    def given(self) -> Iterator[tuple[str, Component]]:
-        """Yield kind and component of those that are not None."""
-        for each in fields(ComponentSet):
-            if (component := getattr(self, each.name)) is not None:
-                yield each.name, component
 
-    def over(self, others: ComponentSet) -> ComponentSet:
-        """Return these, and those of `others` in the places that these leave free."""
-        return ComponentSet(**{**dict(others.given()), **dict(self.given())})  # type: ignore[arg-type]
+def given(components: ComponentSet) -> Iterator[tuple[str, Component]]:
+    """Yield kind and component of those that are not None."""
+    for each in fields(ComponentSet):
+        if (component := getattr(components, each.name)) is not None:
+            yield each.name, component
 
-    def but(self, others: ComponentSet) -> ComponentSet:
-        """Return those whose places `others` leaves free."""
-        taken = dict(others.given())
-        given: dict[str, Any] = {kind: component for kind, component in self.given() if kind not in taken}
-        return ComponentSet(**given)
+
+def over(components: ComponentSet, others: ComponentSet) -> ComponentSet:
+    """Return the components, and those of `others` in the places that they leave free."""
+    return ComponentSet(**{**dict(given(others)), **dict(given(components))})  # type: ignore[arg-type]
+
+
+def but(components: ComponentSet, others: ComponentSet) -> ComponentSet:
+    """Return the components whose places `others` leaves free."""
+    taken = dict(given(others))
+    left: dict[str, Any] = {kind: component for kind, component in given(components) if kind not in taken}
+    return ComponentSet(**left)
+
+
+def only(components: ComponentSet, others: ComponentSet) -> ComponentSet:
+    """Return the components of kinds that `others` have too."""
+    return but(components, but(components, others))
 
 
 _PORTS: dict[str, type[Component]] = {

@@ -22,6 +22,7 @@ from vivavoce.agents.core.stage_observers import StageObservers
 from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.observer import SessionObserver
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionNotStartedError
 from vivavoce.pipelines.io import Transport
@@ -32,11 +33,15 @@ from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 class Live:
     """The parts of a session that change while it runs. Each field has one writer, named beside it."""
 
-    __slots__ = ("_connection", "agent", "capabilities", "hear", "transport")
+    __slots__ = ("_connection", "agent", "capabilities", "endpointing", "hear", "interruption", "transport")
 
     def __init__(self, agent: Agent, capabilities: PipelineCapabilities) -> None:
         self.agent = agent
-        """The agent that has the conversation. Writer: `Handoffs`."""
+        """The agent that has the conversation. Writer: `SessionAgents`."""
+        self.endpointing = EndpointingOptions()
+        """When a pause ends the caller's turn, for that agent. Writer: `TurnTaking`."""
+        self.interruption = InterruptionOptions()
+        """When the caller takes the floor from it. Writer: `TurnTaking`."""
         self.capabilities = capabilities
         """Capabilities of the pipeline in use. Writer: `PipelineSwitch`."""
         self.transport: Transport | None = None

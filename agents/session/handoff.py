@@ -17,52 +17,54 @@ words are heard before it; from then on only its two hooks speak. Decisions:
 * An `AgentTask` takes the conversation, and gives it back, by a handoff of its own, in which only its own hooks run.
   The agent behind it stays where it is. An `on_enter` that awaits a task ends its own handoff, and runs on beside the
   conversation, as that of the session's first agent does from the beginning.
-* The components and the context of the new agent (`AgentOverrides`) are taken between the two hooks, and those of the
-  old one are given back there. If the components cannot be had, the agent goes on with those before: outcome `failed`.
-  If its `context` fails (event `error`), it gets the whole conversation. A task keeps those of the agent behind it.
-* An agent that was replaced stays in the session, for its running tools, until the close cleans it up.
+* The components, the turn-taking options and the context of the new agent (`AgentOverrides`) are taken between the two
+  hooks, and those of the old agent are given back there. If the components cannot be had, the agent goes on with those
+  before, and the outcome is `failed`. If its `context` fails, that is an `error` event, and it gets the whole
+  conversation. A task keeps those of the agent behind it.
+* Components that hear the caller are opened when the handoff is asked for. Until they are open, or have failed, the
+  handoff does not begin: the agent that has the conversation answers the caller meanwhile, and what the application
+  asks for waits behind the handoff. (Of several handoffs that wait, the later ones open theirs in the handoff.)
+* An agent that was replaced stays in the session, for its running tools, until the close cleans it up. A task that is
+  over is cleaned up and freed when it has given the conversation back.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate
+from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import HandoffRecord
+from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.carried_history import CarriedHistory
 from vivavoce.agents.session.handoff_control import HandoffControl
 from vivavoce.agents.session.lifecycle.preparing import AgentSetup
+from vivavoce.agents.session.pipelines.early import EarlySwap
 from vivavoce.agents.session.pipelines.requests import PipelineRequests
+from vivavoce.agents.session.session_agents import SessionAgents
 from vivavoce.agents.tasks.task import TaskControl
 from vivavoce.agents.tools.batch import AwaitHandoff
-from vivavoce.agents.turn.inputs import HandoffEnded, HandoffRequested
+from vivavoce.agents.turn.inputs import HandoffEnded, HandoffReady, HandoffRequested
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
-from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, describe
 
 logger = logging.getLogger(__name__)
 
-HookName = Literal["on_enter", "on_exit"]
-
 
 class Handoffs:
-    """Knows the agents of a session, writes `live.agent`, and carries handoffs out when the turn machine says so.
+    """Carries handoffs out when the turn machine says so; knows the tasks that have the conversation.
 
     Args:
         setup: Has an agent ready before it takes over.
-        requests: Has the components of an agent take over.
-        on_floor: Called with each agent that takes the conversation.
-        limit: Seconds for a hook, besides its speech.
+        requests: Has the components and the options of an agent take over.
+        limit: Seconds for a policy that chooses an agent's part of the conversation, and for a task's summary.
     """
 
     def __init__(
@@ -71,59 +73,37 @@ class Handoffs:
         history: HistoryControl,
         setup: AgentSetup,
         requests: PipelineRequests,
+        agents: SessionAgents,
+        hooks: AgentHooks,
         *,
-        on_floor: Callable[[Agent], None],
         limit: float,
     ) -> None:
         self._context = context
-        self._on_floor = on_floor
         self._setup = setup
         self._requests = requests
+        self._agents = agents
+        self._hooks = hooks
         self._live = context.live
         self._limit = limit
         self._history = history
         self._carried = CarriedHistory(context, history, limit=limit)
-        self._agents: list[Agent] = []
         self._waiting: dict[str, HandoffControl] = {}
         self._running: HandoffControl | None = None
+        self._opening: HandoffControl | None = None
+        """The one for which components were opened."""
         self.tasks: list[TaskControl[Any]] = []
         """The tasks that have the conversation, or wait for it; the innermost one is the last."""
-        self._first: Run | None = None
-        self._entering: list[tuple[Agent, Run]] = []
-        """The runs of `on_enter` in handoffs that have not ended."""
-        self._leaving: Run | None = None
-        """The last run of an `on_exit` in a handoff."""
-        self._has_left = False
-        """Whether `on_exit` of the agent that has the conversation has been called."""
-        self._has_entered = False
 
     # --- start
 
     def begin_session(self) -> None:
-        """The session starts: the agent is part of it from now on.
+        """The session starts: the agent is part of it from now on, and its turn-taking options hold.
 
         Raises:
             SessionError: It is in another session.
         """
-        self._attach(self._live.agent)
-        self._agents.append(self._live.agent)
-
-    def take_over(self, agent: Agent, *, is_history_changed: bool = False) -> None:
-        """Have `agent` talk from the next model request on; a realtime model may have to get another history."""
-        self._live.agent = agent
-        self._on_floor(agent)
-        if self._live.is_connected:
-            self._live.connection.update(agent.instructions, agent.tools, is_history_changed=is_history_changed)
-
-    def enter(self) -> Run:
-        """Run the first agent's `on_enter`, which has no limit yet. The start waits for it and reports its error."""
-        self._has_entered = True
-        self._first = self._start_hook("on_enter", self._live.agent, math.inf, source=None)
-        return self._first
-
-    def resume(self) -> None:
-        """Let the first agent go on in the middle of its conversation: it does not enter again."""
-        self._has_entered = True
+        self._agents.begin_session()
+        self._requests.take_turns([self._live.agent])
 
     # --- requests, on the session's loop
 
@@ -138,13 +118,13 @@ class Handoffs:
             return
         if AgentControl.of(handoff.agent).is_task:
             raise SessionError(f"{handoff.agent.id!r} is a task; await it, or session.run_task(...), instead")
-        if not self._has_entered:
+        if not self._hooks.has_entered:
             self._replace(handoff)
             return
-        self._attach(handoff.agent)
+        self._agents.attach(handoff.agent)
         for task in reversed(self.tasks):
             task.settle("replaced")
-        self._wait(handoff)
+        self._wait(handoff, [handoff.agent])
 
     def begin_task(self, task: TaskControl[Any], turn: TurnRecordBuilder | None) -> None:
         """Have that task take the conversation, in its turn.
@@ -154,11 +134,11 @@ class Handoffs:
         Raises:
             SessionError: The task is in another session.
         """
-        self._attach(task.task)
+        self._agents.attach(task.task)
         self.tasks.append(task)
         handoff = HandoffControl(self._context.hooks, task.task, begins=task, turn=turn)
         task.wait_for_floor(handoff.id)
-        self._wait(handoff)
+        self._wait(handoff, self.line_to(task.task))
 
     def end_task(self, task: TaskControl[Any]) -> None:
         """Have that task, whose outcome is known, give the conversation back, in its turn."""
@@ -167,27 +147,18 @@ class Handoffs:
             task.end()
             return
         if task.outcome not in ("completed", "declined", "failed"):
-            for agent, run in self._entering:
-                if agent is task.task:
-                    run.cut()
+            self._hooks.cut_entering(task.task)
         task.give_back(self._history.last_sequence)
-        self._wait(HandoffControl(self._context.hooks, task.parent, ends=task))
+        self._wait(HandoffControl(self._context.hooks, task.parent, ends=task), self.line_to(task.parent))
 
     def give_way(self) -> None:
         """An `on_enter` awaits a task, itself or by its speech: it goes on beside the conversation."""
-        if self._first is not None and not self._first.is_over:
-            self._first.let_go("hook")
+        self._hooks.let_first_go()
         handoff = self._running
-        if handoff is not None and handoff.ends is None and any(agent is handoff.agent for agent, _ in self._entering):
+        if handoff is not None and handoff.ends is None and self._hooks.is_of(handoff.agent):
             handoff.note_answer()
             self._running = None
             self._context.inbox.post(HandoffEnded(handoff.id))
-
-    def entering_agent(self, run: Run) -> Agent | None:
-        """Return the agent whose `on_enter` that run is; None if it is another hook."""
-        if run is self._first:
-            return self.root
-        return next((agent for agent, other in self._entering if run is other), None)
 
     @property
     def is_replacing(self) -> bool:
@@ -196,45 +167,35 @@ class Handoffs:
         return any(each.agent is not self._live.agent for each in handoffs if each.begins is None and each.ends is None)
 
     @property
-    def is_leaving(self) -> bool:
-        """Whether an agent's `on_exit` runs."""
-        return self._leaving is not None and not self._leaving.is_over
-
-    @property
     def root(self) -> Agent:
         """The agent that has the conversation, or has it again after all tasks."""
-        parents = (task.parent for task in self.tasks)
-        return next((parent for parent in parents if parent is not None), self._live.agent)
+        return self.line_to(self._live.agent)[0]
 
-    def _behind(self, agent: Agent) -> list[Agent]:
-        """Return the agents behind a task, the outermost first."""
+    def line_to(self, agent: Agent) -> list[Agent]:
+        """Return the agents behind a task, the outermost first, and the task; of another agent only itself."""
         line = [*(task.parent for task in self.tasks if task.parent is not None), self._live.agent]
-        return line[: line.index(agent)] if agent in line else line
+        return [*(line[: line.index(agent)] if agent in line else line), agent]
 
-    def _wait(self, handoff: HandoffControl) -> None:
+    def _wait(self, handoff: HandoffControl, agents: Sequence[Agent]) -> None:
+        """Queue a handoff to the last of these agents; the others stand behind it."""
+        is_only = not self._waiting and self._running is None
+        early = self._requests.open_early(agents) if is_only else None
         self._waiting[handoff.id] = handoff
-        ends_task = "" if handoff.ends is None else handoff.ends.handoff_id
-        requested = HandoffRequested(handoff.id, begins_task=handoff.begins is not None, ends_task=ends_task)
-        self._context.inbox.post(requested)
+        self._context.inbox.post(
+            HandoffRequested(
+                handoff.id,
+                begins_task=handoff.begins is not None,
+                ends_task="" if handoff.ends is None else handoff.ends.handoff_id,
+                opens=early is not None,
+            )
+        )
+        if early is not None:
+            self._opening = handoff
+            self._context.group.start_soon(self._opened, handoff, early, name=f"opening for {handoff.agent.id}")
 
-    def _attach(self, agent: Agent) -> None:
-        AgentControl.of(agent).attach(self._context.session, partial(self._on_changed, agent))
-
-    def _on_changed(self, agent: Agent, update: AgentUpdate) -> None:
-        """Take new instructions or tools of an agent; called in any thread."""
-
-        def pass_on() -> None:
-            if agent is self._live.agent:
-                self.take_over(agent)
-                self._history.add_config_change(
-                    agent.id,
-                    instructions=update.instructions,
-                    tools_added=update.tools_added,
-                    tools_removed=update.tools_removed,
-                )
-
-        if self._context.inbox.is_bound and not self._context.closing.is_over:
-            self._context.inbox.call(pass_on)
+    async def _opened(self, handoff: HandoffControl, early: EarlySwap) -> None:
+        await early.done.wait()  # bounded: `start_step` for each component, and its tries
+        self._context.inbox.post(HandoffReady(handoff.id))
 
     def from_tool(self, agent: Agent, turn_id: str) -> AwaitHandoff:
         """A tool of that turn returned `agent`: request the handoff, and return the wait for its end.
@@ -251,15 +212,11 @@ class Handoffs:
         return handoff.wait
 
     def _replace(self, handoff: HandoffControl) -> None:
-        old = self._live.agent
-        if self._agents:  # it has been started
-            self._attach(handoff.agent)
-            self._agents[:] = [handoff.agent]
-        if old is not handoff.agent:
-            AgentControl.of(old).detach(self._context.session)
-        self.take_over(handoff.agent)
+        self._agents.replace_first(handoff.agent)
+        if self._agents.has_begun:
+            self._requests.take_turns([handoff.agent])
         if self._live.is_connected:
-            self._requests.begin_for(handoff.agent)
+            self._requests.begin_for([handoff.agent])
         handoff.set_outcome("completed")
 
     # --- effects
@@ -277,8 +234,9 @@ class Handoffs:
 
     def turn_committed(self) -> None:
         """The user said something that will be answered."""
-        if self._running is not None:
-            self._running.note_answer()
+        handoffs = [*self._waiting.values(), *([] if self._running is None else [self._running])]
+        for handoff in handoffs:
+            handoff.note_answer()
 
     @property
     def turn(self) -> TurnRecordBuilder | None:
@@ -311,6 +269,7 @@ class Handoffs:
             self._context.inbox.post(HandoffEnded(handoff.id, "" if over is None else over.handoff_id))
         if over is not None:
             over.end()
+            self._agents.end_task(over.task)
 
     async def _change(self, handoff: HandoffControl) -> None:
         observer, new = self._context.observer, handoff.agent
@@ -326,63 +285,60 @@ class Handoffs:
 
     async def _hand_over(self, handoff: HandoffControl) -> None:
         old, new, began = self._live.agent, handoff.agent, self._context.clock.now()
-        await self._end_first()
-        for _, run in list(self._entering):
-            await run.finish()
+        await self._hooks.end_first(has_tasks=bool(self.tasks))
+        await self._hooks.finish_entering()
         if self._context.closing.is_asked:
             return
-        self._has_left = True
-        error = (await self._run_hook("on_exit", old)).failure
+        error = (await self._hooks.leave(old)).failure
         if self._context.closing.is_asked:
             return
         await self._setup.for_handoff(new)
         if self._context.closing.is_asked:
             return
-        error = await self._requests.take_for(new) or error
+        error = await self._requests.take_for([new]) or error
         carried = await self._carried.part_for(new)
         if self._context.closing.is_asked:
             return
-        self._take(handoff, is_history_changed=self._carried.show(carried))
-        entering = await self._run_hook("on_enter", new)
+        error = self._take(handoff, [new], is_history_changed=self._carried.show(carried)) or error
+        entering = await self._hooks.enter(new)
         error = entering.failure or error
-        if any(handle.outcome not in ("failed", "discarded") for handle in entering.handles):
+        if _has_spoken(entering):
             handoff.note_answer()
         seconds, problem = self._context.clock.now() - began, "" if error is None else describe(error)
         record = HandoffRecord(old=old.id, new=new.id, seconds=seconds, error=problem)
         handoff.set_outcome("completed" if error is None else "failed", error, record)
 
     async def _begin_task(self, handoff: HandoffControl, task: TaskControl[Any]) -> None:
+        agents = self.line_to(task.task)
         if not task.is_settled:
-            await self._end_first()
+            await self._hooks.end_first(has_tasks=bool(self.tasks))
             await self._setup.for_handoff(task.task)
-            await self._requests.take_for(task.task, self._behind(task.task))
+            await self._requests.take_for(agents)
         if task.is_settled or self._context.closing.is_asked:
             return
         task.take_over(self._live.agent, self._history.last_sequence)
-        self._take(handoff)
-        entering = await self._run_hook("on_enter", task.task)
+        self._take(handoff, agents)
+        entering = await self._hooks.enter(task.task)
         if (error := entering.failure) is not None:
             task.settle("failed", error=error)
         handoff.set_outcome("completed" if error is None else "failed", error)
 
     async def _end_task(self, handoff: HandoffControl, task: TaskControl[Any]) -> None:
-        for agent, run in list(self._entering):
-            if agent is task.task:
-                await run.finish()
+        await self._hooks.finish_entering(task.task)
         if self._context.closing.is_asked:
             return
-        self._has_left = True
-        leaving = await self._run_hook("on_exit", task.task)
+        leaving = await self._hooks.leave(task.task)
         if self._context.closing.is_asked:
             return
-        await self._requests.take_for(handoff.agent, self._behind(handoff.agent))
+        agents = self.line_to(handoff.agent)
+        await self._requests.take_for(agents)
         if self._context.closing.is_asked:
             return
         summary = await self._summary(task)
         self.tasks.remove(task)
         if task.options.history != "keep":
             self._history.condense(task.first_sequence, task.last_sequence, summary)
-        self._take(handoff)
+        self._take(handoff, agents)
         handoff.set_outcome("completed", leaving.failure)
 
     async def _summary(self, task: TaskControl[Any]) -> str:
@@ -399,102 +355,43 @@ class Handoffs:
         await self._context.hooks.run("agent hook", title, summarize, self._limit)
         return text
 
-    def _take(self, handoff: HandoffControl, *, is_history_changed: bool = False) -> None:
-        old, self._has_left = self._live.agent, False
-        if handoff.agent not in self._agents:
-            self._agents.append(handoff.agent)
-        self.take_over(handoff.agent, is_history_changed=is_history_changed)
+    def _take(
+        self, handoff: HandoffControl, agents: Sequence[Agent], *, is_history_changed: bool = False
+    ) -> Exception | None:
+        """Have the agent take over; return the error if its turn-taking options cannot hold."""
+        old = self._live.agent
+        self._hooks.taken_over()
+        self._agents.hand_to(handoff.agent, is_history_changed=is_history_changed)
+        error = self._requests.take_turns(agents)
         self._history.add_handoff(old.id, handoff.agent.id, turn_id=handoff.turn_id)
         self._context.log.note(ev.AgentChanged, turn_id=handoff.turn_id, old=old.id, agent=handoff.agent.id)
         logger.info("The conversation went from agent %s to %s", old.id, handoff.agent.id)
-
-    def _start_hook(self, name: HookName, agent: Agent, limit: float, *, source: str | None) -> Run:
-        call = partial(_awaited, name, agent.on_enter if name == "on_enter" else agent.on_exit)
-        title = f"{name} of agent {agent.id!r}"
-        return self._context.hooks.start("agent hook", title, call, limit, "between its speeches", source=source)
-
-    async def _run_hook(self, name: HookName, agent: Agent) -> Run:
-        """Run a hook to its end, and to the end of the speech that it asked for."""
-        with self._context.observer.hook(name, agent=agent.id) as watch:
-            run = self._start_hook(name, agent, self._limit, source="hook")
-            if name == "on_enter":
-                self._entering.append((agent, run))
-            else:
-                self._leaving = run
-            await run.finish()
-            self._entering = [(who, other) for who, other in self._entering if other is not run]
-            if run.late is None:
-                for handle in run.handles:
-                    await handle
-            if run.error is not None:
-                watch.failed(run.error)
-        return run
-
-    async def _end_first(self) -> None:
-        """Let the first agent's `on_enter` end, within the limit that holds from now on, unless it awaits a task."""
-        run = self._first
-        if run is None or run.is_over or (self.tasks and run.is_let_go):
-            return
-        run.set_limit(self._limit)
-        await run.finish()
-        if run.late is not None and not run.is_let_go:
-            self._context.hooks.failed(run.name, run.late, "hook")
+        return error
 
     def _give_up(self, handoff: HandoffControl) -> None:
-        """Nothing more comes of it; an agent that never had the conversation is free for another session."""
+        """Nothing more comes of it."""
         handoff.set_outcome("cancelled")
-        if handoff.agent not in self._agents:
-            AgentControl.of(handoff.agent).detach(self._context.session)
+        if self._opening is handoff:
+            self._opening = None
+            self._requests.drop_early()
+        self._agents.give_up(handoff.agent)
 
     # --- close
 
-    def close(self) -> None:
-        """Cut each `on_enter` of a handoff; `exit()` waits for its `on_exit`."""
-        for _, run in self._entering:
-            run.cut()
-        if self._first is not None and self._first.is_let_go:
-            self._first.cut()
-
-    @property
-    def is_entering(self) -> bool:
-        """Whether an `on_enter` of a handoff runs, or was cut and has not ended."""
-        return bool(self._entering)
-
-    async def entered(self) -> None:
-        """Wait for the end of each `on_enter` of a handoff."""
-        for _, run in list(self._entering):
-            await run.wait()
-
     async def exit(self) -> None:
-        """Run the agent's `on_exit`, once: if a handoff has begun it, wait for its end. The caller limits the wait.
+        """Run the agent's `on_exit`, once; the caller limits the wait.
 
         If a task has the conversation, the `on_exit` of the agents behind it run too.
         """
-        failed: list[Exception] = []
-        if self._has_left and self._leaving is not None:
-            await self._leaving.wait()
-        leaving = [] if self._has_left else [self._live.agent]
-        leaving += [task.parent for task in reversed(self.tasks) if task.parent is not None]
-        for agent in leaving:
-            try:
-                await _awaited("on_exit", agent.on_exit)
-            except Exception as error:  # noqa: BLE001 - the user-callback boundary: the others leave too
-                failed.append(error)
-        if failed:
-            raise failed[0]
-
-    def cleanups(self) -> list[Callable[[], Awaitable[None]]]:
-        """Return the `cleanup` of every agent that has had the conversation."""
-        return [partial(_awaited, "cleanup", agent.cleanup) for agent in self._agents]
+        behind = (task.parent for task in reversed(self.tasks) if task.parent is not None)
+        await self._hooks.exit([self._live.agent, *behind])
 
     def release(self) -> None:
-        """The session is over: its agents are free for another one."""
+        """The session is over: nothing comes of the handoffs that wait."""
         for handoff in list(self._waiting.values()):
             self._give_up(handoff)
         self._waiting.clear()
-        for agent in self._agents:
-            AgentControl.of(agent).detach(self._context.session)
 
 
-async def _awaited(name: str, hook: Callable[[], Awaitable[None]]) -> None:
-    await awaited(name, hook())
+def _has_spoken(run: Run) -> bool:
+    return any(handle.outcome not in ("failed", "discarded") for handle in run.handles)

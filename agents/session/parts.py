@@ -15,6 +15,7 @@ from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.budget.meter import BudgetMeter
 from vivavoce.agents.memory.control import MemoryControl
+from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.budget_guard import BudgetGuard
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.handoff import Handoffs
@@ -25,16 +26,17 @@ from vivavoce.agents.session.memory import make_memory, make_meter
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.requests import PipelineRequests
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
+from vivavoce.agents.session.session_agents import SessionAgents
 from vivavoce.agents.session.speeches import Speeches
 from vivavoce.agents.session.tasks import Tasks
 from vivavoce.agents.session.trace_writer import TraceWriter, make_trace_writer
 from vivavoce.agents.session.turn_records import TurnRecords
+from vivavoce.agents.session.turn_taking import TurnTaking
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.session.wiring import make_machine
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
 from vivavoce.agents.speech.guarding import Guarding, guards_agent
-from vivavoce.agents.speech.limits import SpeechSettings
 from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
 from vivavoce.agents.speech.request_window import RequestWindow
 from vivavoce.agents.speech.seeing import Seeing
@@ -59,6 +61,8 @@ class SessionParts:
     recording: RecordingControl
     preparing: Preparing
     setup: AgentSetup
+    session_agents: SessionAgents
+    agent_hooks: AgentHooks
     handoffs: Handoffs
     tools: ToolCalls
     frame_hooks: FrameHooks
@@ -116,8 +120,10 @@ def build_parts(
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
     pipelines = PipelineSwitch(context, pipeline, history, options=options)
     flows = FlowRunner(context, flow, limit=hook_limit)
-    requests = PipelineRequests(context, pipelines, flows, options, meter)
-    handoffs = Handoffs(context, history, setup, requests, on_floor=memory.streams.took_floor, limit=hook_limit)
+    requests = PipelineRequests(context, pipelines, flows, TurnTaking(context, options), options, meter)
+    session_agents = SessionAgents(context, history, setup, on_floor=memory.streams.took_floor, limit=hook_limit)
+    agent_hooks = AgentHooks(context, limit=hook_limit)
+    handoffs = Handoffs(context, history, setup, requests, session_agents, agent_hooks, limit=hook_limit)
     timeout, threads = options.tool_timeout, options.max_tool_threads
     tools = ToolCalls(context, history, timeout=timeout, max_threads=threads, hand_off=handoffs.from_tool)
     frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
@@ -132,7 +138,7 @@ def build_parts(
         playout=playout,
         window=RequestWindow(options.context_window, seeing, context.report_error, limit=options.speech.hook_timeout),
         guarding=Guarding(context, history, options.guard),
-        settings=SpeechSettings(limits=options.speech, fade=options.interruption.fade),
+        limits=options.speech,
     )
     caller = Caller(context, playout, background, recording, frame_hooks, seeing, memory.replies)
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
@@ -147,6 +153,8 @@ def build_parts(
         recording=recording,
         preparing=preparing,
         setup=setup,
+        session_agents=session_agents,
+        agent_hooks=agent_hooks,
         handoffs=handoffs,
         tools=tools,
         frame_hooks=frame_hooks,
@@ -164,7 +172,7 @@ def build_parts(
         last_words=LastWords(context, apology=options.apology, limit=options.speech.hook_timeout),
         wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
         speeches=speeches,
-        tasks=Tasks(context, handoffs, tools, speeches),
+        tasks=Tasks(context, handoffs, requests, agent_hooks, tools, speeches),
         hang_ups=(hang_ups := HangUps(context, speeches, playout, caller)),
         budget=None if meter is None else BudgetGuard(context, meter, speeches, hang_ups),
     )

@@ -267,7 +267,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         Before `start()` it takes the place of the first one. How a handoff goes: `vivavoce.agents.session.handoff`.
 
         Raises:
-            CapabilityError: The agent's components (`overrides`) do not fit the pipeline.
+            CapabilityError: The agent's components or options (`overrides`) do not fit the pipeline.
             SessionClosedError: The session is closed.
             SessionError: The agent is in another session.
         """
@@ -293,6 +293,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             SessionError: A task cannot be awaited here, or it is in another session.
             SessionNotStartedError, SessionClosedError: The session has no conversation now.
             ConfigurationError: `task` is none.
+            CapabilityError: Its components or options (`overrides`) do not fit the pipeline.
         """
         check_instance("task", task, AgentTask)
         return await self._parts.tasks.run(task)
@@ -331,6 +332,8 @@ class AgentSession(Conversation, Generic[UserdataT]):
         streams of the other components stay. Components belong to the application, which closes the old ones too.
 
         Args:
+            stt, llm, tts, vad, denoise, turn_detector: None keeps the present one. To go on without a denoiser, a turn
+                detector or another component, call `change_pipeline()` with a pipeline that has none.
             within: Seconds, from when the new components are open, in which that moment must come.
         Raises:
             SessionNotStartedError, SessionClosedError: Nothing can be changed now.

@@ -14,7 +14,9 @@ from vivavoce.agents.core.call_site import ToolSite, calling_tool
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Kind, Run
 from vivavoce.agents.core.stage_run import calling_stage
+from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.handoff import Handoffs
+from vivavoce.agents.session.pipelines.requests import PipelineRequests
 from vivavoce.agents.session.speeches import Speeches
 from vivavoce.agents.tasks.task import AgentTask, TaskControl
 from vivavoce.agents.tools.calls import ToolCalls
@@ -29,9 +31,19 @@ _REFUSED = frozenset[Kind](("close step", "start", "consent"))
 class Tasks:
     """Begins and ends tasks, one inside the other, and counts their limits."""
 
-    def __init__(self, context: SessionContext, handoffs: Handoffs, tools: ToolCalls, speeches: Speeches) -> None:
+    def __init__(
+        self,
+        context: SessionContext,
+        handoffs: Handoffs,
+        requests: PipelineRequests,
+        hooks: AgentHooks,
+        tools: ToolCalls,
+        speeches: Speeches,
+    ) -> None:
         self._context = context
         self._handoffs = handoffs
+        self._requests = requests
+        self._hooks = hooks
         self._tools = tools
         self._speeches = speeches
         self._open: list[TaskControl[Any]] = []
@@ -47,10 +59,12 @@ class Tasks:
             TaskError: It ended without a result.
             SessionError: A task cannot be awaited here, or this one is in another session.
             SessionClosedError: The session is closing.
+            CapabilityError: The task's components or options do not fit the pipeline.
         """
         control = TaskControl.of(task)
         if not control.is_awaited:
             self._check()
+            self._requests.check_agent(task, self._handoffs.line_to(task)[:-1])
             control.open(self._context.inbox.on_loop, self._settled)
             self._open.append(control)
             try:
@@ -148,8 +162,8 @@ class Tasks:
                 "behind that; await it in on_enter, a tool, on_user_turn_completed, a flow or a handler"
             )
         runs = list(self._context.hooks.runs_here())
-        is_leaving = any(run.kind == "agent hook" and self._handoffs.entering_agent(run) is None for run in runs)
-        is_leaving |= self._handoffs.is_leaving and self._is_for_hook
+        is_leaving = any(run.kind == "agent hook" and self._hooks.entering_agent(run) is None for run in runs)
+        is_leaving |= self._hooks.is_leaving and self._is_for_hook
         if is_leaving or any(run.kind in _REFUSED for run in runs):
             raise SessionError(
                 "a task cannot be awaited here: the agent, or the session, is about to leave; await it in on_enter, "
@@ -165,7 +179,7 @@ class Tasks:
         if tool is not None:
             return tool.agent is innermost
         if (hook := hooks.here("agent hook")) is not None:
-            return self._handoffs.entering_agent(hook) is innermost
+            return self._hooks.entering_agent(hook) is innermost
         hook = hooks.here("turn hook")
         return hook is not None and sum(hook is other for other in self._resting) == 1
 

@@ -11,6 +11,7 @@ from vivavoce.agents.records import TurnOutcome, TurnRecord, UsageRecord
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.agents.turn_records.heard import HeardTurns
 from vivavoce.agents.turn_records.interruptions import AgentAt, PolicyName
 from vivavoce.agents.turn_records.turn_record import TurnFrame, TurnRecordBuilder
@@ -25,9 +26,8 @@ class TurnRecords:
     """
 
     def __init__(self, context: SessionContext, options: SessionOptions) -> None:
-        mode = options.interruption.mode
-        self._policy: PolicyName = mode if mode == "pause" or mode == "immediate" else "custom"
-        self._options = options
+        self._captures_content = options.capture_content
+        self._take_options(options.endpointing, options.interruption)
         self._context = context
         self._heard = HeardTurns()
         self._usage = UsageRecord()
@@ -35,9 +35,16 @@ class TurnRecords:
         self._fallbacks: list[tuple[FellBack, float]] = []
         """Fallbacks outside of any speech since then, with their times."""
 
+    def _take_options(self, endpointing: EndpointingOptions, interruption: InterruptionOptions) -> None:
+        mode = interruption.mode
+        self._policy: PolicyName = mode if mode == "pause" or mode == "immediate" else "custom"
+        self._endpointing = endpointing
+
     def step(self, event: i.TurnInput, effects: Sequence[fx.Effect], open_turn_id: str) -> None:
         """Take a step of the turn machine, before its effects are carried out."""
         log, heard = self._context.log, self._heard
+        if isinstance(event, i.TurnOptionsChanged):
+            self._take_options(event.endpointing, event.interruption)
         if isinstance(event, i.UserFinal) and event.audio_seconds:
             self._context.add_usage(UsageRecord(stt_audio_seconds=event.audio_seconds), "stt")
             self._usage = UsageRecord(stt_audio_seconds=self._usage.stt_audio_seconds + event.audio_seconds)
@@ -78,7 +85,7 @@ class TurnRecords:
         return record
 
     def _frame(self) -> TurnFrame:
-        log, live, options = self._context.log, self._context.live, self._options
+        log, live = self._context.log, self._context.live
         capabilities = live.capabilities
         has_vad = any(kind == "vad" for kind, _, _ in capabilities.components)
         return TurnFrame(
@@ -86,10 +93,10 @@ class TurnRecords:
             session_id=log.session_id,
             agent_id=live.agent.id,
             trace_id=log.observer.trace_id,
-            captures_content=options.capture_content,
+            captures_content=self._captures_content,
             has_server_vad=capabilities.decides_turns == "remote" and not has_vad,
             vad_silence=capabilities.vad_silence,
-            endpointing=options.endpointing,
+            endpointing=self._endpointing,
             policy=self._policy,
         )
 

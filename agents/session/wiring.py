@@ -146,34 +146,45 @@ def _may_preempt(options: SessionOptions, capabilities: PipelineCapabilities) ->
     return options.preemptive and capabilities.can_preempt and not guards_caller(options.guard)
 
 
-def check_turns(options: SessionOptions, pipeline: Pipeline) -> None:
-    """Refuse a pipeline that cannot take turns by these options, and warn of waits that are more than the budget.
+def check_turns(options: SessionOptions, pipeline: Pipeline, endpointing: EndpointingOptions, whose: str = "") -> None:
+    """Refuse a pipeline, or a fallback of it, that cannot take turns by these options.
 
+    Args:
+        endpointing: The session's, or an agent's.
+        whose: " of agent 'name'", for the error; empty for the session's.
     Raises:
         CapabilityError: Only requests end turns, but the pipeline's server ends them; or the caller's words are to be
             judged, but its model hears them itself.
     """
     capabilities = pipeline.capabilities
-    if options.endpointing.mode == "manual" and capabilities.decides_turns == "remote":
-        raise CapabilityError(
-            pipeline.name, "endpointing mode 'manual'", "switch off the turn detection of the model's server"
-        )
+    if endpointing.mode == "manual" and capabilities.decides_turns == "remote":
+        remedy = "switch off the turn detection of the model's server"
+        raise CapabilityError(pipeline.name, f"endpointing mode 'manual'{whose}", remedy)
     if guards_caller(options.guard) and capabilities.hears_audio:
         raise CapabilityError(
             pipeline.name,
             "a guard of the caller",
             "its model hears the caller itself; set ContentGuard(caller=False), or use a CascadingPipeline",
         )
-    waits = _configured_waits(options.endpointing, capabilities.vad_silence)
+    if pipeline.fallback is not None:
+        check_turns(options, pipeline.fallback, endpointing, whose)
+
+
+def warn_of_waits(
+    options: SessionOptions, pipeline: Pipeline, endpointing: EndpointingOptions, whose: str = ""
+) -> None:
+    """Log waits of a pipeline, or of a fallback of it, that are more than the budget; arguments as of `check_turns`."""
+    waits = _configured_waits(endpointing, pipeline.capabilities.vad_silence)
     if sum(waits.values()) > options.latency_budget:
         named = ", ".join(f"{name} {seconds:g} s" for name, seconds in waits.items())
         logger.warning(
-            "Configured waits after the user's speech add up to more than latency_budget %g s: %s",
+            "Configured waits after the user's speech%s add up to more than latency_budget %g s: %s",
+            whose and f", with the options{whose},",
             options.latency_budget,
             named,
         )
     if pipeline.fallback is not None:
-        check_turns(options, pipeline.fallback)
+        warn_of_waits(options, pipeline.fallback, endpointing, whose)
 
 
 def _configured_waits(endpointing: EndpointingOptions, vad_silence: float) -> dict[str, float]:
@@ -196,7 +207,8 @@ def make_machine(
     Raises:
         CapabilityError: As `check_turns`.
     """
-    check_turns(options, pipeline)
+    check_turns(options, pipeline, options.endpointing)
+    warn_of_waits(options, pipeline, options.endpointing)
     turn_options = TurnOptions(
         endpointing=options.endpointing,
         interruption=options.interruption,

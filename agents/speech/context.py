@@ -11,7 +11,7 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.speech.guarding import Guarding
-from vivavoce.agents.speech.limits import SpeechSettings
+from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.speech.request_window import RequestWindow
 from vivavoce.agents.speech.stages import Stages
 from vivavoce.agents.tools.calls import ToolCalls
@@ -43,7 +43,7 @@ class ReplyContext:
         playout: Playout,
         window: RequestWindow,
         guarding: Guarding,
-        settings: SpeechSettings,
+        limits: SpeechLimits,
     ) -> None:
         self.session = session
         self.live = session.live
@@ -54,8 +54,13 @@ class ReplyContext:
         self.stages = Stages(session)
         self.playout = playout
         self.guarding = guarding
-        self.limits, self.fade = settings.limits, settings.fade
+        self.limits = limits
         self._window = window
+
+    @property
+    def fade(self) -> float:
+        """Seconds of fade-out when speech is held or cut."""
+        return self.live.interruption.fade
 
     def conversation(self, but: str = "") -> ChatContext:
         """Return a copy of the conversation for a model, calls that still run included.

@@ -33,15 +33,3 @@ class SpeechLimits:
         for name in ("llm_first_token", "llm_stall", "tts_first_byte", "tts_stall", "stt_stage", "hook_timeout"):
             check_number(name, getattr(self, name), above=0, unit="s")
         check_whole("max_tool_steps", self.max_tool_steps, at_least=0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeechSettings:
-    """The settings of a session's replies.
-
-    Args:
-        fade: Seconds of fade-out when speech is cut.
-    """
-
-    limits: SpeechLimits
-    fade: float

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vivavoce.agents.turn.options import PipelineTraits, WakeUp
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, WakeUp
+from vivavoce.agents.turn.pipeline_inputs import (
+    FIRST_PIPELINE,
+    FallbackAtStart,
+    PipelineChangeDue,
+    PipelineChangeFailed,
+    PipelineChangeRequested,
+    PipelineChangesClosed,
+    PipelineLost,
+    PipelineReady,
+)
 from vivavoce.pipelines.events import (
     RecogniserBack,
     RecogniserLost,
@@ -28,6 +38,7 @@ __all__ = [
     "EndedAs",
     "FloorYielded",
     "HandoffEnded",
+    "HandoffReady",
     "HandoffRequested",
     "InterruptRequested",
     "KeyPressed",
@@ -65,6 +76,7 @@ __all__ = [
     "TurnClearRequested",
     "TurnCommitRequested",
     "TurnInput",
+    "TurnOptionsChanged",
     "UserAudioCommitted",
     "UserAudioStopped",
     "UserFinal",
@@ -302,11 +314,20 @@ class HandoffRequested:
     Args:
         begins_task: Whether it takes it for a sub-dialogue: speech that is at work waits until the task is over.
         ends_task: The handoff that began a sub-dialogue, which gives the conversation back now; empty if none.
+        opens: Whether components of that agent are being opened: it does not begin before `HandoffReady`.
     """
 
     handoff_id: str
     begins_task: bool = False
     ends_task: str = ""
+    opens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffReady:
+    """The components for that handoff are open, or cannot be had."""
+
+    handoff_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,74 +342,16 @@ class HandoffEnded:
     ends_task: str = ""
 
 
-FIRST_PIPELINE = "first"
-"""The name of the pipeline with which the session was made."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineChangeRequested:
-    """`change_pipeline()` was called.
+class TurnOptionsChanged:
+    """The agent that has the conversation from now on takes turns by these options, from this input on.
 
-    Args:
-        pipeline: A name of the pipeline, the same each time; `FIRST_PIPELINE` for the session's first one.
-        within: Seconds, from its opening, in which a moment to take over must come.
+    Deadlines are computed anew from what has happened: a pause that is long enough by now ends the turn at once. An
+    open turn ends by the new options too; only mode `manual` begins with the next turn.
     """
 
-    change_id: str
-    pipeline: str
-    within: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineReady:
-    """The pipeline that `OpenPipeline` asked for is open; its traits hold from when it takes over."""
-
-    change_id: str
-    traits: PipelineTraits = PipelineTraits()
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineChangeFailed:
-    """The pipeline that `OpenPipeline` asked for could not be opened."""
-
-    change_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineLost:
-    """An open pipeline is lost for good.
-
-    Args:
-        pipeline: Its name, as in `PipelineChangeRequested`.
-        component: The part of it that is lost, such as "stt", "llm" or "realtime_model"; "pipeline" for all of it.
-        fallback: The name of the pipeline that it falls back to; empty if none.
-        loss_id: Names this loss in the `ReportLoss` that answers it.
-    """
-
-    pipeline: str
-    component: str
-    fallback: str = ""
-    loss_id: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FallbackAtStart:
-    """The session starts with that pipeline: the one before could not be connected, or the agent has components of its
-    own.
-    """
-
-    pipeline: str
-    traits: PipelineTraits = PipelineTraits()
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineChangeDue:
-    """All inputs that have come are taken: the open pipeline takes over, if it may now."""
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineChangesClosed:
-    """The session is about to close: its pipeline is changed no more."""
+    endpointing: EndpointingOptions
+    interruption: InterruptionOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,7 +417,9 @@ TurnInput = (
     | ResultsCarried
     | SpeechEnded
     | HandoffRequested
+    | HandoffReady
     | HandoffEnded
+    | TurnOptionsChanged
     | PipelineChangeDue
     | PipelineChangeRequested
     | PipelineChangeFailed

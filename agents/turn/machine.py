@@ -17,7 +17,8 @@ from vivavoce.agents.turn.floor.late_answers import LateAnswers
 from vivavoce.agents.turn.floor.pipeline_changes import PipelineChanges
 from vivavoce.agents.turn.floor.preemption import Preemption
 from vivavoce.agents.turn.floor.queue import SpeechQueue
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options import PipelineTraits, TurnOptions
+from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.settling import Settling
 from vivavoce.agents.turn.user.commit import TurnCommit
 from vivavoce.agents.turn.user.endpointing import Endpointing
@@ -40,31 +41,32 @@ class TurnMachine:
 
     def __init__(self, options: TurnOptions) -> None:
         self._out: list[Effect] = []
+        self._options = in_use = OptionsInUse(options)
         self._floor = Floor(self._out)
         self._user = UserSide()
         self._guard = guard = InterruptionGuard(self._floor, self._user, options.interruption.echo_warm_up)
-        self._caller = caller = CallerFloor(options, self._floor, self._user)
-        self._interruption = Interruption(options.interruption, self._floor, self._user, guard, caller, self._out)
-        self._endpointing = endpointing = Endpointing(options)
-        self._attempts = Preemption(options, self._floor, self._user, self._out)
-        self._preemption = self._attempts if _has_attempts(options) else None
+        self._caller = caller = CallerFloor(in_use, self._floor, self._user)
+        self._interruption = Interruption(in_use, self._floor, self._user, guard, caller, self._out)
+        self._endpointing = endpointing = Endpointing(in_use)
+        self._attempts = Preemption(in_use, self._floor, self._user, self._out)
+        self._preemption = self._attempts if in_use.has_attempts else None
         self._turn_commit = TurnCommit(
-            options, self._floor, self._user, self._interruption, guard, endpointing, self._preemption, self._out
+            in_use, self._floor, self._user, self._interruption, guard, endpointing, self._preemption, self._out
         )
         self._user_turns = UserTurns(
-            options, self._floor, self._user, self._interruption, self._turn_commit, guard, endpointing, self._out
+            in_use, self._floor, self._user, self._interruption, self._turn_commit, guard, endpointing, self._out
         )
-        self._hearing_out = HearingOut(options.endpointing, self._user, self._turn_commit, self._out)
+        self._hearing_out = HearingOut(in_use, self._user, self._turn_commit, self._out)
         self._queue = SpeechQueue(
             self._floor, caller, self._interruption, guard, self._out, max_errors=options.max_errors
         )
         self._late_answers = LateAnswers(self._floor, self._user, self._out)
         self._wake_ups = WakeUps(options, self._floor, self._user, self._out)
         self._pipelines = PipelineChanges(
-            options,
+            in_use,
             self._floor,
             self._user,
-            take=self._take_options,
+            take=self._take_traits,
             owed_until=lambda: self._turn_commit.owed_until,
             lose_turn=self._user_turns.lose_turn,
             answer_lost_turn=self._answer_lost_turn,
@@ -220,8 +222,13 @@ class TurnMachine:
                 self._queue.ended(event, is_open=self._is_open)
             case i.HandoffRequested():
                 self._queue.handoff_requested(event, is_open=self._is_open)
+            case i.HandoffReady():
+                self._floor.handoff_ready(event.handoff_id)
             case i.HandoffEnded():
                 self._queue.handoff_ended(event)
+            case i.TurnOptionsChanged():
+                if self._is_open or self._phase == "new":
+                    self._take_agent(event)
             case i.PipelineChangeRequested():
                 self._pipelines.requested(event)
             case i.PipelineReady():
@@ -293,15 +300,19 @@ class TurnMachine:
                 self._interruption.caller_came(now)
                 self._wake_ups.caller_came(now)
 
-    def _take_options(self, options: TurnOptions, now: float) -> None:
-        self._attempts.limit(options.traits.max_attempts)
-        self._preemption = self._attempts if _has_attempts(options) else None
-        self._user_turns.take_options(options)
-        self._caller.take_options(options)
-        self._endpointing.take_options(options)
+    def _take_traits(self, traits: PipelineTraits, now: float) -> None:
+        self._options.take_pipeline(traits)
+        self._attempts.limit(traits.max_attempts)
+        self._preemption = self._attempts if self._options.has_attempts else None
         self._user.burst = None  # the new one has heard nothing yet
         self._user.hears_words_since = now
-        self._turn_commit.take_options(options, self._preemption, now)
+        self._turn_commit.take_pipeline(self._preemption, now)
+
+    def _take_agent(self, event: i.TurnOptionsChanged) -> None:
+        self._options.take_agent(event.endpointing, event.interruption)
+        self._guard.take_warm_up(event.interruption.echo_warm_up)
+        self._interruption.take_agent()
+        self._user_turns.take_agent()
 
     def _answer_lost_turn(self) -> None:
         turn_id, text = self._turn_commit.last_turn
@@ -371,7 +382,3 @@ class TurnMachine:
 
 def _unless_blank(text: str) -> str:
     return text if text.strip() else ""  # a blank transcript is an empty one
-
-
-def _has_attempts(options: TurnOptions) -> bool:
-    return options.traits.max_attempts > 0 and not options.traits.remote_decides

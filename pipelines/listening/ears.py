@@ -103,7 +103,8 @@ class Ears:
         self._spoke_at = 0.0
         self._behind = 0.0
         """Seconds of audio that follow the frame which is heard, while earlier audio is heard."""
-        self._recent: RecentFrames | None = None
+        self._recents: list[RecentFrames] = []
+        """The last audio, for each change to other components that is being prepared."""
         self._ways: tuple[_Way, ...] = ()
         self._leaving: _Leaving | None = None
         """The recogniser that hears on although its successor was taken."""
@@ -151,7 +152,7 @@ class Ears:
         if vad is not None and self._activity is not None:  # last: its events are about frames that the others have
             ways.append(self._way(self._activity, vad.capabilities.sample_rate))
         self._ways = tuple(ways)
-        self._stages = tuple(way.listener for way in ways) + (() if self._recent is None else (self._recent,))
+        self._stages = (*(way.listener for way in ways), *self._recents)
 
     def _way(self, stage: Listener, wanted: int) -> _Way:
         """Return the way of a frame to that stage; the present one if nothing on it changes."""
@@ -273,19 +274,20 @@ class Ears:
         """Return the stages of other components, and those that stay; the new ones emit their events to `emit`."""
         return self._made(components, replace(self._context, emit=emit), self._parts)
 
-    def keep_recent(self) -> None:
-        """Keep the last `ONSET_SECONDS` of audio for new components."""
-        self._recent = RecentFrames(ONSET_SECONDS)
-        self._stages = (*self._stages, self._recent)
+    def keep_recent(self) -> RecentFrames:
+        """Keep the last `ONSET_SECONDS` of audio for new components, until `take()` or `forget_recent()`."""
+        recent = RecentFrames(ONSET_SECONDS)
+        self._recents.append(recent)
+        self._stages = (*self._stages, recent)
+        return recent
 
-    def forget_recent(self) -> None:
-        """Keep no audio for new components any more."""
-        if self._recent is not None:
-            self._stages = tuple(stage for stage in self._stages if stage is not self._recent)
-            self._recent = None
+    def forget_recent(self, recent: RecentFrames) -> None:
+        """Keep that audio no more."""
+        self._recents = [other for other in self._recents if other is not recent]
+        self._stages = tuple(stage for stage in self._stages if stage is not recent)
 
-    def take(self, parts: EarParts) -> EarParts:
-        """Hear with these stages from here on, and return those before. New ones hear the audio that was kept.
+    def take(self, parts: EarParts, recent: RecentFrames | None) -> EarParts:
+        """Hear with these stages from here on, and return those before. New ones hear the `recent` audio first.
 
         Speech that goes on begins again for the session: a speech that only the old VAD has heard ends. Its old
         recogniser hears it to its end, for `LAST_UTTERANCE` at most, and the new one hears from there.
@@ -293,7 +295,9 @@ class Ears:
         if self.is_speaking and parts.activity is not self._parts.activity:
             self._on_speech_ended(0.0)
         self._leave()
-        old, rate, recent, self._recent = self._parts, self._rate, self._recent, None
+        old, rate = self._parts, self._rate
+        if recent is not None:
+            self.forget_recent(recent)
         before = [way.stage for way in self._ways]
         if old.recognizer is not None and old.recognizer is not parts.recognizer:
             self._replace(old.recognizer)

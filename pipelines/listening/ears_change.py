@@ -7,6 +7,7 @@ from collections.abc import Callable
 from vivavoce.pipelines.core.tending import Tending
 from vivavoce.pipelines.events import PipelineEvent, PipelineFailed
 from vivavoce.pipelines.listening.ears import EarParts, Ears
+from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.pipeline import ConnectionChange, ConnectionPart
 from vivavoce.pipelines.speech import SpeechComponents
 
@@ -33,9 +34,10 @@ class EarsChange(ConnectionChange):
     ) -> None:
         self._ears = ears
         self._emit = emit
-        self._on_take = on_take
+        self._on_take: Callable[[], None] | None = on_take
         self._on_failure = on_failure
         self._is_taken = False
+        self._recent: RecentFrames | None = None
         self._old = old = ears.parts
         self._new = new = ears.others(components, self._pass_on)
         self._unused = [stage for stage in new.streams if not _is_in(stage, old)]
@@ -58,22 +60,24 @@ class EarsChange(ConnectionChange):
         for stage in self._unused:
             stage.open()
         if self.hears:
-            self._ears.keep_recent()
+            self._recent = self._ears.keep_recent()
 
     def take(self) -> None:
         """Have the new components serve from here on, and leave the old ones."""
-        old, new = self._old, self._new
+        old, new, on_take = self._old, self._new, self._on_take
         self._is_taken = True
         self._unused = [stage for stage in old.streams if not _is_in(stage, new)]
-        self._on_take()
-        self._ears.take(new)
+        self._old, self._on_take = new, None  # the new components hold this object for as long as they serve
+        assert on_take is not None, "a change is taken once"
+        on_take()
+        self._ears.take(new, self._recent)
         if old.predictor is not None and old.predictor is not new.predictor:
             old.predictor.leave()
 
     def close(self) -> None:
         """Close the streams that are not in use: the old ones after `take()`, else the new ones."""
-        if not self._is_taken:
-            self._ears.forget_recent()
+        if not self._is_taken and self._recent is not None:
+            self._ears.forget_recent(self._recent)
         unused, self._unused = self._unused, []
         for stage in unused:
             stage.close()

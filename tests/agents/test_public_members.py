@@ -6,6 +6,7 @@ import pytest
 
 from vivavoce.agents import (
     Agent,
+    AgentOverrides,
     AgentSession,
     AgentTask,
     BackgroundAudioConfig,
@@ -43,8 +44,10 @@ MEMBERS: dict[type, str] = {
         "on_speech_out on_stream on_user_turn_completed options outcome server_tools session stt_stage summary tools "
         "tts_stage update_instructions update_tools"
     ),
+    AgentOverrides: "context denoise endpointing interruption llm stt tts turn_detector vad",
     BackgroundAudioConfig: "duck_ramp duck_volume enabled fade file_path looping thinking_only volume",
     Budget: "allocation set_allocation update_use usage use",
+    CascadingPipeline: "capabilities fallback name open parts prepare text_filters",  # the port's
     ConversationFlow: "cleanup model on_turn_end on_turn_start run session",
     Handoff: "agent exception id is_done outcome turn_id",
     JobContext: (

@@ -52,7 +52,7 @@ class SessionClose:
         """Run the steps, note the event `closed`, and write the report and the telemetry of the session."""
         parts, closing = self._parts, self._context.closing
         parts.tasks.close()
-        parts.handoffs.close()
+        parts.agent_hooks.close()
         self._sequence = sequence = CloseSequence(self._context, parts.options.close_timeout)
         parts.pipelines.close()
         with self._context.observer.phase("close"):
@@ -75,7 +75,7 @@ class SessionClose:
         """Close a session that was not started: no part is open, and only the event `closed` is noted."""
         self.report = CloseReport(reason=reason.value, seconds=0.0)
         self._parts.tasks.close()
-        self._parts.handoffs.close()
+        self._parts.agent_hooks.close()
         self._parts.pipelines.close()
         self._context.closing.ended.set()
         log = self._context.log
@@ -111,6 +111,7 @@ class SessionClose:
         if trace is not None:
             await trace.written(self.seconds_left * UNWIND_SHARE)
         self._parts.handoffs.release()
+        self._parts.session_agents.release()
 
     async def end_telemetry(self) -> None:
         """End the telemetry of the session. The flush has a limit of its own, whatever the steps have used up."""
@@ -137,8 +138,8 @@ class SessionClose:
         if (opened := self._start.open_run) is not None:
             name, run = opened
             steps.append((name, run.wait))
-        if parts.handoffs.is_entering:
-            steps.append(("on_enter", parts.handoffs.entered))
+        if parts.agent_hooks.is_entering:
+            steps.append(("on_enter", parts.agent_hooks.entered))
         if caller.has_transport:
             steps.append(("input", caller.stop_input))
             if parts.wake_up_call.is_running:
@@ -155,7 +156,7 @@ class SessionClose:
         if parts.setup.servers.has_servers:
             steps.append(("mcp", parts.setup.servers.aclose))
         steps.append(("pipeline", parts.pipelines.aclose))
-        steps.append(("agent cleanup", partial(sequence.side_by_side, parts.handoffs.cleanups())))
+        steps.append(("agent cleanup", partial(sequence.side_by_side, parts.session_agents.cleanups())))
         steps.append(("handlers", self._end_handlers))
         feed = parts.history.feed
         if feed is not None and feed.is_open:  # after all steps that may still add to the history

@@ -122,6 +122,11 @@ class AgentSetup:
         except VoiceError as error:
             self._context.report_error(error, "tool", is_recovered=True)
 
+    async def end(self, agent: Agent) -> None:
+        """End the servers of an agent that serves no more."""
+        if agent.mcp_servers:
+            await self.servers.end(agent)
+
 
 def _tools(agent: Agent) -> None:
     for tool in agent.tools:

@@ -94,7 +94,7 @@ class SessionStart:
             self.room_audio = Service("room audio", parts.caller.run, on_crash=self._on_crash)
             await self.room_audio.start(self._context.group, self._limit)
         if self._context.live.agent is not first:  # update_agent() has replaced it meanwhile
-            parts.handoffs.take_over(await parts.setup.for_start(prepares=True))
+            parts.session_agents.take_over(await parts.setup.for_start(prepares=True))
         if take_over is not None:
             snapshot = await self._result_of("take over", take_over)
             await self._open_memory()
@@ -104,9 +104,9 @@ class SessionStart:
         self.has_entered = True
         if snapshot is None:
             with watched("on_enter"):
-                await self._end_of("on_enter", parts.handoffs.enter())
+                await self._end_of("on_enter", parts.agent_hooks.enter_first(self._context.live.agent))
         else:
-            parts.handoffs.resume()
+            parts.agent_hooks.resume()
         self._loop.step(i.SessionStarted())
         parts.checkpoints.turn_over()
         self._context.log.note(ev.Started)

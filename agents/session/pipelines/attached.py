@@ -42,6 +42,8 @@ class AttachedPipeline:
         on_event: Callable[[AttachedPipeline, PipelineEvent], None],
         on_crash: Callable[[AttachedPipeline, Exception], None],
     ) -> None:
+        self.opened = pipeline
+        """The pipeline that opened it, and cannot open another connection before this one is closed."""
         self.pipeline = pipeline
         self.capabilities = pipeline.capabilities
         self.failure: Exception | None = None

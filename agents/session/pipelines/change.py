@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
 import anyio
 
+from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.speech_handle import holds_floor
+from vivavoce.agents.session.pipelines.own import OwnPipeline
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.pipeline import Pipeline, having
 from vivavoce.pipelines.speech import ComponentSet
 
 PipelineChangeOutcome = Literal["completed", "failed", "cancelled"]
@@ -70,8 +72,8 @@ class PipelineChangeControl:
     Args:
         within: Seconds within which a moment of silence must come.
         components: Those that take the place of the pipeline's that is in use when the change begins, which `pipeline`
-            is made of; None if `pipeline` is the application's.
-        is_override: Whether they are an agent's, and take the place of the session's own.
+            is made of.
+        agents: Those whose components do, the outermost first. With neither, `pipeline` is the application's.
     """
 
     def __init__(
@@ -80,12 +82,12 @@ class PipelineChangeControl:
         within: float = 60.0,
         components: ComponentSet | None = None,
         *,
-        is_override: bool = False,
+        agents: Sequence[Agent] = (),
     ) -> None:
         self.id = new_id("change")
         self.pipeline = pipeline
         self.components = components
-        self.is_override = is_override
+        self.agents = tuple(agents)
         self.within = within
         self.outcome: PipelineChangeOutcome | None = None
         self.error: Exception | None = None
@@ -111,18 +113,34 @@ class PipelineChangeControl:
             )
         await self.done.wait()
 
-    def begin_from(self, present: Pipeline, own: Pipeline) -> Pipeline:
+    @property
+    def is_of_components(self) -> bool:
+        """Whether components change, and not the whole pipeline."""
+        return self.components is not None or bool(self.agents)
+
+    def begin_from(self, present: Pipeline, own: OwnPipeline) -> Pipeline:
         """Return the pipeline to open, now that the change begins.
 
         Args:
             present: The pipeline in use.
-            own: The session's own, without the components of an agent.
+            own: The session's own.
         Raises:
             CapabilityError: The components do not go together with those of the pipeline.
         """
-        if self.components is not None:
-            self.pipeline = (own if self.is_override else present).having(self.components)
+        if self.agents:
+            self.pipeline = own.with_agents(self.agents)
+        elif self.components is not None:
+            self.pipeline = having(present, self.components)
         return self.pipeline
+
+    def taken(self, own: OwnPipeline) -> None:
+        """The pipeline has taken over."""
+        if self.agents:
+            own.take_agents(self.agents)
+        elif self.components is not None:
+            own.take_components(self.components, self.pipeline)
+        else:
+            own.begin(self.pipeline)
 
     def set_outcome(self, outcome: PipelineChangeOutcome, error: Exception | None = None) -> None:
         """Set the outcome and resolve, once."""

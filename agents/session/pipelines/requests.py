@@ -9,17 +9,19 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.memory.budget.meter import BudgetMeter
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.change import PipelineChangeControl
+from vivavoce.agents.session.pipelines.early import EarlySwap
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
-from vivavoce.agents.session.wiring import check_flow, check_turns, check_wiring, warn_if_deaf
+from vivavoce.agents.session.turn_taking import TurnTaking
+from vivavoce.agents.session.wiring import check_flow, check_wiring, warn_if_deaf
 from vivavoce.agents.speech.flow import FlowRunner
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.pipeline import Pipeline
-from vivavoce.pipelines.speech import ComponentSet
+from vivavoce.pipelines.pipeline import Pipeline, having, is_like
+from vivavoce.pipelines.speech import ComponentSet, given
 
 
 class PipelineRequests:
-    """Asks for changes of the pipeline of one session.
+    """Asks for changes of the pipeline of one session, and of the way that its agents take turns.
 
     Args:
         flows: Knows the session's conversation flow.
@@ -31,12 +33,14 @@ class PipelineRequests:
         context: SessionContext,
         pipelines: PipelineSwitch,
         flows: FlowRunner,
+        turn_taking: TurnTaking,
         options: SessionOptions,
         meter: BudgetMeter | None,
     ) -> None:
         self._context = context
         self._pipelines = pipelines
         self._flows = flows
+        self._turn_taking = turn_taking
         self._options = options
         self._meter = meter
 
@@ -48,11 +52,14 @@ class PipelineRequests:
         Raises:
             ConfigurationError: It is no pipeline, or `within` is no wait; or the cost has a limit, and a component no
                 price.
-            CapabilityError: It can neither speak nor answer, or does not go with the session's flow or options.
+            CapabilityError: It can neither speak nor answer, or does not go with the session's flow or options, or with
+                those of the agent that has the conversation.
         """
         self._check(self._context.live.agent, pipeline)
+        self._turn_taking.check_for_all(pipeline)
         check_number("within", within, above=0, unit="s")
         warn_if_deaf(pipeline)
+        self._turn_taking.warn((self._context.live.agent,), pipeline)
         return PipelineChangeControl(pipeline, within)
 
     def to_components(self, components: ComponentSet, within: float) -> PipelineChangeControl:
@@ -62,64 +69,97 @@ class PipelineRequests:
             ConfigurationError: There are none, or `within` is no wait.
             CapabilityError: They do not go with the other components, or with the session's flow or options.
         """
-        if not any(components.given()):
-            raise ConfigurationError("change_component() needs a component, got none; such as tts=...")
+        if not any(given(components)):
+            raise ConfigurationError(
+                "change_component() needs a component, got none; such as tts=.... None keeps the present one: "
+                "to go on without it, call change_pipeline() with a pipeline that has none"
+            )
         before = (self._pipelines.to_come or [self._pipelines.pipeline])[-1]
-        control = self.to_pipeline(before.having(components), within)
+        control = self.to_pipeline(having(before, components), within)
         return PipelineChangeControl(control.pipeline, within, components)
 
     # --- of agents
 
-    def check_agent(self, agent: Agent) -> None:
-        """Refuse an agent whose components do not fit the session's own pipeline.
+    def check_agent(self, agent: Agent, behind: Sequence[Agent] = ()) -> None:
+        """Refuse an agent whose overrides do not fit the session's own pipeline.
 
+        Args:
+            behind: The agents behind a task, the outermost first.
         Raises:
             ConfigurationError: It is no agent.
-            CapabilityError: Its components do not go together with the pipeline's, or with the session's flow.
+            CapabilityError: Its components do not go together with the pipeline's, or with the session's flow; or the
+                pipeline cannot take turns by its options.
         """
         check_wiring(agent, self._pipelines.pipeline)
-        if any(agent.overrides.given()):
-            self._check(agent, self._pipelines.own.having(agent.overrides))
+        overrides, agents = agent.overrides, (*behind, agent)
+        has_components = any(given(overrides))
+        if not has_components and overrides.endpointing is None:
+            return
+        pipeline = self._pipelines.own.with_agents(agents)
+        if has_components:
+            self._check(agent, pipeline)
+        self._turn_taking.check(agents, pipeline)
+        self._turn_taking.warn(agents, pipeline)
 
-    def begin_for(self, agent: Agent, behind: Sequence[Agent] = ()) -> PipelineChangeControl | None:
+    def open_early(self, agents: Sequence[Agent]) -> EarlySwap | None:
+        """Open the components of an agent whose handoff was asked for; None if the handoff needs no wait for them.
+
+        Args:
+            agents: The agent last; before it those behind the task.
+        """
+        return self._pipelines.open_early(agents)
+
+    def drop_early(self) -> None:
+        """That handoff is over, or comes to nothing."""
+        self._pipelines.drop_early()
+
+    def begin_for(self, agents: Sequence[Agent]) -> PipelineChangeControl | None:
         """Ask for the components of an agent, or for the session's own if it has none; None if they are in use.
 
         Args:
-            behind: The agents behind a task, the outermost first: it keeps their components where it has none.
+            agents: The agent last; before it those behind the task, whose components it keeps where it has none.
         Raises:
             CapabilityError: They do not go together with the pipeline's.
         """
-        components: ComponentSet = agent.overrides
-        for other in reversed(behind):
-            components = components.over(other.overrides)
-        pipeline = self._pipelines.own.having(components)
+        own, in_use = self._pipelines.own, self._pipelines.pipeline
+        pipeline = own.with_agents(agents)
         if self._meter is not None:
             self._meter.check(pipeline)
-        if not self._pipelines.is_changing and pipeline.is_like(self._pipelines.pipeline):
+        if not self._pipelines.is_changing and is_like(pipeline, in_use):
+            own.take_agents(agents)
             return None
-        within = self._options.speech.hook_timeout
-        change = PipelineChangeControl(pipeline, within, components, is_override=True)
+        change = PipelineChangeControl(pipeline, self._options.speech.hook_timeout, agents=agents)
         self._pipelines.request(change)
         return change
 
-    async def take_for(self, agent: Agent, behind: Sequence[Agent] = ()) -> Exception | None:
+    async def take_for(self, agents: Sequence[Agent]) -> Exception | None:
         """Have the components of an agent take over; return the error if they could not.
 
         The session then goes on with those before, and has reported the error.
         """
         try:
-            change = self.begin_for(agent, behind)
+            change = self.begin_for(agents)
         except ConfigurationError as error:  # the pipeline has changed since the agent was checked
             self._context.report_error(error, "pipeline", is_recovered=True)
+            self._pipelines.own.keep_for(agents)
             return error
         if change is None:
             return None
         await change.done.wait()  # bounded: `start_step` and tries for the opening, `hook_timeout` for the moment
+        if change.error is not None:
+            self._pipelines.own.keep_for(agents)
         return change.error
+
+    def take_turns(self, agents: Sequence[Agent]) -> Exception | None:
+        """Have the turn-taking options of an agent hold; return the error, which was reported, if they cannot.
+
+        Args:
+            agents: The agent last; before it those behind the task.
+        """
+        return self._turn_taking.take(agents, self._pipelines.pipeline)
 
     def _check(self, agent: Agent, pipeline: Pipeline) -> None:
         check_wiring(agent, pipeline)
         check_flow(self._flows.flow, pipeline)
-        check_turns(self._options, pipeline)
         if self._meter is not None:
             self._meter.check(pipeline)

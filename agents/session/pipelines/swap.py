@@ -34,7 +34,7 @@ class ComponentSwap:
         """The error by which a new component was lost."""
         self._attached = attached
         self._clock = clock
-        self._on_failure = on_failure
+        self._on_failure: Callable[[], None] | None = on_failure
         self._services: list[Service] = []
         self._is_taken = False
         self._change: ConnectionChange | None = (
@@ -70,7 +70,7 @@ class ComponentSwap:
     def take(self) -> None:
         """Have the new components serve from here on."""
         assert self._change is not None
-        self._is_taken = True
+        self._is_taken, self._on_failure = True, None
         self._change.take()
         self._attached.take(self.pipeline, self._services)
 
@@ -92,4 +92,5 @@ class ComponentSwap:
 
     def _fail(self, error: Exception) -> None:
         self.failure = error
-        self._on_failure()
+        if self._on_failure is not None:
+            self._on_failure()

@@ -16,7 +16,7 @@ way. The present connection stays, with the streams of all other components (`sw
 is opened beside, hears the last half second, and the old one's is closed; an old recogniser hears its utterance to the
 end first, and settles its words (`Ears.take`). Where that cannot be, as when a realtime
 model's session has to be set up in another way, or the present connection is lost, the new pipeline gets a connection
-of its own.
+of its own. Components of an agent that hear the caller are opened before its handoff begins (`early`).
 
 When no pipeline hears the caller any more, up to ten seconds of audio are kept for the next one. If a pipeline cannot
 be opened, or no moment comes in time, the session goes on as before: the outcome is `failed`, and there is an `error`
@@ -26,19 +26,22 @@ event.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import anyio
 
-from vivavoce.agents import events as ev
+from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.records import ComponentRecord
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.attached import AttachedPipeline
 from vivavoce.agents.session.pipelines.change import PipelineChangeControl
+from vivavoce.agents.session.pipelines.early import EarlySwap
+from vivavoce.agents.session.pipelines.in_use import PipelineInUse
+from vivavoce.agents.session.pipelines.leaving import LeftPipelines
+from vivavoce.agents.session.pipelines.names import PipelineNames
 from vivavoce.agents.session.pipelines.opening import Opening
 from vivavoce.agents.session.pipelines.own import OwnPipeline
 from vivavoce.agents.session.pipelines.reports import PipelineReports
@@ -46,10 +49,9 @@ from vivavoce.agents.session.pipelines.swap import ComponentSwap
 from vivavoce.agents.session.wiring import turn_traits
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.errors import SessionError, describe, located
+from vivavoce.pipelines.core.errors import ConfigurationError, describe, located
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.incidents import FellBack, passed_over
-from vivavoce.pipelines.core.owned_call import OwnedCall
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.events import (
     AgentTranscript,
@@ -62,18 +64,9 @@ from vivavoce.pipelines.events import (
     UserVoicePaused,
     UserVoiceResumed,
 )
-from vivavoce.pipelines.media.buffer import RecentFrames
-from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.pipeline import ONSET_SECONDS, Pipeline, PipelineEvent
+from vivavoce.pipelines.pipeline import ONSET_SECONDS, Pipeline, PipelineEvent, is_like
 
 logger = logging.getLogger(__name__)
-
-LOST_SECONDS = 10.0
-"""Seconds of audio that are kept for the pipeline that takes the place of a lost one."""
-LATE_WORDS = 1.0
-"""Seconds in which a pipeline that was left may still report the words of turns that it has heard."""
-CLOSE_LIMIT = 5.0
-"""Seconds that closing it may take."""
 
 _TIMED = (UserSpeechStarted, UserSpeechEnded, UserVoicePaused, UserVoiceResumed)
 
@@ -88,28 +81,27 @@ class PipelineSwitch:
     def __init__(
         self, context: SessionContext, pipeline: Pipeline, history: HistoryControl, *, options: SessionOptions
     ) -> None:
-        self.pipeline = pipeline
         self._context = context
         self._options = options
         self._history = history
-        self._own = OwnPipeline(pipeline)
+        self.own = OwnPipeline(pipeline)
+        """The session's own pipeline, and the components that agents have in place of its."""
         self._reports = PipelineReports(context, history, limit=options.speech.stt_stage)
-        self._known = {i.FIRST_PIPELINE: pipeline}
+        self._names = PipelineNames(pipeline)
         self._input_rate = 0
-        self._present: AttachedPipeline | None = None
-        self._leaving: list[AttachedPipeline | ComponentSwap] = []
+        self._left = LeftPipelines(context)
+        self._in_use = PipelineInUse(context, pipeline, self._left)
         self._wanted: dict[str, PipelineChangeControl] = {}
         self._opening: Opening | None = None
+        self._early: EarlySwap | None = None
+        """The components of the agent whose handoff waits."""
         self._losses: dict[str, tuple[AttachedPipeline, PipelineFailed]] = {}
         self._loss_count = 0
-        self._kept: RecentFrames | None = None
-        self._behind = 0.0
-        """Seconds of kept audio that follow the frame that the new pipeline is given."""
 
     @property
-    def _in_use(self) -> AttachedPipeline:
-        assert self._present is not None, "open() comes before any use"
-        return self._present
+    def pipeline(self) -> Pipeline:
+        """The pipeline in use."""
+        return self._in_use.pipeline
 
     @property
     def to_come(self) -> list[Pipeline]:
@@ -124,14 +116,9 @@ class PipelineSwitch:
         return bool(self._wanted) or self._opening is not None
 
     @property
-    def own(self) -> Pipeline:
-        """The session's own pipeline, without the components of the agent."""
-        return self._own.pipeline
-
-    @property
     def failure(self) -> Exception | None:
         """The error by which the pipeline in use was lost for good, if it was."""
-        return None if self._present is None else self._present.failure
+        return self._in_use.failure
 
     # --- start
 
@@ -144,13 +131,13 @@ class PipelineSwitch:
             ConfigurationError: The pipeline is attached to a session already.
         """
         self._input_rate = input_rate
-        overrides = self._context.live.agent.overrides
-        first = self._own.pipeline.having(overrides)
-        self._own.begin(self._own.pipeline, overrides)
-        self._present = self._attach(first)
+        agents = [self._context.live.agent]
+        first = self.own.with_agents(agents)
+        self.own.take_agents(agents)
+        attached = self._attach(first)
         if first is not self.pipeline:
-            self._post_first(self._present)
-        self._use(self._present)
+            self._post_first(attached)
+        self._in_use.open(attached)
 
     async def start(self, limit: float) -> None:
         """Connect the first pipeline, or its fallback.
@@ -159,7 +146,7 @@ class PipelineSwitch:
             SessionError: It is not ready within `limit` seconds.
             VoiceError: Its own error.
         """
-        attached = self._in_use
+        attached = self._in_use.attached
         while True:
             try:
                 return await attached.start(self._context.group, limit)
@@ -170,14 +157,14 @@ class PipelineSwitch:
                 _count_fallback(attached)
                 self._context.report_error(error, "pipeline", is_recovered=True)
             attached = self._attach(fallback)
-            self._own.begin(fallback)
+            self.own.begin(fallback)
             self._post_first(attached)
-            self._take(attached)
+            self._in_use.take(attached)
 
     def _post_first(self, attached: AttachedPipeline) -> None:
         """Report that the session begins with another pipeline than it was made with."""
         traits = turn_traits(self._options, attached.capabilities)
-        self._context.inbox.post(i.FallbackAtStart(pipeline=self._name(attached.pipeline), traits=traits))
+        self._context.inbox.post(i.FallbackAtStart(pipeline=self._names.of(attached.pipeline), traits=traits))
 
     # --- changes
 
@@ -190,7 +177,7 @@ class PipelineSwitch:
 
     def _ask(self, control: PipelineChangeControl, change_id: str) -> None:
         self._wanted[change_id] = control
-        name = self._name(control.pipeline)
+        name = self._names.of(control.pipeline)
         self._context.inbox.post(i.PipelineChangeRequested(change_id=change_id, pipeline=name, within=control.within))
 
     async def _carry_out(self, opening: Opening) -> None:
@@ -207,10 +194,10 @@ class PipelineSwitch:
             if opening.dropped is None:
                 self._context.inbox.post(i.PipelineChangeFailed(opening.change_id))
         finally:
-            if opening.attached is not None and opening.attached is not self._present:
-                self._leave(opening.attached, linger=0.0)
+            if opening.attached is not None and not self._in_use.is_of(opening.attached):
+                self._left.add(opening.attached, linger=0.0)
             if opening.swap is not None:
-                self._leave(opening.swap, linger=0.0)
+                self._left.add(opening.swap, linger=0.0)
             if opening.control is not None:
                 opening.control.set_outcome("cancelled")
 
@@ -234,33 +221,72 @@ class PipelineSwitch:
         """Open the new pipeline beside the present one, and have it hear the last half second too."""
         context, control, limit = self._context, opening.control, self._options.start_step
         begins_at, hears = context.clock.now() + ONSET_SECONDS, True
-        if control is not None and control.components is not None:
-            opening.pipeline = self._known[opening.name] = control.begin_from(self.pipeline, self._own.pipeline)
-            swap = ComponentSwap(self._in_use, opening.pipeline, context.clock, partial(self._fail_swap, opening))
+        if control is not None and control.is_of_components:
+            opening.pipeline = control.begin_from(self.pipeline, self.own)
+            self._names.rename(opening.name, opening.pipeline)
+            early = self._early
+            if early is not None and early.fits(control.agents, self.pipeline, opening.pipeline):
+                self._early = None
+                opening.swap = early.take(partial(self._fail_swap, opening))
+                if early.error is not None:
+                    raise early.error
+                return
+        self.drop_early()
+        if control is not None and control.is_of_components:
+            swap = ComponentSwap(
+                self._in_use.attached, opening.pipeline, context.clock, partial(self._fail_swap, opening)
+            )
             if swap.is_possible:
                 opening.swap, hears = swap, swap.hears
         if opening.swap is not None:
             await opening.swap.start(context.group, limit)
         else:
-            for left in list(self._leaving):
-                if left.pipeline is opening.pipeline:
-                    left.must_close.set()
-                    await left.ended.wait()  # bounded by CLOSE_LIMIT
+            await self._left.freed(opening.pipeline)
             begins_at = context.clock.now() + ONSET_SECONDS
-            if self._kept is None:
-                self._keep(ONSET_SECONDS)
+            self._in_use.keep_onset()
             opening.attached = self._attach(opening.pipeline)
             await opening.attached.start(context.group, limit, prepares=True)
         if hears and self.failure is None:
             await anyio.sleep(max(0.0, begins_at - context.clock.now()))
 
+    # --- components of an agent whose handoff waits
+
+    def open_early(self, agents: Sequence[Agent]) -> EarlySwap | None:
+        """Open the components of an agent that is to take over, if that takes time; None if the handoff needs no wait.
+
+        Args:
+            agents: The agent last; before it those behind the task.
+        """
+        self.drop_early()
+        if self.is_changing or self._context.closing.is_asked or self._in_use.attached.is_lost:
+            return None
+        try:
+            pipeline = self.own.with_agents(agents)
+        except ConfigurationError:  # the handoff reports it
+            return None
+        if is_like(pipeline, self.pipeline):
+            return None
+        leave = partial(self._left.add, linger=0.0)
+        early = EarlySwap(self._context, self._in_use.attached, pipeline, agents, leave=leave)
+        if not early.is_worthwhile:
+            return None
+        self._early = early
+        self._context.group.start_soon(early.open, self._options.start_step, name=f"opening for {agents[-1].id}")
+        return early
+
+    def drop_early(self) -> None:
+        """The handoff for which components were opened is over, or comes to nothing."""
+        early, self._early = self._early, None
+        if early is not None:
+            early.drop()
+
     # --- effects
 
     def begin(self, effect: fx.OpenPipeline) -> None:
         """Open that pipeline, beside the one in use."""
-        control, pipeline = self._wanted.get(effect.change_id), self._known[effect.pipeline]
+        control, pipeline = self._wanted.get(effect.change_id), self._names.pipeline(effect.pipeline)
         if control is None:
-            _count_fallback(self._in_use)
+            _count_fallback(self._in_use.attached)
         self._opening = opening = Opening(effect.change_id, effect.pipeline, pipeline, control)
         self._context.group.start_soon(self._carry_out, opening, name=f"change to {pipeline.name}")
 
@@ -276,12 +302,17 @@ class PipelineSwitch:
             return
         self._opening = None
         self._wanted.pop(effect.change_id, None)
-        self._own.changed(opening.pipeline, opening.control)
+        if opening.control is None:
+            self.own.begin(opening.pipeline)
+        else:
+            opening.control.taken(self.own)
         if opening.swap is not None:
-            self._take_components(opening.swap)
+            self._in_use.take_components(opening.swap)
         elif opening.attached is not None:
-            self._take(opening.attached)
+            self._in_use.take(opening.attached)
         opening.decide()
+        asked = (control.pipeline for control in self._wanted.values())
+        self._names.keep([self.pipeline, *asked, *(lost.pipeline for lost, _ in self._losses.values())])
 
     def drop(self, effect: fx.DropPipeline) -> None:
         """Nothing comes of that change."""
@@ -289,11 +320,11 @@ class PipelineSwitch:
         if opening is not None and opening.change_id == effect.change_id:
             self._opening = None
             opening.decide(effect)
-            if self._kept is not None and self.failure is None:
-                self._kept = None
-                self._context.live.hear = self._in_use.connection.push_audio
+            self._in_use.forget_onset()
         elif control is not None and effect.reason == "in_use":
             logger.info("The %s pipeline is in use already; nothing changes", control.pipeline.name)
+            if control.agents:
+                self.own.take_agents(control.agents)
             control.set_outcome("completed")
         elif control is not None:
             control.set_outcome("cancelled")
@@ -304,19 +335,16 @@ class PipelineSwitch:
         self._context.report_error(event.error, event.component or "pipeline", is_recovered=effect.goes_on)
         attached.fail(event.error)
         if effect.keeps_audio:
-            before = [] if self._kept is None else self._kept.drain()
-            kept = self._keep(LOST_SECONDS, is_deaf=True)
-            for frame in [*event.unheard, *before]:
-                kept.push(frame)
+            self._in_use.keep_unheard(event.unheard)
 
     # --- events of pipelines
 
     def _on_event(self, attached: AttachedPipeline, event: PipelineEvent) -> None:
         if isinstance(event, PipelineFailed):
             self._on_failed(attached, event)
-        elif attached is self._present or isinstance(event, PipelineUsage):
+        elif self._in_use.is_of(attached) or isinstance(event, PipelineUsage):
             if isinstance(event, _TIMED):
-                event = replace(event, at=event.at - self._behind)
+                event = replace(event, at=event.at - self._in_use.behind)
             self._reports.take(event)
         elif isinstance(event, RemoteReplyStarted):
             attached.connection.refuse(event.remote_reply_id)
@@ -339,19 +367,19 @@ class PipelineSwitch:
 
     def _lose(self, attached: AttachedPipeline, event: PipelineFailed) -> None:
         opening = None if self._opening is None else self._opening.attached
-        if attached is not self._present and attached is not opening:  # left or dropped: of no use any more
+        if not self._in_use.is_of(attached) and attached is not opening:  # left or dropped: of no use any more
             attached.fail(event.error)
             self._reports.failed(event)
             return
         attached.lose()
-        if attached is self._present and self._opening is not None and self._opening.swap is not None:
+        if self._in_use.is_of(attached) and self._opening is not None and self._opening.swap is not None:
             self._begin_anew(self._opening)
         self._loss_count += 1
         loss_id = f"loss_{self._loss_count}"
         self._losses[loss_id] = attached, event
-        name, fallback = self._name(attached.pipeline), attached.pipeline.fallback
+        name, fallback = self._names.of(attached.pipeline), attached.pipeline.fallback
         self._context.inbox.post(
-            i.PipelineLost(name, event.component, "" if fallback is None else self._name(fallback), loss_id)
+            i.PipelineLost(name, event.component, "" if fallback is None else self._names.of(fallback), loss_id)
         )
 
     def _begin_anew(self, opening: Opening) -> None:
@@ -366,17 +394,6 @@ class PipelineSwitch:
         """A new component was lost before it took over; `opening.error` has its error."""
         self._context.inbox.post(i.PipelineChangeFailed(opening.change_id))
 
-    # --- the pipeline in use
-
-    def _name(self, pipeline: Pipeline) -> str:
-        """Return the turn machine's name of that pipeline, the same each time."""
-        for name, known in self._known.items():
-            if known is pipeline:
-                return name
-        name = f"pipeline_{len(self._known) + 1}"
-        self._known[name] = pipeline
-        return name
-
     def _attach(self, pipeline: Pipeline) -> AttachedPipeline:
         return AttachedPipeline(
             self._context,
@@ -386,44 +403,6 @@ class PipelineSwitch:
             on_event=self._on_event,
             on_crash=self._on_crash,
         )
-
-    def _use(self, attached: AttachedPipeline) -> None:
-        live = self._context.live
-        self._present, self.pipeline, live.capabilities = attached, attached.pipeline, attached.capabilities
-        live.connection, live.hear = attached.connection, attached.connection.push_audio
-
-    def _take_components(self, swap: ComponentSwap) -> None:
-        old = self.pipeline.name
-        swap.take()
-        self._use(self._in_use)
-        self._note_change(old)
-
-    def _note_change(self, old: str) -> None:
-        new = self._in_use
-        parts = tuple(ComponentRecord(*part) for part in new.capabilities.components)
-        self._context.log.note(ev.PipelineChanged, old=old, pipeline=new.pipeline.name, components=parts)
-        logger.info("The session went from the %s to the %s pipeline", old, new.pipeline.name)
-
-    def _take(self, new: AttachedPipeline) -> None:
-        old = self._in_use
-        new.bring_up_to_date(self._context.live.agent)
-        self._use(new)
-        self._note_change(old.pipeline.name)
-        kept, self._kept = self._kept, None
-        frames = [] if kept is None else kept.drain()
-        self._behind = sum(frame.duration for frame in frames)
-        for frame in frames:
-            self._behind -= frame.duration
-            new.connection.push_audio(frame)
-        self._behind = 0.0
-        self._leave(old, linger=0.0 if old.failure is not None else LATE_WORDS)
-
-    def _keep(self, seconds: float, *, is_deaf: bool = False) -> RecentFrames:
-        """Keep the last seconds of the caller's audio, for the pipeline that comes."""
-        self._kept = kept = RecentFrames(seconds)
-        push = self._in_use.connection.push_audio
-        self._context.live.hear = kept.push if is_deaf else partial(_both, kept.push, push)
-        return kept
 
     # --- the end
 
@@ -435,45 +414,15 @@ class PipelineSwitch:
         for control in self._wanted.values():
             control.set_outcome("cancelled")
         self._wanted.clear()
+        self.drop_early()
 
     async def aclose(self) -> None:
         """End the pipeline in use, and those that were left; the caller sets a limit."""
-        for attached in self._leaving:
-            attached.must_close.set()
+        self._left.hurry()
         try:
-            if self._present is not None:
-                await self._present.aclose()
+            await self._in_use.aclose()
         finally:
-            for attached in list(self._leaving):
-                await attached.ended.wait()
-
-    def _leave(self, attached: AttachedPipeline | ComponentSwap, *, linger: float) -> None:
-        self._leaving.append(attached)
-        self._context.group.start_soon(
-            self._retire, attached, linger, name=f"closing a {attached.pipeline.name} pipeline"
-        )
-
-    async def _retire(self, attached: AttachedPipeline | ComponentSwap, linger: float) -> None:
-        raised: list[BaseException] = []
-        call = OwnedCall(f"closing the {attached.pipeline.name} pipeline", attached.aclose, raised.append)
-        try:
-            with anyio.move_on_after(linger):
-                await attached.must_close.wait()
-            self._context.group.start_soon(call.run, name=call.what)
-            await call.finish(CLOSE_LIMIT)
-            if not call.is_done or call.is_cut:
-                raised.append(SessionError(f"{call.what} took longer than {CLOSE_LIMIT:g} s"))
-        finally:
-            self._leaving.remove(attached)
-            attached.ended.set()
-        for error in raised:
-            reported = error if isinstance(error, Exception) else SessionError(describe(error))
-            self._context.report_error(reported, "pipeline", is_recovered=True)
-
-
-def _both(first: Callable[[AudioFrame], None], then: Callable[[AudioFrame], None], frame: AudioFrame) -> None:
-    first(frame)
-    then(frame)
+            await self._left.closed()
 
 
 def _count_fallback(lost: AttachedPipeline) -> None:

@@ -1,10 +1,10 @@
-"""MCPServers: the MCP servers of a session's agents, from when an agent comes until the close."""
+"""MCPServers: the MCP servers of a session's agents, from when an agent comes until the close, or a task's end."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,8 @@ MAX_NAME = 64
 class MCPServers:
     """Connects an agent's servers side by side, gives the agent their tools, and ends all of them at the close.
 
-    An agent that was replaced keeps its servers: its tools may still run, and it may come back.
+    An agent that was replaced keeps its servers: its tools may still run, and it may come back. A task that is over
+    does not come back, and its servers end with it.
 
     Args:
         group: Owns the connections.
@@ -42,7 +43,7 @@ class MCPServers:
         self._clock = clock
         self._report = report_error
         self._agents: list[Agent] = []
-        self._connections: list[MCPConnection] = []
+        self._connections: list[tuple[Agent, MCPConnection]] = []
 
     @property
     def has_servers(self) -> bool:
@@ -64,7 +65,7 @@ class MCPServers:
         connections = [
             MCPConnection(server, self._group, self._clock, report=self._report) for server in agent.mcp_servers
         ]
-        self._connections += connections
+        self._connections += [(agent, connection) for connection in connections]
         offers: dict[int, list[OfferedTool]] = {}
         failures: list[ToolServerError] = []
 
@@ -90,9 +91,15 @@ class MCPServers:
         """End all servers side by side and take their tools from the agents; the caller bounds it."""
         for agent in self._agents:
             AgentControl.of(agent).set_server_tools(())
-        async with anyio.create_task_group() as ending:
-            for connection in self._connections:
-                ending.start_soon(connection.aclose, name=f"ending MCP server {connection.server.label}")
+        await _close([connection for _, connection in self._connections])
+
+    async def end(self, agent: Agent) -> None:
+        """End the servers of an agent that serves no more, and take their tools from it."""
+        self._agents = [other for other in self._agents if other is not agent]
+        ended = [connection for owner, connection in self._connections if owner is agent]
+        self._connections = [(owner, connection) for owner, connection in self._connections if owner is not agent]
+        AgentControl.of(agent).set_server_tools(())
+        await _close(ended)
 
     def _tools(
         self,
@@ -134,6 +141,12 @@ class MCPServers:
     def _drop(self, error: ToolServerError) -> None:
         logger.warning("%s; the session goes on without", error)
         self._report(error)
+
+
+async def _close(connections: Sequence[MCPConnection]) -> None:
+    async with anyio.create_task_group() as ending:
+        for connection in connections:
+            ending.start_soon(connection.aclose, name=f"ending MCP server {connection.server.label}")
 
 
 def _as_tool(connection: MCPConnection, offered: OfferedTool, name: str) -> SchemaTool:

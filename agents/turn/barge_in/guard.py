@@ -41,15 +41,28 @@ class InterruptionGuard:
         self._floor = floor
         self._user = user
         self._echo_warm_up = echo_warm_up
+        self._sounds_since: float | None = None
+        """When the first speech of all began to sound."""
         self._is_warming_up = False
         self.warm_at = float("-inf")
         """When the warm-up ends or ended."""
 
     def agent_sounds(self, at: float) -> None:
         """A speech begins to sound; the first one of all begins the warm-up."""
-        if self._echo_warm_up and self.warm_at == float("-inf"):
-            self.warm_at = at + self._echo_warm_up
-            self._is_warming_up = True
+        if self._sounds_since is not None:
+            return
+        self._sounds_since = at
+        if self._echo_warm_up:
+            self.warm_at, self._is_warming_up = at + self._echo_warm_up, True
+
+    def take_warm_up(self, seconds: float) -> None:
+        """Another agent has the conversation: the warm-up takes that long, also counted from the first sound of all."""
+        self._echo_warm_up = seconds
+        if self._sounds_since is None:
+            return
+        warm_at = self._sounds_since + seconds
+        if self._is_warming_up or warm_at > self._floor.now:
+            self.warm_at, self._is_warming_up = warm_at, True
 
     def shields(self, speech: Speech) -> bool:
         """Whether no voice may hold or cut that speech now."""

@@ -21,6 +21,7 @@ from vivavoce.agents.turn.effects import (
 from vivavoce.agents.turn.floor.caller_floor import CallerFloor
 from vivavoce.agents.turn.floor.floor import Floor, Speech
 from vivavoce.agents.turn.options import InterruptionOptions
+from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.turn import Burst, UserSide, UserTurn
 from vivavoce.pipelines.core.words import count_words
 
@@ -47,26 +48,37 @@ class Interruption:
 
     def __init__(
         self,
-        options: InterruptionOptions,
+        options: OptionsInUse,
         floor: Floor,
         user: UserSide,
         guard: InterruptionGuard,
         caller: CallerFloor,
         out: list[Effect],
     ) -> None:
-        self._options = options
+        self._in_use = options
         self.caller = caller
         """The caller's claim to the floor, and the speech that the caller's words spare."""
         self._guard = guard
         self._floor = floor
         self._user = user
         self._out = out
-        self._policies = PolicyRunner(options, out)
+        self._policies = PolicyRunner(options.interruption, out)
         self._by: InterruptedBy = "voice"
         self._words_paused_at = float("-inf")
         self._calls_interrupted: tuple[str, set[str]] = ("", set())  # by the turn of that id
         self.is_caller_gone = False
         """Whether the caller is gone, for now: the speech that has the floor is held, also a protected one."""
+
+    @property
+    def _options(self) -> InterruptionOptions:
+        return self._in_use.interruption
+
+    def take_agent(self) -> None:
+        """Another agent has the conversation: its policies decide, and speech that no voice may hold goes on."""
+        self._policies.take_options(self._options)
+        active = self._floor.active
+        if active is not None and not (self.is_caller_gone or self.may_cut(active)):
+            self.release(active)
 
     def begin_step(self, event: i.TurnInput) -> None:
         """Take the input that the machine handles now: the cause of all that is held or cut in this step."""

@@ -26,6 +26,10 @@ class PolicyRunner:
 
     def __init__(self, options: InterruptionOptions, out: list[Effect]) -> None:
         self._out = out
+        self.take_options(options)
+
+    def take_options(self, options: InterruptionOptions) -> None:
+        """Ask the policies of these options from now on."""
         self._policy = None if isinstance(options.mode, str) else options.mode
         self._own_judgement: Callable[[str], bool] | None = None
         phrases = options.backchannels

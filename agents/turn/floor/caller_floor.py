@@ -11,30 +11,25 @@ from collections.abc import Iterator
 
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.floor.floor import Floor, Speech
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.turn import UserSide, UserTurn
 
 
 class CallerFloor:
     """Knows whether the floor is the caller's, and which speech may begin, or survives, all the same."""
 
-    def __init__(self, options: TurnOptions, floor: Floor, user: UserSide) -> None:
-        self.options = options
-        """Those of the pipeline that hears."""
+    def __init__(self, options: OptionsInUse, floor: Floor, user: UserSide) -> None:
+        self._options = options
         self._floor = floor
         self._user = user
         self._noise: UserTurn | None = None
-
-    def take_options(self, options: TurnOptions) -> None:
-        """Go on with these options, those of the pipeline that takes over."""
-        self.options = options
 
     @property
     def is_held(self) -> bool:
         """Whether the floor is the caller's now."""
         if self._user.turn is None or self.is_noise:
             return False
-        if self.options.traits.remote_decides or self.options.endpointing.mode == "manual":
+        if self._options.traits.remote_decides or self._options.is_manual:
             return self._user.has_voice
         return True
 
@@ -99,7 +94,7 @@ class CallerFloor:
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when sound without words has had the floor for so long that it counts as noise."""
-        turn, limit = self._user.turn, self.options.interruption.max_pause
+        turn, limit = self._user.turn, self._options.interruption.max_pause
         if turn is not None and limit is not None and not turn.has_words and self._floor.waiting and self.is_held:
             burst = turn.burst
             wait = limit if burst is None else burst.noise_at(limit) - burst.started_at

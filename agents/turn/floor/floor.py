@@ -109,6 +109,15 @@ class Speech:
         is_begun = self.was_audible or self.has_used_tools or self.has_foreword
         return self.kind == "turn" and self.interruptible and not is_begun and not self.is_owed
 
+    @property
+    def is_for_caller(self) -> bool:
+        """Whether it is the answer to a user turn, or its hook's."""
+        return self.kind == "turn" or bool(self.hook_of)
+
+    def goes_before(self, order: int) -> bool:
+        """Whether it is spoken before a request of that place in the queue, which has no priority."""
+        return (-self.priority, self.order) <= (0, order)
+
     def leave_floor(self, phase: Phase) -> None:
         """It sounds no more and holds nothing."""
         self.phase = phase
@@ -135,6 +144,8 @@ class Floor:
         """Those that wait, with their arrival."""
         self.handoff = ""
         """The one that holds the floor."""
+        self._opening: set[str] = set()
+        """Those of them whose components are being opened."""
         self._tasks: set[str] = set()
         """The handoffs that wait and begin a task."""
         self._ending: set[str] = set()
@@ -169,13 +180,21 @@ class Floor:
         )
         return speech
 
-    def add_handoff(self, handoff_id: str, *, begins_task: bool = False, ends_task: str = "") -> None:
-        """Queue a handoff."""
+    def add_handoff(
+        self, handoff_id: str, *, begins_task: bool = False, ends_task: str = "", opens: bool = False
+    ) -> None:
+        """Queue a handoff, which does not begin before `handoff_ready` if it `opens` components."""
         self.handoffs[handoff_id] = self.next_order()
+        if opens:
+            self._opening.add(handoff_id)
         if ends_task:
             self._ending.add(ends_task)
         if begins_task:
             self._tasks.add(handoff_id)
+
+    def handoff_ready(self, handoff_id: str) -> None:
+        """The components of that handoff are open, or cannot be had: it begins in its turn."""
+        self._opening.discard(handoff_id)
 
     def begin_handoff(self, handoff_id: str) -> None:
         """Give the floor to a handoff that waits."""
@@ -207,6 +226,7 @@ class Floor:
         dropped = [self.handoff, *self.handoffs] if self.handoff else list(self.handoffs)
         self.handoff = ""
         self.handoffs.clear()
+        self._opening.clear()
         self._tasks.clear()
         self._ending.clear()
         return dropped
@@ -270,9 +290,20 @@ class Floor:
 
     @property
     def queue(self) -> list[Speech]:
-        """Those that may get the floor, next one first; while a handoff holds it, only speech of its hooks."""
+        """Those that may get the floor, next one first; while a handoff holds it, only speech of its hooks.
+
+        Before a handoff whose components are being opened: those requested before it, and answers to the caller.
+        """
         waiting = self.waiting
-        return [s for s in waiting if s.by_hook] if self.handoff else waiting
+        if self.handoff:
+            return [s for s in waiting if s.by_hook]
+        if not self._opening:
+            return waiting
+        handoff_id, order = next(iter(self.handoffs.items()))
+        if handoff_id not in self._opening:
+            return waiting
+        has_answers = not self._ending
+        return [s for s in waiting if s.goes_before(order) or (has_answers and s.is_for_caller)]
 
     @property
     def next_handoff(self) -> str:
@@ -280,8 +311,10 @@ class Floor:
         if not self.handoffs or self.handoff:
             return ""
         handoff_id, order = next(iter(self.handoffs.items()))
-        speech = next(iter(self.queue), None)
-        return handoff_id if speech is None or (-speech.priority, speech.order) > (0, order) else ""
+        speech = next(iter(self.waiting), None)
+        if handoff_id in self._opening:
+            return ""
+        return handoff_id if speech is None or not speech.goes_before(order) else ""
 
     @property
     def is_unclaimed(self) -> bool:

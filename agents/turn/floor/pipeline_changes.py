@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from vivavoce.agents.turn import inputs as i
@@ -35,7 +35,8 @@ from vivavoce.agents.turn.effects import (
     TakePipeline,
 )
 from vivavoce.agents.turn.floor.floor import Floor, Speech
-from vivavoce.agents.turn.options import PipelineTraits, TurnOptions
+from vivavoce.agents.turn.options import PipelineTraits
+from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.turn import UserSide
 
 WIND_DOWN = 1.0
@@ -81,7 +82,7 @@ class PipelineChanges:
     """Holds the pipeline in use, the change that is under way and the ones behind it.
 
     Args:
-        take: Gives the machine's parts their options, those of the new pipeline.
+        take: Has the machine go on with the traits of the new pipeline.
         owed_until: Returns until when the present recogniser may still settle words that were committed.
         lose_turn: Ends the speech that a lost pipeline was hearing.
         answer_lost_turn: Has the new pipeline answer the last turn, if the lost one has failed to.
@@ -90,11 +91,11 @@ class PipelineChanges:
 
     def __init__(
         self,
-        options: TurnOptions,
+        options: OptionsInUse,
         floor: Floor,
         user: UserSide,
         *,
-        take: Callable[[TurnOptions, float], None],
+        take: Callable[[PipelineTraits, float], None],
         owed_until: Callable[[], float],
         lose_turn: Callable[[float], None],
         answer_lost_turn: Callable[[], None],
@@ -164,7 +165,7 @@ class PipelineChanges:
         """The session starts with that pipeline, since the one before it could not be had."""
         self._in_use = event.pipeline
         self._lose_turn(now)
-        self._take_traits(event.traits, now)
+        self._take(event.traits, now)
 
     def close(self) -> None:
         """The session closes: no pipeline is changed any more."""
@@ -257,15 +258,11 @@ class PipelineChanges:
         self._fallback = ""
         if was_lost:
             self._lose_turn(now)
-        self._take_traits(ready.traits, now)
+        self._take(ready.traits, now)
         self._out.append(TakePipeline(change.change_id))
         if was_lost:
             self._answer_lost_turn()
         self._begin_next()
-
-    def _take_traits(self, traits: PipelineTraits, now: float) -> None:
-        self._options = replace(self._options, traits=traits)
-        self._take(self._options, now)
 
     def _drop(self, reason: Literal["closed", "failed", "no_moment", "in_use"]) -> None:
         """Nothing comes of the change under way."""

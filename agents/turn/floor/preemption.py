@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import DropAttempt, Effect, StartAttempt
 from vivavoce.agents.turn.floor.floor import Floor
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.turn import Burst, UserSide, UserTurn
 from vivavoce.pipelines.core.words import same_words
 
@@ -46,10 +46,9 @@ class Preemption:
         out: Receives effects.
     """
 
-    def __init__(self, options: TurnOptions, floor: Floor, user: UserSide, out: list[Effect]) -> None:
+    def __init__(self, options: OptionsInUse, floor: Floor, user: UserSide, out: list[Effect]) -> None:
         self._max_attempts = options.traits.max_attempts
-        self._stable_interim = options.interruption.stable_interim
-        self._is_manual = options.endpointing.mode == "manual"
+        self._options = options
         self._floor = floor
         self._user = user
         self._out = out
@@ -95,11 +94,11 @@ class Preemption:
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when an interim has been stable for so long that it is answered."""
         turn, burst = self._user.turn, self._user.burst
-        if turn is None or not turn.interim or self._is_manual or not self._may_start(turn):
+        if turn is None or not turn.interim or self._options.is_manual or not self._may_start(turn):
             return
         is_of_this_speech = burst is None or not burst.is_going_on or turn.interim_since >= burst.started_at
         if is_of_this_speech:
-            yield Deadline(turn.interim_since + self._stable_interim, self._on_interim_stable)
+            yield Deadline(turn.interim_since + self._options.interruption.stable_interim, self._on_interim_stable)
 
     def _is_still_right(self, attempt: Attempt) -> bool:
         turn = self._user.turn
@@ -114,7 +113,7 @@ class Preemption:
     def _may_start(self, turn: UserTurn) -> bool:
         if self._attempt is not None:
             return False
-        if self._is_manual and self._user.is_speaking:
+        if self._options.is_manual and self._user.is_speaking:
             return False
         is_worn_out = turn.turn_id == self._counted_turn and self._counted >= self._max_attempts
         return not is_worn_out and self._floor.is_unclaimed and turn.text != ""

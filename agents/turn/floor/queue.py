@@ -1,6 +1,8 @@
 """SpeechQueue: requests for the floor, the next speech that gets it, and the reports of a speech until its end.
 
-A handoff waits in the same queue, so that speech requested before it is spoken before it.
+A handoff waits in the same queue, so that speech requested before it is spoken before it. While its components are
+opened, the agent that has the conversation answers the caller meanwhile; what the application asked for after the
+handoff waits for it. A task that is over answers nobody: behind its end, answers wait too.
 """
 
 from __future__ import annotations
@@ -157,7 +159,9 @@ class SpeechQueue:
     def handoff_requested(self, event: i.HandoffRequested, *, is_open: bool) -> None:
         """Another agent is to take over: after the speeches that sound and wait, unless the session is not open."""
         if is_open:
-            self._floor.add_handoff(event.handoff_id, begins_task=event.begins_task, ends_task=event.ends_task)
+            self._floor.add_handoff(
+                event.handoff_id, begins_task=event.begins_task, ends_task=event.ends_task, opens=event.opens
+            )
         else:
             self._out.append(DropHandoff(event.handoff_id))
 

@@ -20,7 +20,7 @@ from vivavoce.agents.turn.effects import (
 )
 from vivavoce.agents.turn.floor.floor import Floor, Speech
 from vivavoce.agents.turn.floor.preemption import Preemption
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.endpointing import Endpointing
 from vivavoce.agents.turn.user.late_finals import CommittedTurn, Guess, LateFinals
 from vivavoce.agents.turn.user.turn import Over, Past, UserSide, UserTurn
@@ -32,7 +32,7 @@ class TurnCommit:
 
     def __init__(
         self,
-        options: TurnOptions,
+        options: OptionsInUse,
         floor: Floor,
         user: UserSide,
         interruption: Interruption,
@@ -56,10 +56,10 @@ class TurnCommit:
         self.amended: tuple[CommittedTurn, float] | None = None
         """A turn whose words a late final has changed since its answer was heard, and when; none if answered since."""
 
-    def take_options(self, options: TurnOptions, preemption: Preemption | None, now: float) -> None:
+    def take_pipeline(self, preemption: Preemption | None, now: float) -> None:
         """Another pipeline hears and answers from now on."""
-        self._options, self._preemption = options, preemption
-        self._finals.others_listen(now, options.endpointing.transcript_timeout)
+        self._preemption = preemption
+        self._finals.others_listen(now, self._options.endpointing.transcript_timeout)
 
     @property
     def owed_until(self) -> float:
@@ -302,7 +302,7 @@ class TurnCommit:
 
     def _reopen(self, whole: CommittedTurn, now: float) -> None:
         turn = UserTurn(whole.turn_id, now, burst=self._user.burst, past=Past(amended=1))
-        if self._options.endpointing.mode == "manual":
+        if self._options.is_manual:
             turn.over = Over(now)
         self._user.turn = turn
         self._interruption.take_floor()

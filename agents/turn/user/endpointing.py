@@ -6,22 +6,18 @@ is still owed, and the verdict of the turn detector. Without a verdict, or with 
 
 from __future__ import annotations
 
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.learned_delay import LearnedDelay
 from vivavoce.agents.turn.user.turn import UserTurn
 
 
 class Endpointing:
-    """Computes when a turn is over, by the options of the pipeline that hears."""
+    """Computes when a turn is over, by the options in use."""
 
-    def __init__(self, options: TurnOptions) -> None:
+    def __init__(self, options: OptionsInUse) -> None:
         self._options = options
         self.learned = LearnedDelay(options.endpointing)
         """The delay that ends a turn which the detector judged complete, or did not judge."""
-
-    def take_options(self, options: TurnOptions) -> None:
-        """Another pipeline hears from now on. The learned delay stays: it belongs to the caller."""
-        self._options = options
 
     def ends_at(self, turn: UserTurn) -> float:
         """Return when the turn is over, if nothing else happens. The user is silent, or a request has ended it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vivavoce.agents.turn.effects import Effect, HeardOut, SettleAudio
 from vivavoce.agents.turn.inputs import UserFinal, UserInterim
-from vivavoce.agents.turn.options import EndpointingOptions
+from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.commit import TurnCommit
 from vivavoce.agents.turn.user.turn import UserSide
 
@@ -16,14 +16,18 @@ from vivavoce.agents.turn.user.turn import UserSide
 class HearingOut:
     """Knows until when the last words are waited for."""
 
-    def __init__(self, options: EndpointingOptions, user: UserSide, commit: TurnCommit, out: list[Effect]) -> None:
-        self._timeout = options.transcript_timeout
+    def __init__(self, options: OptionsInUse, user: UserSide, commit: TurnCommit, out: list[Effect]) -> None:
+        self._options = options
         self._user = user
         self._turn_commit = commit
         self._out = out
         self._is_asked = False
         self.until: float | None = None
         """None while nothing is waited for."""
+
+    @property
+    def _timeout(self) -> float:
+        return self._options.endpointing.transcript_timeout
 
     def begin(self, now: float) -> None:
         """Have the recogniser settle its audio, and wait for it, if it owes words; once."""

@@ -18,6 +18,9 @@ own delay is contained. Here `max_delay` stays as the options set it: it belongs
 the detector judged incomplete do not teach.
 
 Without a VAD there are no pauses to learn from, and the delay stays where it is.
+
+The learned delay belongs to the caller: where agents have options of their own, `dynamic` goes on from the delay that
+it has learned so far, within the bounds of the new options, also after an agent whose delay is fixed.
 """
 
 from __future__ import annotations
@@ -42,10 +45,24 @@ class LearnedDelay:
         """Seconds of silence, by now."""
         self.is_dynamic = options.mode == "dynamic"
         self._low, self._high = options.learned
+        self._learned: float | None = None
+        """The delay that was learned before the options in use, if they do not learn."""
         self._ended_at: float | None = None
         self._pause: float | None = None
         self._has_paused = False
         self._went_without = False
+
+    def take_options(self, options: EndpointingOptions) -> None:
+        """Go on with these options, those of the agent that has the conversation."""
+        if self.is_dynamic:
+            self._learned = self.min_delay
+        self.is_dynamic = options.mode == "dynamic"
+        self._low, self._high = options.learned
+        self.min_delay = options.min_delay
+        if self.is_dynamic and self._learned is not None:
+            self.min_delay = min(max(self._learned, self._low), self._high)
+        elif not self.is_dynamic:
+            self._pause, self._has_paused, self._went_without = None, False, False
 
     def speech_began(self, at: float, since: float | None) -> None:
         """The caller sounds again at `at`.

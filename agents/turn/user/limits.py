@@ -14,7 +14,7 @@ from typing import Literal
 
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import Effect, SettleAudio
-from vivavoce.agents.turn.options import EndpointingOptions
+from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.turn import Over, UserSide, UserTurn
 from vivavoce.pipelines.core.words import count_words
 
@@ -22,14 +22,15 @@ from vivavoce.pipelines.core.words import count_words
 class TurnLimits:
     """Ends the open turn at a limit."""
 
-    def __init__(self, options: EndpointingOptions, user: UserSide, out: list[Effect]) -> None:
+    def __init__(self, options: OptionsInUse, user: UserSide, out: list[Effect]) -> None:
         self._options = options
         self._user = user
         self._out = out
 
     def deadlines(self, turn: UserTurn) -> Iterator[Deadline]:
         """Yield when the open turn has, or will have, lasted for too long."""
-        words, seconds = self._options.max_turn_words, self._options.max_turn_duration
+        options = self._options.endpointing
+        words, seconds = options.max_turn_words, options.max_turn_duration
         if words is not None and count_words(turn.text) > words:
             yield Deadline(turn.word_at, self._on_words)
         if seconds is not None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.deadlines import Deadline
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.commit import TurnCommit
 from vivavoce.agents.turn.user.turn import Over, UserSide
 
@@ -28,24 +28,19 @@ GRACE = 1.0
 class Noise:
     """Decides when a sound is noise."""
 
-    def __init__(self, options: TurnOptions, user: UserSide, interruption: Interruption, commit: TurnCommit) -> None:
-        self.options = options
-        """Those of the pipeline that hears."""
+    def __init__(self, options: OptionsInUse, user: UserSide, interruption: Interruption, commit: TurnCommit) -> None:
+        self._options = options
         self._user = user
         self._interruption = interruption
         self._turn_commit = commit
 
-    def take_options(self, options: TurnOptions) -> None:
-        """Go on with these options, those of the pipeline that takes over."""
-        self.options = options
-
     @property
     def _is_manual(self) -> bool:
-        return self.options.endpointing.mode == "manual"
+        return self._options.is_manual
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when the present sound is noise, if no word comes."""
-        options = self.options
+        options = self._options
         burst, turn, since = self._user.burst, self._user.turn, self._user.hears_words_since
         if burst is None or not burst.is_going_on or since is None or options.traits.remote_decides:
             return
@@ -61,7 +56,7 @@ class Noise:
         burst, turn = self._user.burst, self._user.turn
         assert burst is not None
         burst.turn_to_noise()
-        drops_turn = not (self._is_manual or self.options.traits.hears_audio)
+        drops_turn = not (self._is_manual or self._options.traits.hears_audio)
         if turn is not None and not turn.has_words and drops_turn:
             self._turn_commit.drop("noise")
         elif (

@@ -123,6 +123,7 @@ class UserTurn:
         owed: Which final transcripts are still to come.
         over: A request has ended the turn, words of it were typed, or a limit was reached.
         onset: The true onset of its first speech; without a VAD, when its first words came. None where it has neither.
+        waits_for_request: No pause ends it: it began with endpointing mode `manual`, which still holds.
         began_at: When its first sound or word came.
     """
 
@@ -145,6 +146,7 @@ class UserTurn:
     predicted_at: float | None = None
     over: Over | None = None
     onset: float | None = None
+    waits_for_request: bool = False
     began_at: float = field(init=False)
     utterance_at: float = field(init=False)
 

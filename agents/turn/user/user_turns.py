@@ -9,7 +9,7 @@ from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import ClearAudio, Effect, PredictEndOfTurn, RefuseRemoteReply, SettleAudio
 from vivavoce.agents.turn.floor.floor import Floor
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.commit import TurnCommit
 from vivavoce.agents.turn.user.endpointing import Endpointing
 from vivavoce.agents.turn.user.learned_delay import REACTION
@@ -23,7 +23,7 @@ class UserTurns:
 
     def __init__(
         self,
-        options: TurnOptions,
+        options: OptionsInUse,
         floor: Floor,
         user: UserSide,
         interruption: Interruption,
@@ -32,25 +32,27 @@ class UserTurns:
         endpointing: Endpointing,
         out: list[Effect],
     ) -> None:
-        self.options = options
-        """Those of the pipeline that hears."""
+        self._options = options
         self._floor = floor
         self._user = user
         self._interruption = interruption
         self._turn_commit = commit
         self._guard = guard
         self._endpointing = endpointing
-        self._limits = TurnLimits(options.endpointing, user, out)
+        self._limits = TurnLimits(options, user, out)
         self._noise = Noise(options, user, interruption, commit)
-        self._is_manual = options.endpointing.mode == "manual"
         self._requested_at: float | None = None
         self._out = out
         self._turns = 0
 
-    def take_options(self, options: TurnOptions) -> None:
-        """Go on with these options, those of the pipeline that takes over."""
-        self.options = options
-        self._noise.take_options(options)
+    def take_agent(self) -> None:
+        """Another agent has the conversation. Its way to end turns holds for the open one too.
+
+        Only push-to-talk begins with the next turn: the caller has begun this one without a button.
+        """
+        self._endpointing.learned.take_options(self._options.endpointing)
+        if self._user.turn is not None and not self._options.is_manual:
+            self._user.turn.waits_for_request = False
 
     @property
     def turns(self) -> int:
@@ -79,7 +81,7 @@ class UserTurns:
         """The VAD hears speech."""
         if self._user.is_speaking:
             return
-        traits = self.options.traits
+        traits = self._options.traits
         burst = Burst(at, voice_lag=traits.voice_lag, emits_interims=traits.emits_interims, onset=at)
         committed_at = self._turn_commit.speech_began(at)
         if self._endpointing.learned.is_dynamic:
@@ -99,7 +101,7 @@ class UserTurns:
         self._end_burst(user.burst, at, now)
         if user.turn is not None and user.turn.burst is user.burst:
             user.turn.end_speech(at)
-        if self.options.traits.hears_audio and not self.options.traits.remote_decides:
+        if self._options.traits.hears_audio and not self._options.traits.remote_decides:
             self._hear(user.burst)
         self._interruption.speech_stopped()
         turn = user.turn
@@ -116,7 +118,7 @@ class UserTurns:
         if turn is None or turn.burst is not burst:
             return
         turn.owed.forgive()
-        active, options = self._floor.active, self.options.interruption
+        active, options = self._floor.active, self._options.interruption
         if active is not None:
             limit = options.min_duration if active.is_playing else options.thinking_min_duration
             if burst.voiced_seconds(burst.started_at) < limit:
@@ -180,7 +182,7 @@ class UserTurns:
             self._user.word_came()
             self._endpointing.learned.words_came()
         turn.add_final(text, now, item_id)
-        if self._is_manual and turn.over is None and self._was_requested(now):
+        if self._options.is_manual and turn.over is None and self._was_requested(now):
             turn.over = Over(now)
         if turn.has_words:
             active = self._floor.active
@@ -203,7 +205,7 @@ class UserTurns:
             turn.predicted_at = now
 
     def _ask_detector(self, turn: UserTurn) -> None:
-        if self.options.traits.detector_timeout is not None and not self._is_manual:
+        if self._options.traits.detector_timeout is not None and not self._options.is_manual:
             self._out.append(PredictEndOfTurn(turn.text))
 
     # --- decided from outside
@@ -211,13 +213,13 @@ class UserTurns:
     def turn_ended(self, now: float, item_id: str = "") -> None:
         """The recogniser says that the turn is over, which without words has nothing to end yet; or the model's server
         does, which has heard it."""
-        if self.options.traits.hears_audio and self.options.traits.remote_decides:
+        if self._options.traits.hears_audio and self._options.traits.remote_decides:
             self._end_speech(now)
             self._open_turn(now).hear(now)
             if item_id:
                 self._turn_commit.audio_named(item_id)
         turn = self._user.turn
-        if turn is not None and turn.has_words and not self._is_manual:
+        if turn is not None and turn.has_words and not turn.waits_for_request:
             self._turn_commit.finish(now, "recogniser")
 
     def commit_requested(self, now: float) -> None:
@@ -225,10 +227,10 @@ class UserTurns:
         self._requested_at = now
         # Without a VAD there may be words that the recogniser has not reported.
         is_idle = self._user.turn is None and not self._user.is_active
-        if is_idle and not (self._is_manual and self._user.burst is None):
+        if is_idle and not (self._options.is_manual and self._user.burst is None):
             return
         turn = self._open_turn(now)
-        if self.options.traits.hears_audio and turn.burst is not None:
+        if self._options.traits.hears_audio and turn.burst is not None:
             turn.hear(now)
         turn.over = Over(now, leaves_audio=turn.has_words)
         if not turn.has_words:
@@ -250,7 +252,7 @@ class UserTurns:
                 past=Past(amended=turn.past.amended),
                 onset=turn.onset,
             )
-            if self._is_manual:
+            if self._options.is_manual:
                 self._user.turn.over = Over(now)
         else:
             self._turn_commit.drop("cleared")
@@ -287,7 +289,7 @@ class UserTurns:
         if not (active is None or interruption.may_cut(active) or interruption.caller.spares(turn, active)):
             self._out.append(RefuseRemoteReply(remote_reply_id))
             if (
-                self.options.traits.hears_audio and not active.interruptible
+                self._options.traits.hears_audio and not active.interruptible
             ):  # the model has heard it: answered afterwards
                 self._end_speech(now)
                 self._open_turn(now).hear(now)
@@ -319,7 +321,7 @@ class UserTurns:
             return
         if turn.over is None:
             yield from self._limits.deadlines(turn)
-            if self._user.is_speaking or (self._is_manual and turn.has_words):
+            if self._user.is_speaking or (turn.waits_for_request and turn.has_words):
                 return
         yield Deadline(self._endpointing.ends_at(turn), self._turn_commit.finish)
 
@@ -337,7 +339,7 @@ class UserTurns:
     def _open_turn(self, now: float) -> UserTurn:
         if self._user.turn is None:
             self._guard.keep_answer(now)
-            self._user.turn = UserTurn(self._next_id(), now)
+            self._user.turn = UserTurn(self._next_id(), now, waits_for_request=self._options.is_manual)
             if self._user.is_speaking and self._user.burst is not None:
                 self._user.turn.begin_speech(self._user.burst)
         return self._user.turn
@@ -346,14 +348,14 @@ class UserTurns:
         turn, burst = self._open_turn(now), self._user.burst
         if burst is not None and burst.ended_at is not None:
             # Too late for its own turn, but of the last speech: the pause has been counting since that.
-            if now - burst.ended_at <= self.options.endpointing.max_delay:
+            if now - burst.ended_at <= self._options.endpointing.max_delay:
                 turn.burst = burst
         return turn
 
     def _was_requested(self, now: float) -> bool:
         """Whether these words are late ones of a turn that the application has ended: nothing has sounded since."""
         asked, burst = self._requested_at, self._user.burst
-        if asked is None or now - asked > self.options.endpointing.max_delay:
+        if asked is None or now - asked > self._options.endpointing.max_delay:
             return False
         return burst is None or burst.started_at <= asked
 

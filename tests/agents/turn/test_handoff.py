@@ -149,3 +149,74 @@ def test_a_reply_that_a_task_asks_for_is_no_second_one_beside_the_reply_behind_i
 def test_the_close_cuts_speech_behind_a_task_and_forgets_the_tasks() -> None:
     talk = in_task().at(2.0, i.HandoffRequested("inner", begins_task=True)).at(2.1, i.SessionClosing())
     assert talk.take() == [(2.0, "hand off", "inner"), (2.1, "cancelled", "order"), (2.1, "drop handoff", "inner")]
+
+
+# --- a handoff whose components are being opened
+
+
+def opening(*, ends_task: str = "") -> Conversation:
+    """A handoff was asked for at 1.0, and its components are being opened."""
+    return Conversation().at(1.0, i.HandoffRequested("h", ends_task=ends_task, opens=True))
+
+
+READY = i.HandoffReady("h")
+
+
+def test_it_begins_when_they_are_open() -> None:
+    talk = opening()
+    assert talk.until(3.0).take() == []
+    assert talk.at(3.0, READY).take() == [(3.0, "hand off", "h")]
+
+
+def test_what_was_asked_for_behind_it_waits_for_it() -> None:
+    talk = opening().asks(1.5, "news").asks(1.6, "urgent", priority=1)
+    assert talk.take() == [(1.6, "grant", "urgent")]
+    assert talk.plays(1.7).played(2.0).take() == []
+    assert talk.at(3.0, READY).take() == [(3.0, "hand off", "h")]
+    assert talk.at(4.0, i.HandoffEnded("h")).take() == [(4.0, "grant", "news")]
+
+
+def test_the_agent_that_has_the_conversation_answers_the_caller_meanwhile() -> None:
+    talk = opening().asks(1.1, "news").says("hello there", 1.2, 2.0).until(2.5)
+    assert talk.take()[-2:] == [(2.4, "commit", "turn_1", "hello there"), (2.4, "grant", "answer_1")]
+    talk.at(2.6, READY).plays(2.8)
+    assert talk.take() == []
+    assert talk.played(4.0).take() == [(4.0, "hand off", "h")]
+
+
+def test_a_hook_of_that_turn_is_heard_before_its_answer() -> None:
+    talk = opening().says("hello there", 1.2, 2.0).until(2.5)
+    talk.take()
+    asked = i.SpeechRequested(speech_id="filler", kind="say", hook_of="answer_1")
+    assert talk.at(2.5, asked, i.FloorYielded("answer_1")).take() == [(2.5, "grant", "filler")]
+    assert talk.plays(2.6).played(3.0).take() == [(3.0, "grant", "answer_1")]
+
+
+def test_a_task_that_is_over_answers_nobody_while_those_of_the_agent_behind_it_are_opened() -> None:
+    talk = opening(ends_task="task").says("hello there", 1.2, 2.0).until(2.5)
+    assert talk.take() == [(2.4, "commit", "turn_1", "hello there")]
+    assert talk.at(3.0, READY).take() == [(3.0, "hand off", "h")]
+
+
+def test_a_handoff_behind_it_waits_too() -> None:
+    talk = opening().at(1.1, i.HandoffRequested("next")).until(2.0)
+    assert talk.take() == []
+    talk.at(3.0, READY).at(4.0, i.HandoffEnded("h"))
+    assert talk.take() == [(3.0, "hand off", "h"), (4.0, "hand off", "next")]
+
+
+def test_one_before_it_does_not_wait_and_answers_wait_for_that() -> None:
+    talk = Conversation().speaking().at(1.1, i.HandoffRequested("first"), i.HandoffRequested("h", opens=True))
+    talk.at(1.2, i.TextReceived("hello there"), i.SpeechEnded("talk", "interrupted"))
+    assert talk.take() == [
+        (1.2, "interrupted", "talk"),
+        (1.2, "commit", "turn_1", "hello there"),
+        (1.2, "hand off", "first"),
+    ]
+    assert talk.at(2.0, i.HandoffEnded("first")).take() == [(2.0, "grant", "answer_1")]
+
+
+def test_the_close_drops_it() -> None:
+    talk = opening().at(2.0, i.SessionClosing())
+    assert talk.take() == [(2.0, "drop handoff", "h")]
+    assert talk.at(2.1, READY).take() == []

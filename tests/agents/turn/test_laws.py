@@ -13,14 +13,14 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kit.turn.draws import DECISIONS, DELAYS, OPTIONS, TELLING, Obedient
+from kit.turn.draws import DECISIONS, DELAYS, ENDPOINTING, INTERRUPTION, OPTIONS, TELLING, obedient
 from kit.turn.pipeline_watches import LateAnswerWatch, PipelineWatch
 from kit.turn.watches import AttemptWatch, CallerWatch, FloorWatch, SilenceWatch, StateWatch, WordWatch
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
 from vivavoce.agents.turn.trace.record import (
     RecordedMachine,
     TraceStep,
@@ -57,14 +57,13 @@ class TurnLaws(RuleBasedStateMachine):
         self.options = options
         self.has_vad = has_vad
         self.is_connected = True
-        self.is_manual = options.endpointing.mode == "manual"
-        self.has_limits = bool(options.endpointing.max_turn_words or options.endpointing.max_turn_duration)
+        self.has_limits = self.may_hush = False
+        self.is_replayable = True
+        self._follow(options)
         self.rests = rests
         self.record: list[TraceStep] = []
         self.machine = RecordedMachine(options, self.record.append)
-        self.shadow: TurnMachine | None = None
-        if options.interruption.mode == "pause":
-            self.shadow = TurnMachine(replace(options, interruption=replace(options.interruption, mode=Obedient())))
+        self.shadow = TurnMachine(replace(options, interruption=obedient(options.interruption)))
         self.now = 0.0
         self.counter = 0
         self.floor, self.words, self.states = FloorWatch(), WordWatch(), StateWatch()
@@ -74,6 +73,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.pipelines = PipelineWatch()
         self.over_caller: set[str] = set()
         self.caller = CallerWatch(options, self._may_speak_over)
+        self.first_options = options
         self._feed(i.SessionStarting())
         if falls_back:
             self._feed(i.FallbackAtStart(pipeline="p1", traits=self.options.traits))
@@ -82,6 +82,14 @@ class TurnLaws(RuleBasedStateMachine):
         if is_present:
             self._feed(i.ParticipantLinked())
 
+    def _follow(self, options: TurnOptions) -> None:
+        """Follow these options; limits, and times at which no voice interrupts, may have an effect for longer."""
+        self.options = options
+        self.is_manual = options.endpointing.mode == "manual"
+        self.has_limits |= bool(options.endpointing.max_turn_words or options.endpointing.max_turn_duration)
+        self.may_hush |= not options.interruption.enabled or options.interruption.echo_warm_up > 0
+        self.is_replayable &= isinstance(options.interruption.mode, str)  # a trace can only name others
+
     def _feed(self, event: i.TurnInput) -> list[fx.Effect]:
         self.floor.sees_input(event)
         self.states.sees_input(event)
@@ -89,7 +97,10 @@ class TurnLaws(RuleBasedStateMachine):
         self.late_answers.sees_input(event)
         self.pipelines.sees_input(event)
         effects = self.machine.handle(event, now=self.now)
-        assert self.shadow is None or self.shadow.handle(event, now=self.now) == effects
+        shadow_event = event
+        if isinstance(event, i.TurnOptionsChanged):
+            shadow_event = replace(event, interruption=obedient(event.interruption))
+        assert self.shadow.handle(shadow_event, now=self.now) == effects
         if isinstance(event, i.RecogniserLost | i.RecogniserBack | i.PipelineChangeDue):
             self.is_connected = not isinstance(event, i.RecogniserLost)
         for effect in effects:
@@ -280,6 +291,7 @@ class TurnLaws(RuleBasedStateMachine):
                 i.ToolsFinished,
                 i.ToolCallSettled,
                 i.HandoffRequested,
+                i.HandoffReady,
                 i.HandoffEnded,
             ]
         ),
@@ -290,12 +302,24 @@ class TurnLaws(RuleBasedStateMachine):
             self._feed(i.ToolCallSettled("call"))
         elif kind is i.HandoffRequested:
             ended = tasks[pick % len(tasks)] if tasks and pick % 3 == 0 else ""
-            self._feed(i.HandoffRequested(f"handoff_{self._number()}", begins_task=pick % 2 > 0, ends_task=ended))
+            name, opens = f"handoff_{self._number()}", pick % 5 == 0
+            self._feed(i.HandoffRequested(name, begins_task=pick % 2 > 0, ends_task=ended, opens=opens))
+        elif kind is i.HandoffReady:
+            opening = sorted(self.floor.opening)
+            self._feed(i.HandoffReady(opening[pick % len(opening)] if opening else "ghost"))
         elif kind is i.HandoffEnded:
             ended = tasks[pick % len(tasks)] if tasks and pick % 3 else ""
             self._feed(i.HandoffEnded(self.floor.handoff or "ghost", ended))
         else:
             self._feed(kind(self._pick(pick)))
+
+    @rule(endpointing=ENDPOINTING, interruption=INTERRUPTION)
+    def change_options(self, endpointing: EndpointingOptions, interruption: InterruptionOptions) -> None:
+        """Another agent has the conversation, with options of its own."""
+        if self.states.phase == "open":
+            self._follow(replace(self.options, endpointing=endpointing, interruption=interruption))
+            self.caller.takes(self.options)
+        self._feed(i.TurnOptionsChanged(endpointing=endpointing, interruption=interruption))
 
     @rule(
         pick=st.integers(0, 3),
@@ -366,8 +390,7 @@ class TurnLaws(RuleBasedStateMachine):
     @invariant()
     def laws_hold(self) -> None:
         holder = self.floor.holder
-        options = self.options
-        is_hushed = not options.interruption.enabled or options.interruption.echo_warm_up > 0 or self.has_limits
+        is_hushed = self.may_hush or self.has_limits
         is_hushed = is_hushed or self.words.may_be_kept(holder) or self.caller.was_asked_since(holder)
         may_wait = holder in self.floor.protected or (holder != "" and is_hushed) or self.is_manual
         self.floor.check(self.machine)
@@ -404,13 +427,13 @@ class TurnLaws(RuleBasedStateMachine):
         self._check_that_a_replay_is_the_same()
 
     def _check_that_a_replay_is_the_same(self) -> None:
-        if not isinstance(self.options.interruption.mode, str):  # a trace can only name it
-            again = TurnMachine(self.options)
+        if not self.is_replayable:
+            again = TurnMachine(self.first_options)
             assert all(tuple(again.handle(s.event, now=s.now)) == s.effects for s in self.record)
             return
-        header = header_line(self.options, session_id="laws", version="", began_at=0.0)
+        header = header_line(self.first_options, session_id="laws", version="", began_at=0.0)
         trace = read_trace([header, *map(step_line, self.record), end_line("closed")])
-        assert decode(trace.options) == self.options
+        assert decode(trace.options) == self.first_options
         for step, recorded in zip(trace.steps, self.record, strict=True):
             assert decode(step.event) == recorded.event
             assert decode(encode(recorded.effects)) == recorded.effects
@@ -432,6 +455,8 @@ class TurnLaws(RuleBasedStateMachine):
 
     def _end_speeches(self, pause: float = 0.0) -> None:
         ended = self._end_cut(set())
+        for handoff in sorted(self.floor.opening):
+            self._feed(i.HandoffReady(handoff))
         while (left := self.floor.unfinished) or self.floor.handoff:
             if self.floor.handoff and not self.floor.holder:
                 self._feed(i.HandoffEnded(self.floor.handoff))

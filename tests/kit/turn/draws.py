@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import hypothesis.strategies as st
 
 from vivavoce.agents.turn import inputs as i
@@ -27,31 +29,38 @@ class Obedient:
         return moment.default
 
 
+def obedient(options: InterruptionOptions) -> InterruptionOptions:
+    """Return the same options, with a policy that decides as if it were not there in place of "pause"."""
+    return replace(options, mode=Obedient()) if options.mode == "pause" else options
+
+
 DELAYS = st.one_of(st.sampled_from([0.0, 0.05, 0.2, 0.3, 0.4, 0.5, 1.0, 3.0]), st.floats(0, 4))
+ENDPOINTING = st.builds(
+    EndpointingOptions,
+    mode=st.sampled_from(["fixed", "fixed", "dynamic", "manual"]),
+    max_delay=st.sampled_from([1.2, 3.0]),
+    transcript_timeout=st.sampled_from([0.3, 1.0]),
+    no_words=st.sampled_from([0.5, 3.0]),
+    max_turn_words=st.sampled_from([None, None, 2]),
+    max_turn_duration=st.sampled_from([None, None, 2.0]),
+)
+INTERRUPTION = st.builds(
+    InterruptionOptions,
+    enabled=st.sampled_from([True, True, True, False]),
+    mode=st.sampled_from(["pause", "pause", "immediate", Moody()]),
+    min_duration=st.sampled_from([0.0, 0.5]),
+    min_words=st.sampled_from([0, 0, 2]),
+    false_timeout=st.sampled_from([0.0, 1.0]),
+    max_pause=st.sampled_from([None, 1.0, 5.0]),
+    thinking_min_duration=st.sampled_from([0.0, 0.3]),
+    stable_interim=st.sampled_from([0.0, 0.2]),
+    echo_warm_up=st.sampled_from([0.0, 0.0, 3.0]),
+    backchannels=st.just(frozenset({"b"})),
+)
 OPTIONS = st.builds(
     TurnOptions,
-    endpointing=st.builds(
-        EndpointingOptions,
-        mode=st.sampled_from(["fixed", "fixed", "dynamic", "manual"]),
-        max_delay=st.sampled_from([1.2, 3.0]),
-        transcript_timeout=st.sampled_from([0.3, 1.0]),
-        no_words=st.sampled_from([0.5, 3.0]),
-        max_turn_words=st.sampled_from([None, None, 2]),
-        max_turn_duration=st.sampled_from([None, None, 2.0]),
-    ),
-    interruption=st.builds(
-        InterruptionOptions,
-        enabled=st.sampled_from([True, True, True, False]),
-        mode=st.sampled_from(["pause", "pause", "immediate", Moody()]),
-        min_duration=st.sampled_from([0.0, 0.5]),
-        min_words=st.sampled_from([0, 0, 2]),
-        false_timeout=st.sampled_from([0.0, 1.0]),
-        max_pause=st.sampled_from([None, 1.0, 5.0]),
-        thinking_min_duration=st.sampled_from([0.0, 0.3]),
-        stable_interim=st.sampled_from([0.0, 0.2]),
-        echo_warm_up=st.sampled_from([0.0, 0.0, 3.0]),
-        backchannels=st.just(frozenset({"b"})),
-    ),
+    endpointing=ENDPOINTING,
+    interruption=INTERRUPTION,
     traits=st.builds(
         PipelineTraits,
         detector_timeout=st.sampled_from([None, 1.0]),

@@ -31,6 +31,10 @@ class FloorWatch:
         self._reported = ""
         self.handoff = ""
         self.handoffs: list[str] = []
+        self.opening: set[str] = set()
+        """The handoffs whose components are being opened."""
+        self._asked_behind: dict[str, set[str]] = {}
+        """Speeches that were asked for behind handoffs."""
         self._begin_tasks: set[str] = set()
         self.behind: dict[str, str] = {}
         """Speeches that wait for the end of a task, by the handoff that began it."""
@@ -64,7 +68,12 @@ class FloorWatch:
                 self._end(speech)
             case i.HandoffRequested(handoff_id=handoff):
                 self.handoffs.append(handoff)
+                self.opening |= {handoff} if event.opens else set()
                 self._begin_tasks |= {handoff} if event.begins_task else set()
+            case i.HandoffReady(handoff_id=handoff):
+                self.opening.discard(handoff)
+            case i.SpeechRequested(speech_id=speech) if event.priority <= 0 and not (event.hook_of or event.by_hook):
+                self._asked_behind[speech] = set(self.handoffs)
             case i.HandoffEnded(handoff_id=handoff):
                 self.behind = {speech: task for speech, task in self.behind.items() if task != event.ends_task}
                 self.handoff = "" if handoff == self.handoff else self.handoff
@@ -83,11 +92,13 @@ class FloorWatch:
                 assert not self.handoff or speech in self.hooks, "a speech gets the floor that a handoff holds"
                 assert speech not in self.over, "a speech that is over got the floor"
                 assert speech not in self.behind, "a speech behind a task gets the floor"
+                assert not self._asked_behind.get(speech, set()) & set(self.handoffs), "a speech goes before a handoff"
                 self._begun.add(speech)
                 self.holder, self.is_playing = speech, False
             case fx.BeginHandoff(handoff_id=handoff):
                 assert not self.holder, "a handoff begins while somebody speaks"
                 assert not self.handoff, "two handoffs at a time"
+                assert handoff not in self.opening, "a handoff begins before its components are open"
                 self.handoffs.remove(handoff)
                 self.handoff = handoff
                 if handoff in self._begin_tasks:
@@ -149,13 +160,18 @@ class CallerWatch:
     """
 
     def __init__(self, options: TurnOptions, may_speak_over: Callable[[str], bool]) -> None:
-        is_manual = options.endpointing.mode == "manual"
-        self._is_always_held = not (is_manual or options.traits.remote_decides)
-        self._max_pause = options.interruption.max_pause or float("inf")
+        self._max_pause = float("inf")
+        self.takes(options)
         self._may_speak_over = may_speak_over
         self._onsets: dict[str, float] = {}
         self._asked: dict[str, float] = {}
         self._turn = ""
+
+    def takes(self, options: TurnOptions) -> None:
+        """Follow these options from now on; sound that was noise by those before is noise still."""
+        is_manual = options.endpointing.mode == "manual"
+        self._is_always_held = not (is_manual or options.traits.remote_decides)
+        self._max_pause = min(self._max_pause, options.interruption.max_pause or float("inf"))
 
     def sees(self, event: i.TurnInput, effects: list[fx.Effect], turn: str, now: float) -> None:
         """Follow one step, after which that turn is open."""

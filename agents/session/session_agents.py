@@ -1,0 +1,150 @@
+"""SessionAgents: the agents of a session: which one has the conversation, and which have had it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.hooks import Run
+from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.session.agent_hooks import awaited_hook
+from vivavoce.agents.session.lifecycle.preparing import AgentSetup
+
+
+class SessionAgents:
+    """Attaches agents to the session, passes on their updates, writes `live.agent`, and frees them in the end.
+
+    An agent that was replaced stays in the session, for its running tools, until the close cleans it up. A task that is
+    over is cleaned up and freed at once, so that a long call does not keep its tasks.
+
+    Args:
+        setup: Ends the MCP servers of a task that is over.
+        on_floor: Called with each agent that takes the conversation.
+        limit: Seconds for the `cleanup` of a task.
+    """
+
+    def __init__(
+        self,
+        context: SessionContext,
+        history: HistoryControl,
+        setup: AgentSetup,
+        *,
+        on_floor: Callable[[Agent], None],
+        limit: float,
+    ) -> None:
+        self._context = context
+        self._on_floor = on_floor
+        self._live = context.live
+        self._session = context.session
+        self._history = history
+        self._setup = setup
+        self._limit = limit
+        self._agents: list[Agent] = []
+        """Those that have had the conversation."""
+        self._over: list[Agent] = []
+        """The tasks of them that are being cleaned up."""
+
+    # --- membership
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the session has been started."""
+        return bool(self._agents)
+
+    def begin_session(self) -> None:
+        """The session starts: the agent is part of it from now on.
+
+        Raises:
+            SessionError: It is in another session.
+        """
+        self.attach(self._live.agent)
+        self._agents.append(self._live.agent)
+
+    def attach(self, agent: Agent) -> None:
+        """Let that agent serve this session.
+
+        Raises:
+            SessionError: It is in another session.
+        """
+        AgentControl.of(agent).attach(self._session, partial(self._on_changed, agent))
+
+    def give_up(self, agent: Agent) -> None:
+        """Nothing came of its handoff: an agent that never had the conversation is free for another session."""
+        if agent not in self._agents and agent not in self._over:
+            AgentControl.of(agent).detach(self._session)
+
+    def replace_first(self, agent: Agent) -> None:
+        """That agent takes the place of the first one, which has not entered.
+
+        Raises:
+            SessionError: It is in another session.
+        """
+        old = self._live.agent
+        if self.has_begun:
+            self.attach(agent)
+            self._agents[:] = [agent]
+        if old is not agent:
+            AgentControl.of(old).detach(self._session)
+        self.take_over(agent)
+
+    # --- the conversation
+
+    def hand_to(self, agent: Agent, *, is_history_changed: bool) -> None:
+        """That agent has the conversation from now on; a realtime model may have to get another history."""
+        if agent not in self._agents:
+            self._agents.append(agent)
+        self.take_over(agent, is_history_changed=is_history_changed)
+
+    def take_over(self, agent: Agent, *, is_history_changed: bool = False) -> None:
+        """Have `agent` talk from the next model request on, with the instructions and tools that it has now."""
+        self._live.agent = agent
+        self._on_floor(agent)
+        if self._live.is_connected:
+            update = self._live.connection.update
+            update(agent.instructions, agent.tools, is_history_changed=is_history_changed)
+
+    def _on_changed(self, agent: Agent, update: AgentUpdate) -> None:
+        """Take new instructions or tools of an agent; called in any thread."""
+
+        def pass_on() -> None:
+            if agent is self._live.agent:
+                self.take_over(agent)
+                self._history.add_config_change(
+                    agent.id,
+                    instructions=update.instructions,
+                    tools_added=update.tools_added,
+                    tools_removed=update.tools_removed,
+                )
+
+        if self._context.inbox.is_bound and not self._context.closing.is_over:
+            self._context.inbox.call(pass_on)
+
+    # --- the end
+
+    def end_task(self, task: Agent) -> None:
+        """A task is over: clean it up beside the conversation, and free it. The close does that for its last tasks."""
+        if task not in self._agents or self._context.closing.is_asked:
+            return
+        self._agents.remove(task)
+        self._over.append(task)
+        call = partial(awaited_hook, "cleanup", task.cleanup)
+        run = self._context.hooks.start("callback", f"cleanup of task {task.id!r}", call, self._limit)
+        self._context.group.start_soon(self._free, task, run, name=f"the end of task {task.id}")
+
+    async def _free(self, task: Agent, run: Run) -> None:
+        await run.finish()
+        await self._setup.end(task)
+        if task in self._over:
+            self._over.remove(task)
+            AgentControl.of(task).detach(self._session)
+
+    def cleanups(self) -> list[Callable[[], Awaitable[None]]]:
+        """Return the `cleanup` of every agent that has had the conversation, but of tasks that were cleaned up."""
+        return [partial(awaited_hook, "cleanup", agent.cleanup) for agent in self._agents]
+
+    def release(self) -> None:
+        """The session is over: its agents are free for another one."""
+        for agent in (*self._agents, *self._over):
+            AgentControl.of(agent).detach(self._session)
