@@ -187,7 +187,7 @@ class Tasks:
     def _is_of_ended_task(self) -> bool:
         """Whether the calling code is the `on_enter` of a task that has its outcome, and gives the floor back."""
         hook = self._context.hooks.here("agent hook")
-        agent = None if hook is None else self._handoffs.entering_agent(hook)
+        agent = None if hook is None else self._hooks.entering_agent(hook)
         return any(task.task is agent and task.is_settled for task in self._handoffs.tasks)
 
     @property
