@@ -220,3 +220,10 @@ def test_the_close_drops_it() -> None:
     talk = opening().at(2.0, i.SessionClosing())
     assert talk.take() == [(2.0, "drop handoff", "h")]
     assert talk.at(2.1, READY).take() == []
+
+
+def test_urgent_speech_goes_before_a_handoff_that_is_ready_and_one_behind_it_that_is_not() -> None:
+    talk = Conversation().speaking().at(1.1, i.HandoffRequested("first"), i.HandoffRequested("h", opens=True))
+    talk.asks(1.2, "news").asks(1.3, "urgent", priority=1)
+    assert talk.played(2.0).take() == [(2.0, "grant", "urgent")]
+    assert talk.plays(2.1).played(3.0).take() == [(3.0, "hand off", "first")]
