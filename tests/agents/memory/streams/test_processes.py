@@ -1,0 +1,137 @@
+"""Streams between processes: a writer and its followers, and a store that is lost while one follows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from kit.memory import session_with, started
+from kit.memory_process import opened
+from kit.servers.redis_server import RedisServer, running_redis_server
+from vivavoce.agents import AgentSession, MemoryOptions, RedisStore, StoreUnavailable
+from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.core.ids import new_id
+
+pytestmark = pytest.mark.timeout(60)
+
+PROCESS = Path(__file__).parents[3] / "kit" / "stream_process.py"
+COUNT = 1_000
+Where = tuple[str, str]
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Where:
+    """Where processes find the same store: file or URL, and prefix."""
+    if request.param == "sqlite":
+        return str(tmp_path / "store.sqlite"), "none"
+    server: RedisServer = request.getfixturevalue("redis_server")
+    return server.url, new_id("test")
+
+
+@pytest.fixture
+async def session(where: Where) -> AsyncIterator[AgentSession[Any]]:
+    """A running session in real time, whose memory is in the store."""
+    store, clock = opened(*where), LoopClock()
+    session = session_with(MemoryOptions(store=store, timeout=10.0), clock=clock)
+    await started(session, clock=clock)
+    yield session
+    await session.close()
+    await store.aclose()
+
+
+def process(role: str, where: Where, argument: object) -> subprocess.Popen[str]:
+    arguments = [sys.executable, str(PROCESS), role, *where, "call", str(argument)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+
+
+async def items_of(process: subprocess.Popen[str]) -> list[Any]:
+    """Wait for the end of a process, and return what it printed."""
+    printed, _ = await anyio.to_thread.run_sync(process.communicate)
+    assert process.returncode == 0
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+async def test_followers_in_two_processes_read_each_item_of_a_writer_in_a_third_once_and_in_one_order(
+    where: Where, session: AgentSession[Any]
+) -> None:
+    reader, writer = process("reader", where, "numbers"), process("writer", where, COUNT)
+    numbers = await session.memory.open_stream("numbers", tags=["numbers"])
+    with anyio.fail_after(60):
+        read = [item.value async for item in numbers.read()]
+        assert await items_of(writer) == []
+        await session.close()
+        told = await items_of(reader)
+    assert sorted(read) == list(range(COUNT))
+    assert told == ["ready", *(["numbers", value] for value in read)]
+    assert [item.value async for item in numbers.read(COUNT - 2)] == read[-2:]
+
+
+async def test_a_helper_process_follows_the_transcript_of_a_call(where: Where, session: AgentSession[Any]) -> None:
+    helper = process("reader", where, "transcript")
+    await session.say("Hello there.")
+    session.input.text("a table")
+    with anyio.fail_after(30):
+        while len(session.turns) < 2 or session.current_speech is not None:  # noqa: ASYNC110 - either order
+            await anyio.sleep(0.05)
+        await session.close()
+        told = await items_of(helper)
+    assert told == [
+        "ready",
+        ["agent_transcript", "Hello there."],
+        ["user_transcript", "a table"],
+        ["agent_transcript", "Fine."],
+    ]
+
+
+@pytest.fixture
+def own_server() -> Iterator[RedisServer]:
+    """A server that a test may stop."""
+    with running_redis_server() as server:
+        yield server
+
+
+@pytest.mark.parametrize("fault", ["stopped", "frozen"])
+async def test_a_follower_of_a_redis_that_is_lost_is_told_within_the_limit(own_server: RedisServer, fault: str) -> None:
+    store, clock = RedisStore(own_server.url), LoopClock()
+    session = session_with(MemoryOptions(store=store, timeout=1.0), clock=clock)
+    await started(session, clock=clock)
+    numbers = await session.memory.open_stream("numbers", tags=["numbers"])
+    lost: list[float] = []
+
+    async def follow(reader: Any) -> None:
+        with pytest.raises(StoreUnavailable):
+            async for _ in reader:
+                pass
+        lost.append(anyio.current_time())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(follow, numbers.read())
+        tasks.start_soon(follow, session.memory.subscribe(["numbers"]))
+        await anyio.sleep(0.3)
+        before = anyio.current_time()
+        if fault == "stopped":
+            await anyio.to_thread.run_sync(own_server.stop)
+        else:
+            tasks.start_soon(anyio.to_thread.run_sync, lambda: _freeze(own_server, lost))
+    assert max(lost) - before < 1.0 + 2.0, "the limit, and a generous rest for a busy machine"
+    if fault == "stopped":
+        own_server.start()
+    assert await numbers.write(1) == 0
+    assert [item.value async for item in numbers.read(follow=False)] == [1]
+    await session.close()
+    await store.aclose()
+
+
+def _freeze(server: RedisServer, lost: list[float]) -> None:
+    with server.frozen():
+        for _ in range(600):
+            if len(lost) == 2:
+                return
+            anyio.from_thread.run(anyio.sleep, 0.01)
