@@ -96,11 +96,17 @@ class SerialThread(Executor):
 
     The thread is a daemon: a disk that hangs does not block the end of the process. Calls may come from any event loop
     or thread. Virtual time stands still during `run()`, as for any executor.
+
+    Args:
+        name: The thread's name.
+        linger: Seconds for which the thread waits for a further call. To begin one for each call of many holds the
+            event loop up.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, linger: float = 0.0) -> None:
         self._name = name
-        self._lock = threading.Lock()
+        self._linger = linger
+        self._news = threading.Condition()
         self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._is_working = False
 
@@ -111,16 +117,19 @@ class SerialThread(Executor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Enqueue a call; see `concurrent.futures.Executor`."""
         future: Future[T] = Future()
-        with self._lock:
+        with self._news:
             if not self._is_working:
                 threading.Thread(target=self._work, name=self._name, daemon=True).start()
                 self._is_working = True
             self._calls.append((future, partial(fn, *args, **kwargs)))
+            self._news.notify()
         return future
 
     def _work(self) -> None:
         while True:
-            with self._lock:
+            with self._news:
+                if not self._calls and self._linger:
+                    self._news.wait(self._linger)
                 if not self._calls:
                     self._is_working = False
                     return

@@ -69,13 +69,13 @@ class MemoryBase:
         """Return the values of that namespace."""
         return Namespace(self.store, self.place(name), timeout=self.timeout)
 
-    async def within(self, call: Awaitable[T]) -> T:
-        """Return the result of a call to the store.
+    def within(self, call: Awaitable[T]) -> Awaitable[T]:
+        """Await the result of a call to the store.
 
         Raises:
             StoreUnavailable: It did not end within the limit.
         """
-        return await within(self.timeout, call)
+        return within(self.timeout, call)
 
 
 def memory_base(options: MemoryOptions | None, clock: Clock) -> MemoryBase:

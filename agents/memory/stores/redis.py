@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -66,15 +68,15 @@ redis.call('HSET', KEYS[1], ARGV[1], joined)
 return length
 """
 
-# The id of record n is n+1, since Redis has no record 0.
+# The id of record n is n+1, since Redis has no record 0. The log's key names it in the hashes of all logs.
 LOG = """
-if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 1 then return -1 end
-local last = redis.call('HINCRBY', KEYS[2], ARGV[1], #ARGV - 3)
-for i = 4, #ARGV do
+if redis.call('HEXISTS', KEYS[3], KEYS[1]) == 1 then return -1 end
+local last = redis.call('HINCRBY', KEYS[2], KEYS[1], #ARGV - 2)
+for i = 3, #ARGV do
     local id = string.format('%d', last - #ARGV + i) .. '-0'
-    redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[2], id, 't', ARGV[i])
+    redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[1], id, 't', ARGV[i])
 end
-if ARGV[3] ~= '' then redis.call('HSET', KEYS[3], ARGV[1], ARGV[3]) end
+if ARGV[2] ~= '' then redis.call('HSET', KEYS[3], KEYS[1], ARGV[2]) end
 return last
 """
 
@@ -126,6 +128,7 @@ class RedisStore(SessionStore):
             self._redis: Any = Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=None)
         except ValueError as error:  # not shown: the URL may hold a password
             raise ConfigurationError(f"a Redis URL must look like redis://host:6379/0: {error}") from None
+        self._errors = _Reaching()
         self._url, self._prefix = url, prefix
         self._clock = LoopClock() if clock is None else clock
         self._scripts = [self._redis.register_script(text) for text in (CHANGE, APPEND, LOG, REOPEN, HOLD, RELEASE)]
@@ -151,12 +154,11 @@ class RedisStore(SessionStore):
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
         """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
         async with self._reaching():
-            key, calls = self._namespace(place), self._redis.pipeline(transaction=False)
-            if nx:
-                calls.hsetnx(key, entry, text)
-            else:
-                calls.hset(key, entry, text)
-            written = (await self._using(calls, place.session_id, key))[0]
+            key = self._namespace(place)
+            is_due = self._is_due(key)
+            calls = self._redis.pipeline(transaction=False) if is_due else self._redis
+            done = calls.hsetnx(key, entry, text) if nx else calls.hset(key, entry, text)
+            written = (await self._using(calls, place.session_id, key))[0] if is_due else await done
         return bool(written) if nx else True
 
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
@@ -195,7 +197,7 @@ class RedisStore(SessionStore):
         """Append records and drop all but the newest `keep`; return the index of the next record to come."""
         async with self._reaching():
             keys = [self._log_key(place), *self._log_facts(place.session_id)]
-            following = int(await self._log(keys=keys, args=[place.name, keep, closes, *texts]))
+            following = int(await self._log(keys=keys, args=[keep, closes, *texts]))
             await self._use(place.session_id, keys[0])
         return following if following >= 0 else None
 
@@ -204,7 +206,7 @@ class RedisStore(SessionStore):
         async with self._reaching():
             calls = self._redis.pipeline(transaction=True)
             for key in self._log_facts(place.session_id):
-                calls.hget(key, place.name)
+                calls.hget(key, self._log_key(place))
             next_index, closed_by = await calls.execute()
         return LogState(int(next_index or 0), _text(closed_by) or "")
 
@@ -327,36 +329,54 @@ class RedisStore(SessionStore):
         return self._key(session_id, "counts"), self._key(session_id, "closed")
 
     def _key(self, session_id: str, *names: str) -> str:
-        return ":".join([self._prefix, "s", *(quote(name, safe="") for name in (session_id, *names))])
+        return _joined(self._prefix, session_id, *names)
+
+    def _is_due(self, key: str) -> bool:
+        """Return whether to note again that a key, and its session, is used."""
+        return self._clock.wall() - self._noted.get(key, -math.inf) >= USED_INTERVAL
 
     async def _use(self, session_id: str, key: str) -> None:
-        await self._using(self._redis.pipeline(transaction=False), session_id, key)
+        if self._is_due(key):
+            await self._using(self._redis.pipeline(transaction=False), session_id, key)
 
     async def _using(self, calls: Any, session_id: str, key: str) -> list[Any]:
-        """Make calls that write a key of a session; note that it is used, and the key, if the last note is old."""
+        """Make calls, and note that a key of a session is used; return the calls' results first."""
         now = self._clock.wall()
-        is_due = now - self._noted.get(key, float("-inf")) >= USED_INTERVAL
-        if is_due:
-            calls.zadd(f"{self._prefix}:sessions", {session_id: now})
-            calls.sadd(self._key(session_id, "keys"), key)
-        results: list[Any] = await calls.execute() if len(calls) else []
-        if is_due:
-            if len(self._noted) >= MAX_NOTED:
-                self._noted = {noted: at for noted, at in self._noted.items() if now - at < USED_INTERVAL}
-            self._noted[key] = now
+        calls.zadd(f"{self._prefix}:sessions", {session_id: now})
+        calls.sadd(self._key(session_id, "keys"), key)
+        results: list[Any] = await calls.execute()
+        if len(self._noted) >= MAX_NOTED:
+            self._noted = {noted: at for noted, at in self._noted.items() if now - at < USED_INTERVAL}
+        self._noted[key] = now
         return results
 
-    @asynccontextmanager
-    async def _reaching(self) -> AsyncIterator[None]:
-        """Raise Redis' errors as ours; their texts hold no password."""
+    def _reaching(self) -> _Reaching:
+        return self._errors
+
+
+class _Reaching:
+    """Raises Redis' errors as ours; their texts hold no password."""
+
+    def __init__(self) -> None:
         from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, TimeoutError
 
-        try:
-            yield
-        except (ConnectionError, TimeoutError, BusyLoadingError, OSError) as error:
+        self._lost = (ConnectionError, TimeoutError, BusyLoadingError, OSError)
+        self._refused = RedisError
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, self._lost):
             raise StoreUnavailable(f"Redis could not be reached: {error}") from error
-        except RedisError as error:
+        if isinstance(error, self._refused):
             raise StoreError(f"Redis refused a call: {error}") from error
+
+
+@lru_cache(maxsize=10_000)
+def _joined(prefix: str, *names: str) -> str:
+    return ":".join([prefix, "s", *(quote(name, safe="") for name in names)])
 
 
 def _text(found: bytes | str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from collections import deque
@@ -35,6 +36,9 @@ LOOK_INTERVAL, LONGEST_LOOK = 0.05, 0.25
 """Seconds between two looks whether a process has written to the file; longer ones while none does."""
 READ_INTERVAL = 2.0
 """Seconds after which the records are read in any case: the file's times are coarse."""
+
+LINGER = 1.0
+"""Seconds for which the thread waits for further calls."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS sessions (session_id TEXT PRIMARY KEY, used_at REAL NOT NULL, keep REAL) WITHOUT ROWID;
@@ -110,8 +114,12 @@ class SqliteStore(SessionStore):
     def __init__(self, path: str | Path, *, clock: Clock | None = None) -> None:
         self._path = Path(path)
         self._clock = LoopClock() if clock is None else clock
-        self._thread = SerialThread("session store")
+        self._thread = SerialThread("session store", linger=LINGER)
         self._waiting: deque[_Call] = deque()
+        self._last: asyncio.Future[None] | None = None
+        """The end of the newest batch."""
+        self._is_due = False
+        """Whether that batch has not begun."""
         self._opened: sqlite3.Connection | None = None
 
     def __reduce__(self) -> tuple[type[SqliteStore], tuple[Path]]:
@@ -309,12 +317,25 @@ class SqliteStore(SessionStore):
     ) -> T:
         call = _Call(run, uses, only_reads=only_reads)
         self._waiting.append(call)
-        await self._thread.run(self._work)  # an earlier call may have done it already
+        await asyncio.shield(self._batch())  # it carries out the calls of others too
         result: T = call.result()
         return result
 
+    def _batch(self) -> asyncio.Future[None]:
+        """Return the end of a batch that has not begun, and will carry out the calls that wait now."""
+        loop = asyncio.get_running_loop()
+        if not self._is_due or self._last is None or self._last.get_loop() is not loop:
+            self._is_due = True  # before the thread can begin
+            try:
+                self._last = loop.run_in_executor(self._thread, self._work)
+            except BaseException:
+                self._is_due = False
+                raise
+        return self._last
+
     def _work(self) -> None:
         """Carry out all calls that wait, in one transaction."""
+        self._is_due = False  # first: a call that is added from now on needs another batch
         calls: list[_Call] = []
         while self._waiting:
             calls.append(self._waiting.popleft())

@@ -14,6 +14,8 @@ from vivavoce.pipelines.core.errors import StoreTypeError, StoreValueError
 MAX_BYTES = 1024 * 1024
 """Longest text of one value, as UTF-8."""
 
+_ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
 Json = Any
 """None, bool, int, float, str, a list of them, or a dict of them with str keys."""
 
@@ -25,7 +27,7 @@ def encode(value: Json) -> str:
         StoreValueError: It is no JSON, or longer than 1 MiB.
     """
     try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = _ENCODER.encode(value)
         _check(value)  # afterwards: a list that holds itself has no end
     except (TypeError, ValueError, RecursionError) as error:
         # The error's own text may repeat the value, which is content.

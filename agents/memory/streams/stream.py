@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from functools import cached_property
 
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.stores.store import Place
@@ -73,7 +74,7 @@ class Stream:
         check_flag("follow", follow)
         return follow_one(self._base, self._place, start, waits=follow)
 
-    @property
+    @cached_property
     def _place(self) -> Place:
         return place_of(self._base, self._name)
 

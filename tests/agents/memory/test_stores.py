@@ -173,6 +173,24 @@ async def test_records_of_several_logs_come_with_one_call(store: SessionStore) -
     assert list(found) == [none]
 
 
+async def test_calls_side_by_side_all_take_effect_and_get_their_own_results(store: SessionStore) -> None:
+    log, found = Place("session_1", "log"), dict[int, str]()
+
+    async def write(one: int) -> None:
+        for number in range(50):
+            following = await store.log(log, [f"{one} {number}"], keep=10_000)
+            assert following is not None
+            found[following - 1] = f"{one} {number}"
+
+    with anyio.fail_after(15):
+        async with anyio.create_task_group() as tasks:
+            for one in range(20):
+                tasks.start_soon(write, one)
+        records = await store.records(log, 0, 10_000)
+    assert {record.index: record.text for record in records} == found
+    assert sorted(found) == list(range(1_000))
+
+
 async def test_a_closed_log_takes_no_records_until_it_is_opened_again(store: SessionStore) -> None:
     one, two = Place("session_1", "one"), Place("session_1", "two")
     assert await store.log_state(one) == LogState(0, "")
