@@ -41,6 +41,7 @@ def writer(where: tuple[str, str], first: int, count: int) -> subprocess.Popen[s
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.timeout(60)
 async def test_two_processes_append_8000_values_and_lose_none(where: tuple[str, str]) -> None:
     processes = [writer(where, first, EACH) for first in (0, EACH)]
     for process in processes:
