@@ -25,6 +25,7 @@ from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stores.values import decode, encode
 from vivavoce.agents.memory.writer import MemoryWriter
 from vivavoce.pipelines.core.errors import ConfigurationError, describe
+from vivavoce.pipelines.core.ids import new_id
 
 LOOK_INTERVAL = 1.0
 """Seconds between two looks for changes of other processes; a change takes effect within that time and one call."""
@@ -49,6 +50,9 @@ class BudgetControl:
         self._health = health
         self.meter = meter
         self._revision = 0
+        self._writer_id = new_id("budget")
+        self._has_written = False
+        """Whether the use in the store is this session's, unless a later session continues this one."""
         self._reports = 0
         """Index of the next report to take."""
         self._is_use_waiting = self._is_allocation_waiting = False
@@ -117,7 +121,7 @@ class BudgetControl:
     # --- to the store
 
     def _use(self) -> dict[str, Any]:
-        return {**self.meter.account.to_json(), "reports": self._reports}
+        return {**self.meter.account.to_json(), "reports": self._reports, "writer": self._writer_id}
 
     def _save(self) -> None:
         if self._is_open and not self._is_use_waiting:
@@ -126,7 +130,14 @@ class BudgetControl:
 
     async def _write_use(self) -> None:
         self._is_use_waiting = False  # first: a change during the call is written by another one
-        await self._base.store.write(self._base.place(NAMESPACE), USE, encode(self._use()))
+
+        def change(before: str | None) -> tuple[str | None, None]:
+            writer = None if before is None else decode(before).get("writer")
+            is_taken = self._has_written and writer not in (None, self._writer_id)
+            return before if is_taken else encode(self._use()), None
+
+        await self._base.store.change(self._base.place(NAMESPACE), USE, change)
+        self._has_written = True
 
     def _save_allocation(self) -> None:
         if self._is_open and not self._is_allocation_waiting:
@@ -141,7 +152,8 @@ class BudgetControl:
             revision = max(revision, self._revision) + 1
             return KeptAllocation(self.meter.account.allocation, revision).to_text(), revision
 
-        self._revision = await self._base.store.change(self._base.place(NAMESPACE), ALLOCATION, change)
+        if not self._base.is_lost:
+            self._revision = await self._base.store.change(self._base.place(NAMESPACE), ALLOCATION, change)
         self._is_allocation_waiting = False
 
     # --- from the store

@@ -315,8 +315,13 @@ def test_a_session_that_continues_a_killed_one_takes_the_newest_use_of_the_store
         second = _talking(50, store, "second")
         await started(second, resume_from=taken)  # the first one loses its lease
         assert (await second.memory.budget.use())["cost"] == 60.0
+        await second.memory.budget.update_use(cost=1)
+        await first.wait_closed()
+        await first.memory.budget.update_use(cost=1000)
+        await _pass(1.0)
+        async with SessionMemory.attach(store, "first") as other:
+            assert (await other.budget.use())["cost"] == 61.0
         await second.close()
-        await first.close()
 
     run_virtual(main())
 

@@ -1,0 +1,85 @@
+"""Every name of ours in docs/coming-from.md exists, with the arguments that the page gives."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vivavoce import agents
+from vivavoce.agents import Agent, AgentSession, SessionMemory, SessionStore, Stream
+
+TEXT = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
+ROOTS: dict[str, type] = {
+    "agent": Agent,
+    "memory": SessionMemory,
+    "session": AgentSession,
+    "store": SessionStore,
+    "stream": Stream,
+}
+"""The objects that the page names, by their classes."""
+
+
+def shown() -> list[str]:
+    """Return the code in the columns "here" and "different", and in the text."""
+    code = []
+    for line in TEXT.splitlines():
+        cells = re.split(r"(?<!\\)\|", line)
+        ours = " ".join(cells[2:]) if line.startswith("| ") else line
+        code += re.findall(r"`([^`]+)`", ours)
+    names = tuple(f"{root}." for root in ROOTS)
+    return sorted({one for one in code if one.startswith(names) or re.match(r"[A-Z]\w+\(|[A-Z]\w+\.\w+\(", one)})
+
+
+def resolve(node: ast.expr) -> Any:
+    """Return the class of an expression's value, or the function or class that it names."""
+    if isinstance(node, ast.Name):
+        found = ROOTS.get(node.id) or getattr(agents, node.id)
+        assert found is not None, f"{node.id} is no object of the page"
+        return found
+    if isinstance(node, ast.Attribute):
+        found = inspect.getattr_static(resolve(node.value), node.attr)
+        if isinstance(found, property):
+            return _returned(inspect.unwrap(found.fget)) if found.fget is not None else None
+        return found.__func__ if isinstance(found, classmethod) else found
+    assert isinstance(node, ast.Call), ast.dump(node)
+    called = resolve(node.func)
+    for given in [*node.args, *(keyword.value for keyword in node.keywords)]:
+        if isinstance(given, ast.Call):
+            resolve(given)
+    is_method = isinstance(node.func, ast.Attribute)
+    positional = [None] * (len(node.args) + is_method)
+    inspect.signature(called).bind(*positional, **{str(keyword.arg): None for keyword in node.keywords})
+    return called if isinstance(called, type) else _returned(called)
+
+
+def _returned(function: Callable[..., Any]) -> Any:
+    """Return the class of the result; None if its name is known to type checkers only."""
+    return function.__globals__.get(str(function.__annotations__.get("return")))
+
+
+@pytest.mark.parametrize("code", shown())
+def test_every_name_of_ours_exists(code: str) -> None:
+    resolve(ast.parse(code, mode="eval").body)
+
+
+def test_the_page_shows_calls_of_each_object() -> None:
+    found = shown()
+    assert len(found) > 40
+    assert {one.partition(".")[0].partition("(")[0] for one in found} >= {
+        "session",
+        "memory",
+        "stream",
+        "SessionMemory",
+    }
+
+
+@pytest.mark.parametrize("wrong", ["memory.data.put(key)", "memory.data.set(key)", "session.say(text, loud=True)"])
+def test_a_name_or_an_argument_that_does_not_exist_is_found(wrong: str) -> None:
+    with pytest.raises((AttributeError, TypeError)):
+        resolve(ast.parse(wrong, mode="eval").body)
