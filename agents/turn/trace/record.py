@@ -33,7 +33,7 @@ from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.pipelines.core.errors import TraceError
 
 FORMAT = 2
-"""Of the lines. Inputs, effects or rules that change make a new one."""
+"""Of the lines. Inputs, effects or rules that change make a new one; an added input, which old traces lack, not."""
 OLDEST_FORMAT = 1
 """The oldest one that can still be read and shown. Only `FORMAT` is replayed: the rules have changed since."""
 
