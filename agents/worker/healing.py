@@ -414,6 +414,9 @@ class Healing:
             call.failed_at = now
         else:
             call.is_over = True
+            if not room.is_asked:  # now, since a draining worker is about to leave: another one would heal the call
+                room.is_asked = True
+                self._effects.append(LookAt(room=job.room))
         room.look_at = min(room.look_at, now)
 
 

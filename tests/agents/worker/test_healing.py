@@ -213,6 +213,14 @@ def test_a_call_that_ended_in_success_is_deleted_and_never_dispatched_again() ->
     assert bench.done == [(0.0, h.DeleteDispatch(room="kitchen", dispatch_id="AD_1"))]
 
 
+def test_a_call_that_ended_in_success_is_deleted_at_once_since_no_time_passes_for_a_draining_worker() -> None:
+    bench = Bench()
+    bench.give(h.JobTaken(job_id="AJ_1", room="kitchen", dispatch_id="AD_1"))
+    bench.give(h.LookNow())
+    bench.give(h.JobOver(job_id="AJ_1"))
+    assert bench.done == [(0.0, h.DeleteDispatch(room="kitchen", dispatch_id="AD_1"))]
+
+
 def test_a_job_that_lost_its_place_to_another_agent_of_the_call_deletes_nothing() -> None:
     bench = Bench()
     bench.give(h.JobTaken(job_id="AJ_1", room="kitchen", dispatch_id="AD_1"))
