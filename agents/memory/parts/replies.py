@@ -19,7 +19,6 @@ from vivavoce.agents.memory.parts.wire import (
     Plain,
     answer_message,
     errors_of,
-    read_answer,
     upload_message,
     uploads_message,
 )
@@ -103,6 +102,8 @@ class RichReplies:
 
     def answered(self, json_text: str) -> None:
         """The caller's page has answered a part."""
+        from vivavoce.agents.memory.parts.answer import read_answer
+
         answered = read_answer(json_text)
         if answered is None:
             logger.warning("the caller's page sent an answer to a part that cannot be read; it is left out")

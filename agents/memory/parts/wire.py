@@ -17,43 +17,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, StrictInt, ValidationError
+from typing import TYPE_CHECKING, Any, Literal
 
 from vivavoce.agents.memory.parts.files import image_type
 from vivavoce.agents.memory.parts.part import Data, File, Form, Image, Markdown, Options, Part, schema_of
 from vivavoce.pipelines.io import FileOutcome, PartMessage
 
-MAX_ANSWER = 200_000
-"""Characters of an answer."""
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 MAX_ERRORS = 50
 """Errors of a form that are sent."""
 
 AnswerOutcome = Literal["accepted", "invalid", "closed", "failed"]
 FormState = Literal["open", "submitted", "closed"]
 Plain = dict[str, Any]
-
-
-class Answer(BaseModel):
-    """An answer of the page: the index of a choice, or the values of a form."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    part: str
-    choice: StrictInt | None = None
-    values: dict[str, Any] | None = None
-
-
-def read_answer(json_text: str) -> Answer | None:
-    """Return the page's answer; None if the text is none."""
-    if len(json_text) > MAX_ANSWER:
-        return None
-    try:
-        answer = Answer.model_validate_json(json_text)
-    except (ValidationError, RecursionError):
-        return None
-    return answer if (answer.choice is None) != (answer.values is None) else None
 
 
 def plain_of(part: Part) -> Plain:

@@ -101,6 +101,10 @@ return 0
 """
 
 
+UNABLE = ("OutOfMemoryError", "ReadOnlyError", "MasterDownError", "OOM", "READONLY", "MASTERDOWN", "MISCONF")
+"""Refusals that pass: memory or disk are full, or the server is a replica now."""
+
+
 class RedisStore(SessionStore):
     """Keeps sessions in Redis. It needs the extra `redis`. Use it from one event loop.
 
@@ -126,8 +130,11 @@ class RedisStore(SessionStore):
             # No retries: after a lost reply, a second attempt could append twice.
             # Any: the package types its replies for two clients and all formats at once.
             self._redis: Any = Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=None)
-        except ValueError as error:  # not shown: the URL may hold a password
-            raise ConfigurationError(f"a Redis URL must look like redis://host:6379/0: {error}") from None
+        except ValueError:  # not shown: its text may hold the password
+            raise ConfigurationError(
+                "a Redis URL must look like redis://host:6379/0, with a password as redis://:password@host:6379/0, "
+                "in which other characters than letters and digits are percent-encoded"
+            ) from None
         self._errors = _Reaching()
         self._url, self._prefix = url, prefix
         self._clock = LoopClock() if clock is None else clock
@@ -355,7 +362,7 @@ class RedisStore(SessionStore):
 
 
 class _Reaching:
-    """Raises Redis' errors as ours; their texts hold no password."""
+    """Raises Redis' errors as ours. A refusal is named by its code: Redis' text may quote the values of the call."""
 
     def __init__(self) -> None:
         from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, TimeoutError
@@ -371,7 +378,16 @@ class _Reaching:
         if isinstance(error, self._lost):
             raise StoreUnavailable(f"Redis could not be reached: {error}") from error
         if isinstance(error, self._refused):
-            raise StoreError(f"Redis refused a call: {error}") from error
+            code = _code(error)
+            if code in UNABLE:
+                raise StoreUnavailable(f"Redis takes no calls now: {code}") from None
+            raise StoreError(f"Redis refused a call: {code}") from None
+
+
+def _code(error: Exception) -> str:
+    """Return the code of a refusal, such as "MISCONF", or the name of the library's class for it."""
+    code = str(error).rpartition("caused error: ")[2].partition(" ")[0]
+    return code if code.isalpha() and code.isupper() else type(error).__name__
 
 
 @lru_cache(maxsize=10_000)

@@ -26,6 +26,9 @@ T = TypeVar("T")
 PARTS_TOPIC = "vivavoce.parts"
 PART = "part"
 """Attribute of a byte stream from the agent: the id of the part that the bytes belong to."""
+JOINING = (rtc.ParticipantState.PARTICIPANT_STATE_JOINING, rtc.ParticipantState.PARTICIPANT_STATE_JOINED)
+ACTIVE_LIMIT = 10.0
+"""Seconds that a message waits for its receiver to become active; then it is sent all the same."""
 SEND_LIMIT = 5.0
 """Seconds for one step of one message; then the message is given up."""
 PIECE = 60_000
@@ -42,12 +45,12 @@ MAX_AT_ONCE = 3
 class PartSender:
     """Sends messages one after another; those that wait are dropped when their receiver has left the room.
 
-    Args:
-        participant: The agent.
+    A message waits until its receiver is active: a server drops data for a participant without a transport.
     """
 
-    def __init__(self, participant: rtc.LocalParticipant) -> None:
-        self._participant = participant
+    def __init__(self, room: rtc.Room) -> None:
+        self._room = room
+        self._participant = room.local_participant
         self._pending: deque[tuple[PartMessage, str]] = deque()
         self._added = anyio.Event()
 
@@ -62,14 +65,34 @@ class PartSender:
     def drop(self) -> None:
         """Drop the messages that wait: their receiver has left, or the room is gone."""
         self._pending.clear()
+        self._added.set()
 
     async def run(self) -> None:
         """Send until cancelled."""
-        while True:
+        self._room.on("participant_active", self._note_active)
+        try:
+            while True:
+                self._added = anyio.Event()
+                while self._pending:
+                    with anyio.move_on_after(ACTIVE_LIMIT):
+                        await self._until_active()
+                    if self._pending:
+                        await self._send(*self._pending.popleft())
+                await self._added.wait()
+        finally:
+            self._room.off("participant_active", self._note_active)
+
+    async def _until_active(self) -> None:
+        """Wait until the receiver of the next message can take data."""
+        while self._pending:
+            receiver = self._room.remote_participants.get(self._pending[0][1])
+            if receiver is None or receiver.state not in JOINING:
+                return
             self._added = anyio.Event()
-            while self._pending:
-                await self._send(*self._pending.popleft())
             await self._added.wait()
+
+    def _note_active(self, _: rtc.RemoteParticipant) -> None:
+        self._added.set()
 
     async def finish(self) -> None:
         """Send the messages that wait; the caller sets a limit. `run` must have ended."""
@@ -197,7 +220,7 @@ class RoomParts:
         Raises:
             RoomError: Another session takes them.
         """
-        self._sender = PartSender(self._room.local_participant)
+        self._sender = PartSender(self._room)
         if not self._options.text_input:
             yield
             return

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from redis.asyncio import Redis
 
 from kit.servers.redis_server import RedisServer, running_redis_server
 from vivavoce.agents.memory.namespace import Namespace
@@ -104,7 +105,20 @@ async def test_a_sqlite_file_that_cannot_be_used_is_named(tmp_path: Path) -> Non
         await data.get("key")
 
 
-async def test_a_malformed_redis_url_is_refused_without_showing_its_password() -> None:
+@pytest.mark.parametrize("url", ["http://:secret@localhost", "redis://:secret/x@localhost:6379"])
+async def test_a_malformed_redis_url_is_refused_without_showing_its_password(url: str) -> None:
     with pytest.raises(ConfigurationError, match="must look like redis://") as raised:
-        RedisStore("http://:secret@localhost")
+        RedisStore(url)
     assert "secret" not in str(raised.value)
+
+
+async def test_a_redis_without_memory_is_unavailable_and_the_error_shows_no_value(own_server: RedisServer) -> None:
+    async with Redis.from_url(own_server.url) as client:
+        await client.config_set("maxmemory", 1)
+    store = RedisStore(own_server.url)
+    data = Namespace(store, PLACE, timeout=2.0)
+    with pytest.raises(StoreUnavailable, match="Redis takes no calls now: O") as raised:
+        await data.set("card", "4111 1111")
+    assert "4111" not in str(raised.value)
+    assert raised.value.__cause__ is None
+    await store.aclose()
