@@ -311,6 +311,11 @@ class JobControl(ABC):
         self._ended.set()
 
     @property
+    def is_replaced(self) -> bool:
+        """Whether the job ended because another agent with its identity came into the room."""
+        return False
+
+    @property
     def has_purpose(self) -> bool:
         """Whether the job has work beside its entrypoint: a session has begun in it."""
         return bool(self._open_sessions or self._sessions)

@@ -16,6 +16,9 @@ from vivavoce.agents.worker.rescue import INTERVAL, Rescue
 from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.pipelines.core.clock import Clock
 
+SETTLE_LIMIT = 2.0
+"""Seconds for the last words to the server at the end of the worker."""
+
 
 class Care:
     """Runs beside the worker's loop, from its first registration until the worker takes no more jobs.
@@ -75,10 +78,23 @@ class Care:
     async def run(self) -> None:
         """Look for lost calls and dispatches until cancelled."""
         async with self._server, anyio.create_task_group() as tasks:
-            if self._options.healing and self._options.job_type == "room":
+            if self._heals:
                 tasks.start_soon(self._healer.run)
             if self._rescue is not None:
                 await self._rescue_calls(self._rescue)
+
+    async def settle(self) -> None:
+        """Wait until the end of each job so far is settled: the dispatch of a call that is over is deleted.
+
+        Otherwise another worker takes it for a lost one. Without an answer of the server for so long, it stays.
+        """
+        if self._heals:
+            with anyio.move_on_after(SETTLE_LIMIT):
+                await self._healer.settle()
+
+    @property
+    def _heals(self) -> bool:
+        return self._options.healing and self._options.job_type == "room"
 
     def _make_rescue(self, safety: CrashSafety | None) -> Rescue | None:
         if safety is None:

@@ -58,11 +58,13 @@ class JobEnded:
         error: Why it failed; empty if it succeeded.
         is_process_lost: Whether its process ended before it: the job did not leave its room, and its call may go on
             with another agent.
+        is_replaced: Whether another agent with its identity took its place in the room: the call goes on there.
     """
 
     job_id: str
     error: str = ""
     is_process_lost: bool = False
+    is_replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,9 @@ class Healer:
         self._news = anyio.Event()
         self._limiter = anyio.CapacityLimiter(SIDE_BY_SIDE)
         self._is_failing = False
+        self._running = 0
+        """Effects that are carried out."""
+        self._step_done = anyio.Event()
 
     def look_now(self) -> None:
         """The server has registered the worker."""
@@ -88,7 +91,8 @@ class Healer:
         """A job of the worker is over."""
         # With crash safety `Rescue` removes it, before it dispatches the call again.
         has_ghost = ended.is_process_lost and self._options.crash_safety is None
-        self._put(h.JobOver(job_id=ended.job_id, has_failed=bool(ended.error), has_ghost=has_ghost))
+        has_failed, is_replaced = bool(ended.error), ended.is_replaced
+        self._put(h.JobOver(job_id=ended.job_id, has_failed=has_failed, has_ghost=has_ghost, is_replaced=is_replaced))
 
     async def run(self) -> None:
         """Heal until cancelled."""
@@ -96,7 +100,15 @@ class Healer:
             while True:
                 input = await self._next_input()
                 for effect in self._healing.handle(input, now=self._clock.now()):
+                    self._running += 1
                     tasks.start_soon(self._do, effect)
+                self._step_done.set()
+
+    async def settle(self) -> None:
+        """Wait until everything that was noted has had its effects; `run()` runs, and the caller limits the wait."""
+        while self._inputs or self._running:
+            self._step_done = anyio.Event()
+            await self._step_done.wait()
 
     def _put(self, input: h.Input) -> None:
         self._inputs.append(input)
@@ -107,12 +119,10 @@ class Healer:
             self._news = anyio.Event()
             deadline = self._healing.next_deadline()
             wait = math.inf if deadline is None else max(0.0, deadline - self._clock.now())
-            with anyio.move_on_after(wait) as scope:
+            with anyio.move_on_after(wait if self._is_available() else max(wait, REST)) as scope:
                 await self._news.wait()
             if scope.cancelled_caught and self._is_available():
                 return h.TimePassed()
-            if scope.cancelled_caught:
-                await anyio.sleep(REST)
         return self._inputs.popleft()
 
     async def _do(self, effect: h.Effect) -> None:
@@ -127,6 +137,9 @@ class Healer:
                     self._put(h.LookFailed(room=effect.room))
             else:
                 self._is_failing = False
+            finally:
+                self._running -= 1
+                self._step_done.set()
 
     async def _carry_out(self, effect: h.Effect) -> None:
         match effect:

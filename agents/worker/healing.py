@@ -8,6 +8,7 @@ worker's name. It acts only on facts that it has just been given, and waits befo
 - A dispatch with a listed job, but without an agent in the room, is left alone for longer: the agent is about to join,
   or has left because the call is over. A worker whose job succeeded deletes the dispatch, so that it is not
   listed any more. (A server does not list how a job ended.)
+- A job that lost its place to another agent with its identity says nothing about its call.
 - Workers wait for times of their own, look again, and leave a dispatch alone that another worker has just healed. If
   two of them act at the same moment, both agents have the identity `agent-<dispatch id>`, and the server keeps one.
 
@@ -106,11 +107,13 @@ class JobOver:
 
     Args:
         has_ghost: Whether its agent is left in the room: its process has died, and nothing else removes it.
+        is_replaced: Whether another agent with its identity took its place in the room.
     """
 
     job_id: str
     has_failed: bool = False
     has_ghost: bool = False
+    is_replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,13 +407,15 @@ class Healing:
         job = self._jobs.pop(over.job_id, None)
         if job is None:
             return
-        if over.has_failed and job.identity:
+        if job.identity and not over.is_replaced:  # a server lists an agent for a moment after it has left
             self._dead[job.room, job.identity] = now + AFTER_FAILURE
         if over.has_ghost and job.identity:  # at once: soon a successor may have the same identity
             self._effects.append(RemoveGhost(room=job.room, identity=job.identity))
         room = self._rooms.setdefault(job.room, _Room("", now, look_at=now))  # it may not have been listed yet
         call = room.calls.setdefault(job.root, _Call(self._jitter() * SPREAD))
-        if over.has_failed:
+        if over.is_replaced:
+            pass  # the other agent has the call; it is healed if that one is lost
+        elif over.has_failed:
             call.failed_at = now
         else:
             call.is_over = True

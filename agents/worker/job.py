@@ -60,6 +60,7 @@ class RoomJob(JobControl):
         self._room: rtc.Room | None = None
         self._join: _Join | None = None
         self._news: set[anyio.Event] = set()
+        self._is_replaced = False
 
     @property
     def room(self) -> rtc.Room:
@@ -76,6 +77,11 @@ class RoomJob(JobControl):
     def identity(self) -> str:
         """The agent's identity in the room; empty before it has joined."""
         return self._room.local_participant.identity if self._room is not None and self._room.isconnected() else ""
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the job ended because another agent with its identity came into the room."""
+        return self._is_replaced
 
     @property
     def has_purpose(self) -> bool:
@@ -144,8 +150,11 @@ class RoomJob(JobControl):
             join.done.set()
 
     def _on_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
+        from livekit import rtc
+
         from vivavoce.agents.transports.livekit.link import reason_name
 
+        self._is_replaced = reason == rtc.DisconnectReason.DUPLICATE_IDENTITY
         self.end(f"room disconnected: {reason_name(reason).upper()}")
 
     def _on_news(self, *_: object) -> None:

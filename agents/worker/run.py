@@ -91,6 +91,11 @@ class JobRun:
         """Why the job failed; empty if it succeeded."""
         return self._error
 
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another agent with its identity took its place in the room."""
+        return self._control.is_replaced
+
     def end(self, reason: str, *, is_forced: bool) -> None:
         """End the job; forced, its entrypoint is cancelled at once."""
         self._control.end(reason)

@@ -141,6 +141,7 @@ class WorkerServer:
                 for early in (*self._early, Started()):
                     self._post(early)
                 error = await self._decide(inputs)
+                await self._care.settle()
                 self._tasks.cancel_scope.cancel()
             self._inputs = None
         if error:

@@ -87,4 +87,4 @@ class TaskExecutor(JobExecutor):
             await run.run()
         finally:
             del self._runs[job_id]
-        self._on_ended(JobEnded(job_id=job_id, error=run.error))
+        self._on_ended(JobEnded(job_id=job_id, error=run.error, is_replaced=run.is_replaced))

@@ -221,14 +221,36 @@ def test_a_call_that_ended_in_success_is_deleted_at_once_since_no_time_passes_fo
     assert bench.done == [(0.0, h.DeleteDispatch(room="kitchen", dispatch_id="AD_1"))]
 
 
-def test_a_job_that_lost_its_place_to_another_agent_of_the_call_deletes_nothing() -> None:
+def test_an_agent_that_has_just_left_does_not_count_although_the_server_still_lists_it() -> None:
     bench = Bench()
-    bench.give(h.JobTaken(job_id="AJ_1", room="kitchen", dispatch_id="AD_1"))
+    bench.give(h.JobTaken(job_id="AJ_1", room="kitchen", dispatch_id="AD_1", identity="agent-AJ_1"))
     bench.give(h.LookNow())
-    bench.participants = (CALLER, _agent("agent-AD_1"))
+    bench.participants = (CALLER, _agent("agent-AJ_1"))
     bench.give(h.JobOver(job_id="AJ_1"))
+    assert bench.done == [(0.0, h.DeleteDispatch(room="kitchen", dispatch_id="AD_1"))]
+
+
+@pytest.mark.parametrize("listed_after", [0.0, 1.0])
+def test_a_job_that_lost_its_place_to_another_agent_of_the_call_deletes_nothing(listed_after: float) -> None:
+    bench = Bench()
+    bench.give(h.JobTaken(job_id="AJ_1", room="kitchen", dispatch_id="AD_1", identity="agent-AD_1"))
+    bench.give(h.LookNow())
+    if not listed_after:
+        bench.participants = (CALLER, _agent("agent-AD_1"))
+    bench.give(h.JobOver(job_id="AJ_1", is_replaced=True))
+    bench.until(listed_after)
+    bench.participants = (CALLER, _agent("agent-AD_1"))
     bench.until(120.0)
     assert bench.done == []
+
+
+def test_a_call_whose_job_lost_its_place_is_healed_if_the_other_agent_is_lost_too() -> None:
+    bench = Bench()
+    bench.give(h.JobTaken(job_id="AJ_1", room="kitchen", dispatch_id="AD_1", identity="agent-AD_1"))
+    bench.give(h.LookNow())
+    bench.give(h.JobOver(job_id="AJ_1", is_replaced=True))
+    bench.until(9.0)
+    assert [effect for _, effect in bench.done] == [h.DispatchAgain(wanted=AGAIN)]
 
 
 def test_a_room_is_not_looked_at_without_need() -> None:
@@ -379,12 +401,14 @@ class Workers(RuleBasedStateMachine):
     @rule()
     def the_agent_s_process_dies(self) -> None:
         job_id, worker = self._end()
+        self.last_act.clear()  # its agent came and died: the next act heals another loss
         self._give(worker, h.JobOver(job_id=job_id, has_failed=True, has_ghost=True))
 
     @precondition(lambda self: self.server.agents)
     @rule()
     def the_agent_s_worker_dies_and_another_one_comes(self) -> None:
         _, worker = self._end()
+        self.last_act.clear()
         self.machines[worker] = h.Healing("host", lambda: 0.5)
         self._give(worker, h.LookNow())
 

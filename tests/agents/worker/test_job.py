@@ -32,6 +32,16 @@ async def test_a_known_disconnect_reason_is_named() -> None:
     assert control.context.reason == "room disconnected: ROOM_DELETED"
 
 
+@pytest.mark.parametrize("reason", ["DUPLICATE_IDENTITY", "ROOM_DELETED"])
+async def test_a_job_knows_whether_another_agent_took_its_place(reason: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        control = RoomJob(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
+        control.context.room.emit("disconnected", rtc.DisconnectReason.Value(reason))
+        with anyio.fail_after(1):
+            await control.wait_ended()
+    assert control.is_replaced == (reason == "DUPLICATE_IDENTITY")
+
+
 ACCOUNT = Credentials(url="ws://127.0.0.1:9", api_key="devkey", api_secret="secret-secret-secret-secret-secret")
 
 
