@@ -67,7 +67,8 @@ COVERED := $(BIN)/coverage run $(CALLS)
 E2E := tests/e2e
 # Commands in processes of their own. This lane and the next take about as long as each other: 11 minutes.
 # Tests of units that fork job processes: they starve in the idle class, and coverage would add to the processes' memory.
-FORKED := $(addprefix tests/agents/worker/executors/,test_parcel.py test_process_executor.py)
+FORKED := $(addprefix tests/agents/worker/,executors/test_parcel.py executors/test_process_executor.py \
+	test_job_processes_from_outside.py)
 PROGRAMS := $(FORKED) $(wildcard $(addprefix $(E2E)/,test_call*.py test_connect.py test_demo_caller.py test_demo_life.py \
 	test_dev_call.py test_dev_life.py test_examples_of_agents.py test_fallback_in_rooms.py test_job_server_access.py \
 	test_job_types.py test_table_booking_example.py))

@@ -81,6 +81,6 @@ async def test_code_that_blocks_a_job_process_is_named_in_the_worker_s_log(caplo
                 await server.start("AJ_1", "block shortly")
                 assert not (await server.ended("AJ_1")).error
 
-    [blocked] = [record.getMessage() for record in caplog.records if "is blocked for" in record.getMessage()]
-    assert "job_process_app.py" in blocked
-    assert "in entrypoint" in blocked
+    blocked = [record.getMessage() for record in caplog.records if "is blocked for" in record.getMessage()]
+    # A busy machine blocks a loop too.
+    assert any("job_process_app.py" in one and "in entrypoint" in one for one in blocked), blocked
