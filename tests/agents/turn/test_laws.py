@@ -319,6 +319,7 @@ class TurnLaws(RuleBasedStateMachine):
         if self.states.phase == "open":
             self._follow(replace(self.options, endpointing=endpointing, interruption=interruption))
             self.caller.takes(self.options)
+        self.is_replayable &= isinstance(interruption.mode, str)  # a trace can only name a policy of the application
         self._feed(i.TurnOptionsChanged(endpointing=endpointing, interruption=interruption))
 
     @rule(
