@@ -93,6 +93,8 @@ class _Search:
     """Index of the rule to look at."""
     intent: str | None = None
     """The intent of the speech; None: not judged yet."""
+    timer: int | None = None
+    """Index of the rule whose timer was due."""
 
 
 class GraphMachine:
@@ -274,7 +276,7 @@ class GraphMachine:
                 self._begin_cause(None, "arrived", "state")
             case _Timer(rule=rule, stay=stay):
                 if stay == self._place.stay:
-                    self._begin_cause(None, "arrived", "timer", first=rule)
+                    self._begin_cause(None, "arrived", "timer", timer=rule)
             case i.MoveRequested(state=state):
                 if state in self._rules.states:
                     self._cause = self._new_cause(None, "arrived")
@@ -290,11 +292,11 @@ class GraphMachine:
         origin: Literal["arrived", "waiting", "chosen"],
         kind: Literal["event", "timer", "state"],
         *,
-        first: int = 0,
         intent: str | None = None,
+        timer: int | None = None,
     ) -> None:
         self._cause = self._new_cause(event, origin)
-        self._search = _Search(kind, first, intent)
+        self._search = _Search(kind, intent=intent, timer=timer)
 
     def _new_cause(self, event: Event | None, origin: Literal["arrived", "waiting", "chosen"]) -> _Cause:
         if event is not None and event.kind == "speech":
@@ -313,8 +315,6 @@ class GraphMachine:
                 return
             search.next += 1
             if not self._is_set_off(rule, index, search):
-                if search.kind == "timer":
-                    break
                 continue
             if rule.is_judged:
                 self._question, self._asked_rule = self._number(), index
@@ -343,7 +343,7 @@ class GraphMachine:
                     return False
                 return fits(rule.trigger, self._cause.event, search.intent)
             case "timer":
-                return isinstance(rule.trigger, OnTimer) and index == search.next - 1
+                return index == search.timer
             case "failure":
                 return isinstance(rule.trigger, OnFailure)
             case "state":

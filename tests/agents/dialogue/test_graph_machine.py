@@ -125,6 +125,18 @@ def test_a_timer_counts_from_the_entry_and_is_gone_with_its_state() -> None:
     assert graph.wait(100) == []
 
 
+def test_a_timer_whose_condition_does_not_hold_takes_no_later_timer_s_transition() -> None:
+    graph = StateGraph()
+    one, soon, late = (graph.new_state(name, initial=name == "1") for name in ("1", "soon", "late"))
+    one.after(5).with_condition(yes).go_to(soon)
+    one.after(60).go_to(late)
+    machine = driver(graph, holds=lambda _state, _index: False)
+    machine.begin()
+
+    assert way(machine.wait(59)) == []
+    assert way(machine.wait(1)) == ["late"]
+
+
 def test_a_timer_that_is_due_while_its_state_is_left_does_nothing_in_the_next_state() -> None:
     graph = StateGraph()
     one, two, late = (graph.new_state(name, initial=name == "1") for name in ("1", "2", "late"))
