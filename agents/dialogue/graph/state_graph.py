@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vivavoce.agents.dialogue.graph.checks import findings_of, warnings_of
 from vivavoce.agents.dialogue.graph.state import Intent, State
 from vivavoce.agents.dialogue.machine.rules import GraphRules, OnIntent, Rule, StateRules
+from vivavoce.agents.dialogue.names import checked_name
 from vivavoce.pipelines.core.checks import check_flag, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, GraphError
 
@@ -43,7 +44,7 @@ class StateGraph:
             instructions: Added to the agent's instructions while the graph is here.
             tools: Added to the agent's tools while the graph is here.
         """
-        _check_name(name)
+        checked_name(name)
         check_flag("initial", initial)
         check_text("instructions", instructions)
         state = State(name, is_initial=initial, instructions=instructions, tools=tools)
@@ -66,7 +67,7 @@ class StateGraph:
             slots: A pydantic model of the details that such a sentence may hold.
             description: Words for the model that judges.
         """
-        _check_name(name)
+        checked_name(name)
         check_text("description", description)
         if isinstance(examples, str) or not all(isinstance(example, str) for example in examples):
             raise ConfigurationError(f"examples must be sentences, got {shown(examples)}; for example ['hello', 'hi']")
@@ -114,8 +115,3 @@ class StateGraph:
             },
             has_classifier=has_classifier,
         )
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name.strip():
-        raise ConfigurationError(f"name must be a text that is not empty, got {shown(name)}")

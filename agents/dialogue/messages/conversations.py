@@ -62,8 +62,7 @@ class Conversations:
 
     def expected(self, session_id: str) -> list[str]:
         """Return the names of the models that may come now."""
-        node, starter = self._node(session_id), self._structure.starter
-        edges = self._structure.out_of(node) if node is not None else [starter] if starter is not None else []
+        edges = self._structure.edges_from(self._node(session_id))
         return [edge.model.__name__ for edge in edges if edge.model is not None]
 
     def move(self, session_id: str, message: Message, now: float) -> None:

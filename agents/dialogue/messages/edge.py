@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
+from vivavoce.agents.dialogue.names import checked_name
 from vivavoce.pipelines.core.checks import check_flag, check_instance, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -29,7 +30,7 @@ class Node:
     """
 
     def __init__(self, name: str, description: str, initial: bool = False) -> None:
-        self.name = _checked_name(name)
+        self.name = checked_name(name)
         self.description = check_text("description", description)
         check_flag("initial", initial)
         self.initial = initial
@@ -49,7 +50,7 @@ class Edge:
     """
 
     def __init__(self, name: str, description: str, parent: Node | None, child: Node) -> None:
-        self.name = _checked_name(name)
+        self.name = checked_name(name)
         self.description = check_text("description", description)
         check_instance("parent", parent, Node, or_none=True)
         check_instance("child", child, Node)
@@ -137,9 +138,3 @@ def digest_of(message: Message) -> str:
 def sha256_of(data: Any) -> str:
     """Return the sha256 of JSON data, whatever the order of their keys."""
     return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _checked_name(name: str) -> str:
-    if not isinstance(name, str) or not name.strip():
-        raise ConfigurationError(f"name must be a text that is not empty, got {shown(name)}")
-    return name

@@ -60,16 +60,20 @@ class DialogueStructure:
         """Return the edges out of a node."""
         return [edge for edge in self.edges if edge.parent is node]
 
+    def edges_from(self, node: Node | None) -> list[Edge]:
+        """Return the edges that a conversation may take now, at its beginning for None."""
+        if node is not None:
+            return self.out_of(node)
+        return [] if self.starter is None else [self.starter]
+
     def is_end(self, node: Node) -> bool:
         """Return whether no message may follow in a node."""
         return not self.out_of(node)
 
     def next_edge(self, node: Node | None, message: Message) -> Edge | None:
         """Return the edge that a message takes from a node, from the beginning for None; None: it may not come now."""
-        starter = self.starter
-        edges = self.out_of(node) if node is not None else [starter] if starter is not None else []
         digest = digest_of(message)
-        return next((edge for edge in edges if edge.model is not None and edge.digest == digest), None)
+        return next((edge for edge in self.edges_from(node) if edge.model is not None and edge.digest == digest), None)
 
     # --- about messages alone
 

@@ -1,0 +1,17 @@
+"""The check of names in graphs and dialogues."""
+
+from __future__ import annotations
+
+from vivavoce.pipelines.core.checks import shown
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a state, an intent, a node or an edge.
+
+    Raises:
+        ConfigurationError: It is no text, or empty.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise ConfigurationError(f"name must be a text that is not empty, got {shown(name)}")
+    return name
