@@ -28,6 +28,7 @@ export class Room extends EventTarget {
   #agent = null;
   #microphone = null;
   #messages = Promise.resolve();
+  #early = null;                                         // data that came before the agent is known; null: nothing is held
   #abort;
   #over = new Promise((_, reject) => { this.#abort = reject; });
 
@@ -80,12 +81,14 @@ export class Room extends EventTarget {
     }
     this.#become('connected');
     this.#chooseAgent();
+    this.#readEarly();
   }
 
   /** Build the parts of a call after a join response: a peer connection, the microphone in it, data channels. */
   async #enter(join) {
     this.me = join.participant;
     this.name = join.room?.name ?? '';
+    this.#early = [];
     this.#peer = new Peer(iceServers(this.url, join.ice_servers), this.#peerEvents());
     this.#signalling.keepAlive(join.ping_interval, join.ping_timeout);
     for (const participant of join.other_participants ?? []) this.#follow(participant);
@@ -104,7 +107,10 @@ export class Room extends EventTarget {
     return {
       signal: (request) => this.#signalling.send(request),
       track: (track) => this.#emit('track', track),
-      data: (bytes) => this.#data.take(bytes),
+      data: (bytes) => {
+        if (this.#early) this.#early.push(bytes);
+        else this.#data.take(bytes);
+      },
       state: (state) => {
         if (state === 'failed') this.#recover(MEDIA_LOST);
       },
@@ -174,6 +180,13 @@ export class Room extends EventTarget {
     if (!agent && !this.#agent) return;
     this.#agent = agent;
     this.#emit('agent', agent);
+  }
+
+  /** The data channel may open, and the agent send, before the call counts as connected. */
+  #readEarly() {
+    const early = this.#early ?? [];
+    this.#early = null;
+    for (const bytes of early) this.#data.take(bytes);
   }
 
   #published(track) {
@@ -272,6 +285,7 @@ export class Room extends EventTarget {
         this.#become('connected');
         this.#chooseAgent();
         if (mustRejoin) this.#emit('rejoined');
+        this.#readEarly();
         return;
       } catch (error) {
         if (this.state !== 'reconnecting') return;

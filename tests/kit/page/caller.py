@@ -117,8 +117,8 @@ class Caller:
 
 
 @asynccontextmanager
-async def opened(browser: Browser, address: str, **context: Any) -> AsyncIterator[Caller]:
-    """Open the page; any error inside it fails the test at the end."""
+async def opened(browser: Browser, address: str, *, script: str = "", **context: Any) -> AsyncIterator[Caller]:
+    """Open the page, which runs `script` before its own code; any error inside it fails the test at the end."""
     tab = await browser.new_context(**context)
     page = await tab.new_page()
     caller = Caller(page)
@@ -129,7 +129,7 @@ async def opened(browser: Browser, address: str, **context: Any) -> AsyncIterato
             caller.problems.append(line.text)
 
     page.on("console", on_console)
-    await page.add_init_script(SOCKETS)
+    await page.add_init_script(SOCKETS + script)
     await page.goto(address)
     await page.evaluate(WATCH)
     await page.evaluate(LISTEN)
