@@ -8,7 +8,16 @@ import anyio
 
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.worker.crash_safety import CrashSafety
-from vivavoce.agents.worker.effects import CallClaimed, Effect, Input, JobEnded, MessageReceived, StartJob
+from vivavoce.agents.worker.effects import (
+    CallClaimed,
+    Effect,
+    ExecutorChanged,
+    Input,
+    JobEnded,
+    MessageReceived,
+    StartJob,
+    WorkerStatus,
+)
 from vivavoce.agents.worker.healer import Healer
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.protocol import Registered
@@ -28,7 +37,7 @@ class Care:
         agent_name: The name that the worker registers.
         options: Options of the worker.
         post: Takes inputs for the worker's supervisor.
-        is_available: Returns whether the worker is registered and not draining.
+        status: Returns the worker's state.
         clock: The loop's time.
     """
 
@@ -39,14 +48,14 @@ class Care:
         options: WorkerOptions,
         *,
         post: Callable[[Input], None],
-        is_available: Callable[[], bool],
+        status: Callable[[], WorkerStatus],
         clock: Clock,
     ) -> None:
         self._account = account
         self._agent_name = agent_name
         self._options = options
         self._post = post
-        self._is_available = is_available
+        self._status = status
         self._clock = clock
         self._news = anyio.Event()
         self._server = ServerApi(account)
@@ -58,14 +67,15 @@ class Care:
             options,
             recall=None if self._rescue is None else self._rescue.recall,
             post=post,
-            is_available=is_available,
+            status=status,
             clock=clock,
         )
 
     def note(self, input: Input, effects: Sequence[Effect]) -> None:
         """Take a step of the supervisor: registrations, and its jobs."""
         is_registered = isinstance(input, MessageReceived) and isinstance(input.message, Registered)
-        if is_registered or (isinstance(input, JobEnded) and input.is_process_lost):
+        is_ready = isinstance(input, ExecutorChanged) and input.is_ready
+        if is_registered or is_ready or (isinstance(input, JobEnded) and input.is_process_lost):
             self._news.set()
         if is_registered:
             self._healer.look_now()
@@ -112,7 +122,7 @@ class Care:
         await self._news.wait()
         while True:
             self._news = anyio.Event()
-            if self._is_available():
+            if self._status().takes_jobs:  # only the worker that claims a call takes its job
                 await rescue.look()
             with anyio.move_on_after(INTERVAL):
                 await self._news.wait()

@@ -258,6 +258,8 @@ class WorkerStatus:
     counts: WorkerCounts = WorkerCounts()
     can_run_jobs: bool = True
     """Whether there is a process that can run a job; not before the first one is warm."""
+    takes_jobs: bool = True
+    """Whether the worker takes a job that it is offered now, if its handler does."""
 
     @property
     def is_healthy(self) -> bool:

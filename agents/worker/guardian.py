@@ -36,7 +36,7 @@ def guard(command: Sequence[str]) -> int:
             if status >= 0 or worker.is_ending:
                 return status if status >= 0 else 128 - status
             pause = 0.0 if worker.was_steady else pause
-            _report(f"the worker died by {signal.Signals(-status).name}; it is started again in {pause:g} s")
+            _report(f"the worker died by {_described(-status)}; it is started again in {pause:g} s")
         if (asked := signal.sigtimedwait(PASSED_ON, pause)) is not None:
             return 128 + asked.si_signo
         pause = min(max(2 * pause, FIRST_PAUSE), LONGEST_PAUSE)
@@ -96,6 +96,11 @@ def end_with_guardian() -> None:
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
     if os.environ[GUARDED] != str(os.getppid()):  # it has died just before
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _described(number: int) -> str:
+    name = signal.Signals(number).name
+    return f"{name} (somebody killed it, or the machine had no memory left)" if name == "SIGKILL" else name
 
 
 def _report(line: str) -> None:

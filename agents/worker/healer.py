@@ -15,7 +15,7 @@ from vivavoce.agents.job import JobInfo
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.worker import healing as h
 from vivavoce.agents.worker.agent_token import agent_token, identity_in
-from vivavoce.agents.worker.effects import Input, JobEnded, JoinRequested
+from vivavoce.agents.worker.effects import Input, JobEnded, JoinRequested, WorkerStatus
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.room_facts import NewDispatch
@@ -43,7 +43,7 @@ class Healer:
         options: Options of the worker.
         recall: Adds the kept call to a dispatch that is made in the place of a lost one; None: no call is kept.
         post: Takes inputs for the worker's supervisor.
-        is_available: Returns whether the worker is registered and not draining.
+        status: Returns the worker's state.
         clock: The loop's time.
     """
 
@@ -56,7 +56,7 @@ class Healer:
         *,
         recall: Callable[[NewDispatch], Awaitable[NewDispatch]] | None,
         post: Callable[[Input], None],
-        is_available: Callable[[], bool],
+        status: Callable[[], WorkerStatus],
         clock: Clock,
     ) -> None:
         self._server = server
@@ -65,7 +65,7 @@ class Healer:
         self._agent_name = agent_name
         self._options = options
         self._post = post
-        self._is_available = is_available
+        self._status = status
         self._clock = clock
         self._healing = h.Healing(agent_name, random.random, may_join=options.on_request is None)
         self._inputs: deque[h.Input] = deque()
@@ -119,11 +119,15 @@ class Healer:
             self._news = anyio.Event()
             deadline = self._healing.next_deadline()
             wait = math.inf if deadline is None else max(0.0, deadline - self._clock.now())
-            with anyio.move_on_after(wait if self._is_available() else max(wait, REST)) as scope:
+            with anyio.move_on_after(wait if self._may_look() else max(wait, REST)) as scope:
                 await self._news.wait()
-            if scope.cancelled_caught and self._is_available():
+            if scope.cancelled_caught and self._may_look():
                 return h.TimePassed()
         return self._inputs.popleft()
+
+    def _may_look(self) -> bool:
+        status = self._status()
+        return status.is_registered and not status.is_draining
 
     async def _do(self, effect: h.Effect) -> None:
         async with self._limiter:
@@ -149,6 +153,7 @@ class Healer:
                 self._put(await self._look_at(room))
             case h.DispatchAgain(wanted=wanted):
                 made = await self._server.dispatch(await self._recalled(wanted))
+                self._put(h.DispatchMade(room=wanted.room, heals=wanted.heals, dispatch_id=made))
                 logger.warning(
                     "Room %s has a caller and no agent: dispatch %s was lost and is made again (%s)",
                     wanted.room,
@@ -179,7 +184,8 @@ class Healer:
         participants = await self._server.participants(room)
         has_caller = any(one.is_caller for one in participants or ())
         dispatches = await self._server.dispatches(room) if has_caller else ()
-        return h.RoomSeen(room=room, participants=participants, dispatches=dispatches)
+        can_take = self._status().takes_jobs
+        return h.RoomSeen(room=room, participants=participants, dispatches=dispatches, can_take=can_take)
 
     def _join(self, wanted: NewDispatch) -> None:
         job = JobInfo(

@@ -11,9 +11,11 @@ worker's name. It acts only on facts that it has just been given, and waits befo
 - A job that lost its place to another agent with its identity says nothing about its call.
 - Workers wait for times of their own, look again, and leave a dispatch alone that another worker has just healed. If
   two of them act at the same moment, both agents have the identity `agent-<dispatch id>`, and the server keeps one.
+- A worker that could take no job now leaves the dispatch to the others, since nobody might take the new one.
 
 A dispatch is healed by a new dispatch. If that leads to no job either, the worker joins the room itself, and so on in
-turn: workers may be full. A call whose jobs fail is given up after a few.
+turn. A worker need not wait for what it knows: that its own job has failed, or when it made a dispatch itself. A call
+whose jobs fail is given up after a few.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ NEW_ROOM = 15.0
 """Seconds for which a room is looked at even if the server counts no caller in it: the count is seconds late."""
 
 LISTED_WITHIN = 5.5
-"""Seconds after which a server has listed the job of a new dispatch, if there is one."""
+"""Seconds after which a server has listed the job of a new dispatch, if there is one: it asks no worker after 3 s."""
 
 HEALED_WITHIN = 10.0
-"""Seconds that a new dispatch has, made by this worker or by another one, until the next one is made."""
+"""Seconds that a dispatch of another worker has, or one whose job failed, until the next one is made."""
 
 JOINS_WITHIN = 30.0
 """Seconds that a listed job has until its agent is in the room."""
@@ -72,11 +74,16 @@ class RoomsListed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomSeen:
-    """The facts of one room; `participants` is None if it is closed."""
+    """The facts of one room; `participants` is None if it is closed.
+
+    Args:
+        can_take: Whether the worker could take a job of the room now.
+    """
 
     room: str
     participants: tuple[ParticipantFacts, ...] | None
     dispatches: tuple[DispatchFacts, ...] = ()
+    can_take: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +91,19 @@ class LookFailed:
     """The server did not return the facts of a room."""
 
     room: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchMade:
+    """This worker has just made a dispatch.
+
+    Args:
+        heals: The first dispatch of the call.
+    """
+
+    room: str
+    heals: str
+    dispatch_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +141,7 @@ class TimePassed:
     """`next_deadline()` has come."""
 
 
-Input = LookNow | RoomsListed | RoomSeen | LookFailed | JobTaken | JobOver | TimePassed
+Input = LookNow | RoomsListed | RoomSeen | LookFailed | DispatchMade | JobTaken | JobOver | TimePassed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +212,9 @@ class _Call:
     attempts: int = 0
     """How often this worker has healed it without a job."""
     first_seen: dict[str, float] = field(default_factory=dict)
-    """Dispatches, and when each was seen for the first time."""
+    """Dispatches, and when each was made by this worker, or seen for the first time."""
+    own: set[str] = field(default_factory=set)
+    """Dispatches that this worker has made."""
     absent_since: float | None = None
     """Since when its agent is missing in the room."""
     was_live: bool = False
@@ -204,10 +226,14 @@ class _Call:
     """Whether a job of this worker for it has succeeded."""
     is_given_up: bool = False
 
-    def made_here(self, now: float) -> float:
-        """Return when a dispatch was made that is seen for the first time, if this worker has just made one."""
-        made_at = self.healed_at
-        return now if made_at is None or now - made_at > 2 * LIST_INTERVAL else made_at
+    @property
+    def has_news(self) -> bool:
+        """Whether this worker knows the end of a job of it."""
+        return self.is_over or self.failed_at is not None
+
+    def knows_vain(self, dispatch: DispatchFacts) -> bool:
+        """Return whether a dispatch of this worker has no job so far."""
+        return dispatch.id in self.own and not dispatch.jobs
 
 
 @dataclass(slots=True)
@@ -256,6 +282,8 @@ class Healing:
             case LookFailed(room=name):
                 if (room := self._rooms.get(name)) is not None:
                     room.is_asked, room.look_at = False, now + LIST_INTERVAL
+            case DispatchMade():
+                self._made(input, now)
             case JobTaken():
                 self._jobs[input.job_id] = _Job(input.room, input.dispatch_id, input.identity)
             case JobOver():
@@ -282,11 +310,7 @@ class Healing:
 
     def _take_list(self, rooms: Iterable[RoomFacts], now: float) -> None:
         open_rooms = {room.name: room for room in rooms}
-        self._rooms = {
-            name: room
-            for name, room in self._rooms.items()
-            if name in open_rooms and room.sid in ("", open_rooms[name].sid)
-        }
+        self._rooms = {name: room for name, room in self._rooms.items() if _is_open(room, open_rooms.get(name), now)}
         self._dead = {place: until for place, until in self._dead.items() if until > now}
         for name, facts in open_rooms.items():
             room = self._rooms.setdefault(name, _Room(facts.sid, now, look_at=now))
@@ -320,11 +344,12 @@ class Healing:
         for dispatch in seen.dispatches:
             if dispatch.agent_name == self._agent_name:
                 families.setdefault(dispatch.heals or dispatch.id, []).append(dispatch)
-        room.calls = {root: call for root, call in room.calls.items() if root in families}
+        # These facts may be from before a dispatch whose job this worker has seen the end of.
+        room.calls = {root: call for root, call in room.calls.items() if root in families or call.has_news}
         for root, family in families.items():
             call = room.calls.setdefault(root, _Call(self._jitter() * SPREAD))
             for dispatch in family:
-                call.first_seen.setdefault(dispatch.id, call.made_here(now) if dispatch.id != root else now)
+                call.first_seen.setdefault(dispatch.id, now)
             self._judge(room, root, family, self._live_agents(seen, families, root, now), seen, now)
 
     # --- deciding
@@ -366,20 +391,27 @@ class Healing:
         elif sum(1 for dispatch in family if dispatch.id != root and dispatch.jobs) >= MAX_JOBS:
             call.is_given_up = True
             self._effects.append(GiveUp(room=seen.room, dispatch_id=root))
+        elif not seen.can_take:
+            room.look_at = min(room.look_at, now + LIST_INTERVAL)
         else:
             self._heal(room, root, family, seen.room, now)
 
     def _due(self, call: _Call, root: str, family: list[DispatchFacts]) -> float:
         """Return from when on the call may be healed, if its agent stays away."""
         assert call.absent_since is not None, "an agent is missing"
-        times = [call.first_seen[dispatch.id] + LISTED_WITHIN for dispatch in family if dispatch.id == root]
-        times += [call.first_seen[dispatch.id] + HEALED_WITHIN for dispatch in family if dispatch.id != root]
-        if call.healed_at is not None:
-            times.append(call.healed_at + HEALED_WITHIN)
+        times = [] if call.healed_at is None else [call.healed_at + LISTED_WITHIN]
+        for dispatch in family:
+            if dispatch.id != root:
+                limit = LISTED_WITHIN if call.knows_vain(dispatch) else HEALED_WITHIN
+                times.append(call.first_seen[dispatch.id] + limit)
+            elif call.failed_at is None:
+                times.append(call.first_seen[root] + LISTED_WITHIN)
         if call.failed_at is not None:
             times.append(call.failed_at + AFTER_FAILURE)
         elif any(dispatch.jobs for dispatch in family):
             times.append(call.absent_since + (GONE_FOR if call.was_live else JOINS_WITHIN))
+        if call.failed_at is not None or any(call.knows_vain(dispatch) for dispatch in family):
+            return max(times)  # no other worker acts as early
         return max(times) + call.own_wait
 
     def _heal(self, room: _Room, root: str, family: list[DispatchFacts], name: str, now: float) -> None:
@@ -400,6 +432,12 @@ class Healing:
         self._effects.append(JoinItself(wanted=wanted) if joins else DispatchAgain(wanted=wanted))
         call.healed_at, call.failed_at, call.own_wait = now, None, self._jitter() * SPREAD
         room.look_at = min(room.look_at, now + LIST_INTERVAL)
+
+    def _made(self, made: DispatchMade, now: float) -> None:
+        room = self._rooms.get(made.room)
+        if room is not None and (call := room.calls.get(made.heals)) is not None:
+            call.first_seen[made.dispatch_id] = now
+            call.own.add(made.dispatch_id)
 
     # --- own jobs
 
@@ -423,6 +461,13 @@ class Healing:
                 room.is_asked = True
                 self._effects.append(LookAt(room=job.room))
         room.look_at = min(room.look_at, now)
+
+
+def _is_open(room: _Room, listed: RoomFacts | None, now: float) -> bool:
+    """Return whether a list of rooms still has this one; a list from before it opened does not count."""
+    if listed is None:
+        return not room.sid and now < room.since + NEW_ROOM
+    return room.sid in ("", listed.sid)
 
 
 def _identities(root: str, family: Iterable[DispatchFacts]) -> set[str]:

@@ -26,8 +26,10 @@ logger = logging.getLogger(__name__)
 INTERVAL = 2.0
 """Seconds between two looks at the store."""
 
-TAKEN_WITHIN = 10.0
-"""Seconds in which a job must take a call that was dispatched again; then it is dispatched once more."""
+TAKEN_WITHIN = 6.0
+"""Seconds in which a job must take a call that was dispatched again; then it is dispatched once more. A server asks no
+worker after 3 s.
+"""
 
 STORE_LIMIT = 5.0
 """Seconds for one call of the store."""
@@ -119,7 +121,7 @@ class Rescue:
     async def _count_dispatch(self, call: Checkpoint) -> None:
         """Note a dispatch that is about to be made: its job is for this worker."""
         with anyio.fail_after(STORE_LIMIT):
-            await self._store.write(replace(call, dispatched=call.dispatched + 1))
+            await self._store.write(replace(call, dispatched=call.dispatched + 1, written_at=self._clock.wall()))
         self._claimed(call.lease)
 
     async def _forget(self, call: Checkpoint) -> None:

@@ -99,7 +99,7 @@ class WorkerServer:
         self._machine = Machine()
         self._meter = LoadMeter()
         self._supervisor = Supervisor(agent_name, options, random.random)
-        self._care = Care(credentials, agent_name, options, post=self._post, is_available=self._takes_jobs, clock=clock)
+        self._care = Care(credentials, agent_name, options, post=self._post, status=self.status, clock=clock)
         self._inputs: MemoryObjectSendStream[Input] | None = None
         self._early: list[Input] = []
         self._tasks: TaskGroup | None = None
@@ -283,10 +283,6 @@ class WorkerServer:
         except Exception as error:  # noqa: BLE001 - a failing user callback must not end the worker
             logger.error("the load function failed: %s", error, exc_info=error)
             return self._supervisor.status().load
-
-    def _takes_jobs(self) -> bool:
-        status = self._supervisor.status()
-        return status.is_registered and not status.is_draining
 
     def _post(self, input: Input) -> None:
         if self._inputs is None:

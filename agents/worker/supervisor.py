@@ -164,6 +164,7 @@ class Supervisor:
             active_jobs=tuple(slot.job for slot in self._slots.values() if slot.stage is _Stage.RUNNING),
             counts=self._counts,
             can_run_jobs=self._executor.is_ready,
+            takes_jobs=self._is_registered and self._is_available(),
         )
 
     def _take(self, input: Input, now: float) -> None:

@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 from vivavoce.agents.telemetry.destination import telemetry_for
 from vivavoce.agents.telemetry.metrics.figures import Figure, figures_of, sum_of
 from vivavoce.agents.worker.crash_safety import close_store
-from vivavoce.agents.worker.executors.options import ProcessExecution
+from vivavoce.agents.worker.executors.options import ProcessExecution, TaskExecution
 from vivavoce.agents.worker.loop_watch import LoopWatch
 from vivavoce.agents.worker.options import WorkerOptions, credentials
 from vivavoce.agents.worker.prewarm import WORKER_MODULES, SharedParts, load_modules
@@ -110,7 +110,7 @@ class Worker:
             ConfigurationError: URL, key or secret are missing, or entrypoint or options cannot be sent to other
                 processes.
             WorkerError: It runs already, the server refused us or could not be reached (`max_retry`), the health port
-                is taken, or the first job processes cannot be made ready.
+                is taken, prewarm does not return, or the first job processes cannot be made ready.
         """
         if self._over is not None:
             raise WorkerError("the worker runs already; make a second Worker for a second registration")
@@ -184,8 +184,8 @@ class Worker:
                 host, port = options.health_host, options.health_port
                 figures = partial(_all_figures, server, reader)
                 self._health_port = await tasks.start(serve_health, server.state, figures, host, port)
-            if not self._has_processes:
-                await self._parts.warm()
+            if isinstance(options.executor, TaskExecution):
+                await self._parts.warm(options.executor.start_limit)
             if on_warm is not None:
                 on_warm()
             if self._has_processes and options.block_limit is not None:  # else the executor watches this loop

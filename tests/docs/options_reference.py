@@ -45,6 +45,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
     "A worker": (
         "vivavoce.agents.WorkerOptions",
         "vivavoce.agents.ProcessExecution",
+        "vivavoce.agents.TaskExecution",
         "vivavoce.agents.CrashSafety",
     ),
     "Pipelines": (

@@ -168,19 +168,37 @@ async def test_a_caller_whose_job_failed_gets_another_one(
     async with Working(_worker(room_server, room_name, entrypoint)):
         caller = await connect(room_server, "caller", config=_dispatch(room_name))
         began = time.monotonic()
-        with anyio.fail_after(45.0):
+        with anyio.fail_after(30.0):
             while len(jobs.contexts) < 2 or await _agents(caller) != [f"agent-{jobs.contexts[1].job.heals}"]:  # noqa: ASYNC110 - no event tells it
                 await anyio.sleep(0.1)
 
-        print(f"healed {time.monotonic() - began:.1f} s after the caller came")
-        assert time.monotonic() - began < 3 * HEALED_WITHIN  # a busy machine; the bench has the seconds
+        took = time.monotonic() - began
+        print(f"healed {took:.1f} s after the caller came")
+        assert took < HEALED_WITHIN
+
+
+async def test_a_caller_whose_new_dispatch_is_lost_too_gets_an_agent_that_joins_by_itself(
+    room_server: RoomEndpoint, connect: Connect, room_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs = Jobs()
+    async with silent_worker(room_server, room_name) as silent:  # it gets every offer: its load is 0
+        caller = await connect(room_server, "caller", config=_dispatch(room_name))
+        with anyio.fail_after(10.0):
+            await silent.offered.wait()
+        async with Working(_worker(room_server, room_name, jobs.entrypoint, load=lambda: 0.5)):
+            joined = await caller.event("participant_connected", kind=AGENT_KIND, limit=30.0)
+
+            (job,) = [ctx.job for ctx in jobs.contexts]
+            assert (silent.offers, joined["identity"]) == (2, f"agent-{job.dispatch_id}")
+            assert jobs.facts == [("table 7", {"a": "b"})]
+            assert not job.id.startswith("AJ_"), "no server has assigned it"
+    assert "dispatches lead to no job, this worker joins it" in caplog.text
 
 
 @pytest.mark.real_server
 async def test_a_caller_whose_agent_s_process_died_gets_another_one_though_no_call_is_kept(
     room_server: RoomEndpoint, room_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(healing, "LISTED_WITHIN", 1.0)  # the worker knows by itself that its job has failed
     monkeypatch.setattr(healing, "AFTER_FAILURE", 0.5)
     worker = worker_of(room_server.url, room_server, talking_app.talks_on, executor=ProcessExecution(processes=2))
     async with Working(worker), listening(room_server.url, host_token(room_server, room_name)) as caller:

@@ -38,6 +38,19 @@ worker = Worker(entrypoint, agent_name="host", options=WorkerOptions(max_jobs=5,
 """
 
 
+APP_IN_ONE_PROCESS = """
+import threading
+from vivavoce.agents import TaskExecution, Worker, WorkerOptions
+
+async def entrypoint(ctx): ...
+
+def prewarm(shared):
+    DEED
+
+worker = Worker(entrypoint, options=WorkerOptions(executor=TaskExecution(start_limit=0.5), prewarm=prewarm))
+"""
+
+
 @pytest.fixture
 def portal() -> Iterator[BlockingPortal]:
     """The loop of the scripted server, beside the test's own thread."""
@@ -92,6 +105,28 @@ def test_a_worker_that_cannot_register_ends_with_a_failing_status_and_the_reason
         start.end()
 
     assert f"could not register with the LiveKit server: no connection to {url}" in start.seen
+
+
+@pytest.mark.parametrize(
+    ("deed", "reason"),
+    [
+        ("threading.Event().wait()", r"prewarm must return within start_limit=0\.5 s, and has not"),
+        ("shared['food'] = bytearray(2**62)", "MemoryError"),
+    ],
+    ids=["hangs", "eats memory"],
+)
+def test_a_worker_in_one_process_whose_prewarm_misbehaves_ends_with_a_failing_status_and_the_reason(
+    tmp_path: Path, portal: BlockingPortal, deed: str, reason: str
+) -> None:
+    (tmp_path / "app.py").write_text(APP_IN_ONE_PROCESS.replace("DEED", deed))
+    with portal.wrap_async_context_manager(AgentServer()) as server:
+        account = ("--url", server.url, "--api-key", server.api_key, "--api-secret", server.api_secret)
+        with running(tmp_path, "start", "app.py", *account) as start:
+            assert start.process.wait(timeout=60) != 0
+            start.end()
+
+    assert re.search(reason, start.seen)
+    assert "in prewarm" in start.seen, "the stack shows where"
 
 
 def test_the_hook_of_the_kubernetes_example_lets_the_calls_finish_and_lasts_as_long(

@@ -10,7 +10,16 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskExecution:
-    """Jobs run as tasks of the worker's own process: the entrypoint may be any function, and a crash ends all jobs."""
+    """Jobs run as tasks of the worker's own process: the entrypoint may be any function, and a crash ends all jobs.
+
+    What each option does: docs/options.md.
+    """
+
+    start_limit: float = 60.0
+    """Seconds for prewarm; then the worker ends."""
+
+    def __post_init__(self) -> None:
+        check_number("start_limit", self.start_limit, above=0, unit="s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

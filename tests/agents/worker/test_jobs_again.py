@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kit.supervisor_bench import Bench, answer_in, job_info
-from vivavoce.agents.worker.effects import CallClaimed, DrainRequested, JoinRequested, StartJob
+from vivavoce.agents.worker.effects import CallClaimed, DrainRequested, ExecutorChanged, JoinRequested, StartJob
 from vivavoce.agents.worker.protocol import AvailabilityAsked, JobAssigned
 from vivavoce.agents.worker.supervisor import CLAIM_MEMORY
 
@@ -55,6 +55,17 @@ def test_a_job_that_the_worker_gives_itself_takes_a_slot() -> None:
         StartJob(assigned=_own().assigned)
     ]
     assert not answer_in(bench.hear(AvailabilityAsked(job=job_info("AJ_9")))).is_available
+
+
+def test_a_worker_knows_whether_it_takes_a_job_now() -> None:
+    idle, apart, full, draining, without_process = (Bench(is_registered=number != 1, max_jobs=1) for number in range(5))
+    full.start_job()
+    draining.give(DrainRequested())
+    without_process.give(ExecutorChanged(is_ready=False))
+
+    assert idle.supervisor.status().takes_jobs
+    for bench in (apart, full, draining, without_process):
+        assert not bench.supervisor.status().takes_jobs
 
 
 def test_a_full_or_draining_worker_gives_itself_no_job() -> None:

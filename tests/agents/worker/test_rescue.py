@@ -14,17 +14,25 @@ from aiohttp import ClientSession
 
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.signal_client import Clients
+from kit.supervisor_bench import Bench
 from vivavoce.agents.dev_room import RoomServer, RoomServerOptions
 from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
 from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.worker import care as care_module
 from vivavoce.agents.worker import rescue as rescue_module
+from vivavoce.agents.worker.care import Care
 from vivavoce.agents.worker.crash_safety import CrashSafety
+from vivavoce.agents.worker.effects import ExecutorChanged, MessageReceived, WorkerStatus
+from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.owner import owner_of_job, rescuer
+from vivavoce.agents.worker.protocol import Registered
 from vivavoce.agents.worker.rescue import Rescue
 from vivavoce.agents.worker.room_facts import DispatchFacts, NewDispatch, ParticipantFacts
 from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import WorkerError
+
+LIMIT = 20.0
 
 
 def _dead(job_id: str) -> str:
@@ -132,6 +140,38 @@ async def test_a_call_of_a_dead_process_is_dispatched_again_once_by_many_workers
     assert place.claimed == ["AJ_1"]
     assert await place.owners() == [rescuer()]
     assert await place.look() == (made,)  # its job has some seconds to come
+
+
+async def test_a_worker_without_a_process_for_jobs_claims_no_lost_call_until_it_has_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(care_module, "INTERVAL", 0.01)
+    await _with_caller(place)
+    await place.store.write(place.call)
+    bench = Bench()
+    asked: list[None] = []
+
+    def status() -> WorkerStatus:
+        asked.append(None)
+        return bench.supervisor.status()
+
+    options = WorkerOptions(healing=False, crash_safety=CrashSafety(store=SqliteCheckpoints(place.store.path)))
+    care = Care(place.account, "host", options, post=lambda input: None, status=status, clock=LoopClock())
+    bench.give(ExecutorChanged(is_ready=False))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(care.run)
+        care.note(MessageReceived(connection=1, message=Registered(worker_id="AW_1")), [])
+        with anyio.fail_after(LIMIT):
+            while len(asked) < 3:  # noqa: ASYNC110 - looks have no event
+                await anyio.sleep(0.01)
+            assert await place.owners() == [place.call.owner]
+
+            ready = ExecutorChanged(is_ready=True)
+            bench.give(ready)
+            care.note(ready, [])
+            while await place.owners() != [rescuer()]:  # noqa: ASYNC110 - as above
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
 
 
 async def test_the_ghost_of_the_dead_agent_is_removed(place: Place) -> None:

@@ -47,7 +47,7 @@ async def server() -> AsyncIterator[AgentServer]:
 
 def _worker(server: AgentServer, entrypoint: Entrypoint, *, agent_name: str = "", **options: object) -> Worker:
     account = {"url": server.url, "api_key": server.api_key, "api_secret": server.api_secret}
-    given = WorkerOptions(executor=TaskExecution(), **account, **options)  # type: ignore[arg-type]
+    given = WorkerOptions(**{"executor": TaskExecution(), **account, **options})  # type: ignore[arg-type]
     return Worker(entrypoint, agent_name=agent_name, options=given)
 
 
@@ -132,11 +132,11 @@ async def test_a_prewarm_that_fails_fails_the_worker_with_its_own_error(server: 
 
 
 async def test_a_worker_can_be_closed_while_it_warms_up(server: AgentServer) -> None:
-    warming, go_on = anyio.Event(), anyio.Event()
+    loop, warming, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
     def prewarm(shared: dict[str, Any]) -> None:
-        anyio.from_thread.run_sync(warming.set)
-        anyio.from_thread.run(go_on.wait)
+        loop.call_soon_threadsafe(warming.set)
+        go_on.wait()
 
     worker = _worker(server, _idle, prewarm=prewarm)
     async with asyncio.timeout(LIMIT), asyncio.TaskGroup() as tasks:
@@ -147,6 +147,31 @@ async def test_a_worker_can_be_closed_while_it_warms_up(server: AgentServer) -> 
         go_on.set()
 
     assert server.connections == 0
+
+
+async def test_a_prewarm_that_hangs_ends_the_worker_and_the_log_shows_where(
+    server: AgentServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    go_on = threading.Event()
+
+    def hanging_prewarm(shared: dict[str, Any]) -> None:
+        go_on.wait()
+
+    worker = _worker(server, _idle, prewarm=hanging_prewarm, executor=TaskExecution(start_limit=0.2))
+    with pytest.raises(WorkerError, match=r"prewarm must return within start_limit=0.2 s, .* raise start_limit"):
+        await worker.run()
+    go_on.set()
+
+    assert "in hanging_prewarm" in caplog.text
+    assert server.connections == 0
+
+
+async def test_a_prewarm_that_gets_no_memory_fails_the_worker_with_that_error(server: AgentServer) -> None:
+    def prewarm(shared: dict[str, Any]) -> None:
+        shared["food"] = bytearray(2**62)
+
+    with pytest.raises(MemoryError):
+        await _worker(server, _idle, prewarm=prewarm).run()
 
 
 async def test_a_worker_runs_once_at_a_time_and_again_after_its_end(server: AgentServer) -> None:
@@ -201,10 +226,10 @@ async def test_a_blocked_event_loop_is_noted_on_the_spans_of_the_jobs(server: Ag
 async def test_health_is_bad_before_the_registration_and_good_after(server: AgentServer) -> None:
     from aiohttp import ClientSession
 
-    go_on = anyio.Event()
+    go_on = threading.Event()
 
     def prewarm(shared: dict[str, Any]) -> None:
-        anyio.from_thread.run(go_on.wait)
+        go_on.wait()
 
     worker = _worker(server, _idle, agent_name="host", health_port=0, prewarm=prewarm)
     async with ClientSession() as client, asyncio.TaskGroup() as tasks, asyncio.timeout(LIMIT):

@@ -47,6 +47,26 @@ class Call:
 
 
 @dataclass(slots=True)
+class Offer:
+    """A job that the server offers to a worker."""
+
+    at: float
+    job: str
+    connection: int
+    load: float
+    """The machine's load."""
+    answered: float | None = None
+    is_taken: bool = False
+
+    def words(self, began: float) -> str:
+        """Return it for people, `began` being the call's beginning."""
+        answer = "no answer"
+        if self.answered is not None:
+            answer = f"{'taken' if self.is_taken else 'refused'} after {self.answered - self.at:.2f} s"
+        return f"{self.at - began:.1f} s {self.job} to worker {self.connection}: {answer} (load {self.load:.1f})"
+
+
+@dataclass(slots=True)
 class Kill:
     """Something done to a host."""
 
@@ -71,6 +91,8 @@ class Ledger:
         self._assigned: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
         self._reports: defaultdict[str, list[tuple[float, int, str]]] = defaultdict(list)
         self._lost_connections: dict[int, float] = {}
+        self._offers: defaultdict[str, list[Offer]] = defaultdict(list)
+        """By room."""
 
     # --- facts
 
@@ -106,6 +128,17 @@ class Ledger:
         elif told["event"] == "end":
             job.ended, job.reason = told["at"], told["reason"]
             job.ends += 1
+
+    def offered(self, room: str, offer: Offer) -> None:
+        """The server offers a job."""
+        self._offers[room].append(offer)
+
+    def answered(self, job_id: str, connection: int, at: float, *, is_taken: bool) -> None:
+        """A worker answers an offer."""
+        for offers in self._offers.values():
+            for offer in offers:
+                if (offer.job, offer.connection) == (job_id, connection):
+                    offer.answered, offer.is_taken = at, is_taken
 
     def assigned(self, job_id: str, connection: int, at: float) -> None:
         """The server assigns a job to the worker of that connection."""
@@ -215,20 +248,28 @@ class Ledger:
             if call.room in kill.rooms and self._is_judged(call, kill):
                 gap = self._heard_again(call, kill) - kill.at
                 if gap > AGENT_WITHIN:
-                    yield f"{call.room}: no agent within {AGENT_WITHIN:g} s of {_words(kill)}, but after {gap:.1f} s"
+                    words = f"no agent within {AGENT_WITHIN:g} s of {_words(kill)}, but after {gap:.1f} s"
+                    yield f"{call.room}: {words}; {self._offers_of(call)}"
         yield from self._of_beginning(call)
         ends = [job for job in self.jobs.values() if job.room == call.room and job.reason.startswith(AGENT_ENDED)]
         for end in ends:
             late = [job.id for job in self.jobs.values() if job.room == call.room and job.began > (end.ended or 0.0)]
             if late:
-                yield f"{call.room}: the agent had ended the call, and job {late[0]} began after it"
+                words = f"the agent had ended the call, and job {late[0]} began after it"
+                yield f"{call.room}: {words}; {self._offers_of(call)}"
 
     def _of_beginning(self, call: Call) -> Iterator[str]:
         first = call.voices[0][0] if call.voices else float("inf")
         since = max([call.began, *(kill.at for kill in self.kills if call.began - 15.0 < kill.at < first)])
         until = since + AGENT_WITHIN
         if first > until and (call.ended or until + 1.0) > until:
-            yield f"{call.room}: first words {first - since:.1f} s after it or the last kill, not {AGENT_WITHIN:g}"
+            words = f"first words {first - since:.1f} s after it or the last kill, not {AGENT_WITHIN:g}"
+            yield f"{call.room}: {words}; {self._offers_of(call)}"
+
+    def _offers_of(self, call: Call) -> str:
+        kills = [f"{kill.at - call.began:.1f} s {_words(kill)}" for kill in self.kills if kill.at > call.began - 15.0]
+        offers = [offer.words(call.began) for offer in self._offers[call.room]]
+        return f"kills: {', '.join(kills[:4])}; offers: {', '.join(offers)}"
 
     def _of_job(self, job: Job) -> Iterator[str]:
         if job.begins > 1:

@@ -47,7 +47,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 from bench.calls.speech_file import make_speech  # noqa: E402 - found only by the path above
 from bench.kills.hosts import Host  # noqa: E402 - found only by the path above
-from bench.kills.ledger import Ledger  # noqa: E402 - found only by the path above
+from bench.kills.ledger import Ledger, Offer  # noqa: E402 - found only by the path above
 from bench.kills.tap import tapping  # noqa: E402 - found only by the path above
 from kit.e2e.crash_app import records  # noqa: E402 - found only by the path above
 from kit.e2e.room_endpoint import RoomEndpoint  # noqa: E402 - found only by the path above
@@ -236,8 +236,14 @@ class Run:
         if message is None:
             self._ledger.connection_lost(connection, now)
         elif isinstance(message, ServerMessage):
-            if message.HasField("assignment"):
+            if message.HasField("availability"):
+                job = message.availability.job
+                self._ledger.offered(job.room.name, Offer(now, job.id, connection, os.getloadavg()[0]))
+            elif message.HasField("assignment"):
                 self._ledger.assigned(message.assignment.job.id, connection, now)
+        elif message.HasField("availability"):
+            answer = message.availability
+            self._ledger.answered(answer.job_id, connection, now, is_taken=answer.available)
         elif message.update_job.status in (JobStatus.JS_SUCCESS, JobStatus.JS_FAILED):
             outcome = message.update_job.error or "success"
             self._ledger.reported(message.update_job.job_id, connection, now, outcome)
