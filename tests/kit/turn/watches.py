@@ -442,7 +442,8 @@ class SilenceWatch:
 
     @property
     def _may_be_due(self) -> bool:
-        is_free = not (self._speeches - self._floor.behind.keys() or self._handoff or self._has_tools)
+        has_handoff = bool(self._handoff or self._floor.handoffs)  # one may wait for its components
+        is_free = not (self._speeches - self._floor.behind.keys() or has_handoff or self._has_tools)
         return self._phase == "started" and self._is_present and is_free
 
     @property
