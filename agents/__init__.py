@@ -12,8 +12,15 @@ if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent, AgentOverrides, CompletedTurn, EmptyReply, StopResponse
     from vivavoce.agents.audio.background import BackgroundAudioConfig
     from vivavoce.agents.audio.recording.options import RecordingOptions
+    from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus
     from vivavoce.agents.core.speech_handle import SpeechHandle
     from vivavoce.agents.current_job import get_job_context
+    from vivavoce.agents.dialogue.messages.context import DialogueContext
+    from vivavoce.agents.dialogue.messages.conversations import DialogueMessage
+    from vivavoce.agents.dialogue.messages.dialogue import Dialogue
+    from vivavoce.agents.dialogue.messages.edge import Edge, Node
+    from vivavoce.agents.dialogue.messages.local_channel import LocalChannel
+    from vivavoce.agents.dialogue.options import DialogueOptions
     from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
     from vivavoce.agents.history.file_sinks import JsonLinesHistorySink, SqliteHistorySink
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
@@ -93,6 +100,7 @@ _PLACES = {
     "BackgroundAudioConfig": "vivavoce.agents.audio.background",
     "Budget": "vivavoce.agents.memory.budget.budget",
     "BudgetOptions": "vivavoce.agents.memory.budget.options",
+    "ChannelMember": "vivavoce.agents.core.message_channel",
     "ChatContext": "vivavoce.pipelines.llm.chat_context",
     "Checkpoint": "vivavoce.agents.history.checkpoint",
     "CheckpointStore": "vivavoce.agents.history.checkpoint",
@@ -103,8 +111,14 @@ _PLACES = {
     "ConversationFlow": "vivavoce.agents.speech.flow",
     "CrashSafety": "vivavoce.agents.worker.crash_safety",
     "Data": "vivavoce.agents.memory.parts.part",
+    "Dialogue": "vivavoce.agents.dialogue.messages.dialogue",
+    "DialogueContext": "vivavoce.agents.dialogue.messages.context",
+    "DialogueMessage": "vivavoce.agents.dialogue.messages.conversations",
+    "DialogueOptions": "vivavoce.agents.dialogue.options",
+    "Edge": "vivavoce.agents.dialogue.messages.edge",
     "EmptyReply": "vivavoce.agents.agent",
     "EndpointingOptions": "vivavoce.agents.turn.options",
+    "Envelope": "vivavoce.agents.core.message_channel",
     "File": "vivavoce.agents.memory.parts.part",
     "FileInputOptions": "vivavoce.agents.transports.options",
     "Form": "vivavoce.agents.memory.parts.part",
@@ -126,14 +140,18 @@ _PLACES = {
     "JobContext": "vivavoce.agents.job",
     "JsonLinesHistorySink": "vivavoce.agents.history.file_sinks",
     "LLMSummariser": "vivavoce.pipelines.llm.summary",
+    "LocalChannel": "vivavoce.agents.dialogue.messages.local_channel",
     "MCPServer": "vivavoce.agents.mcp_servers",
     "MCPServerHTTP": "vivavoce.agents.mcp_servers",
     "MCPServerStdio": "vivavoce.agents.mcp_servers",
     "Markdown": "vivavoce.agents.memory.parts.part",
     "MemoryHistorySink": "vivavoce.agents.history.sink",
     "MemoryOptions": "vivavoce.agents.memory.options",
+    "MessageChannel": "vivavoce.agents.core.message_channel",
+    "MessageStatus": "vivavoce.agents.core.message_channel",
     "ModelJudge": "vivavoce.agents.speech.model_judge",
     "Namespace": "vivavoce.agents.memory.namespace",
+    "Node": "vivavoce.agents.dialogue.messages.edge",
     "Options": "vivavoce.agents.memory.parts.part",
     "PipelineChange": "vivavoce.agents.session.pipelines.change",
     "PostalAddress": "vivavoce.agents.tasks.ready.postal",
@@ -198,6 +216,7 @@ __all__ = [
     "BackgroundAudioConfig",
     "Budget",
     "BudgetOptions",
+    "ChannelMember",
     "ChatContext",
     "Checkpoint",
     "CheckpointStore",
@@ -208,8 +227,14 @@ __all__ = [
     "ConversationFlow",
     "CrashSafety",
     "Data",
+    "Dialogue",
+    "DialogueContext",
+    "DialogueMessage",
+    "DialogueOptions",
+    "Edge",
     "EmptyReply",
     "EndpointingOptions",
+    "Envelope",
     "File",
     "FileInputOptions",
     "Form",
@@ -231,14 +256,18 @@ __all__ = [
     "JobContext",
     "JsonLinesHistorySink",
     "LLMSummariser",
+    "LocalChannel",
     "MCPServer",
     "MCPServerHTTP",
     "MCPServerStdio",
     "Markdown",
     "MemoryHistorySink",
     "MemoryOptions",
+    "MessageChannel",
+    "MessageStatus",
     "ModelJudge",
     "Namespace",
+    "Node",
     "Options",
     "PipelineChange",
     "PostalAddress",

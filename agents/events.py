@@ -338,6 +338,26 @@ class BudgetExceeded(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DialogueExpired(SessionEvent):
+    """A conversation of a dialogue was removed: it was without a message for too long, here or at the other agent.
+
+    Args:
+        dialogue: Name of the dialogue.
+        session_id: Id of the conversation.
+        peer: Id of the agent that it was with.
+        state: Name of the node where it was.
+        is_finished: Whether no message could follow.
+    """
+
+    name: ClassVar[str] = "dialogue_expired"
+    dialogue: str
+    session_id: str
+    peer: str
+    state: str
+    is_finished: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorOccurred(SessionEvent):
     """A part of the session failed.
 
@@ -346,7 +366,7 @@ class ErrorOccurred(SessionEvent):
         source: The part: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
             (given to `say`), "tool", "handler", "hook", "policy", "room" (its transport gave no text where text is
             needed), "avatar" (it is missing or lost), "turn" (a rule of the turn machine is at fault), "memory" (its
-            store), "budget" (its functions and prices) …
+            store), "budget" (its functions and prices), "dialogue" (its handlers and its channel) …
         is_recovered: Whether the session continues without any loss.
         successor: Provider and model of the component that took the place of the one that failed, for the members of
             a fallback; `error.provider` is the one that failed. Empty elsewhere.
@@ -403,6 +423,7 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     BudgetWarning,
     Closed,
     ConnectionReplaced,
+    DialogueExpired,
     ErrorOccurred,
     FalseInterruption,
     FileReceived,

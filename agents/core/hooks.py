@@ -7,6 +7,8 @@
 | `on_wake_up` | task | `callback_timeout` quiet | event `on_wake_up` | goes on | cuts: `wake-up` |
 | `on_empty_reply` | task | `hook_timeout` quiet | event `hook` | goes on | waits: `handlers` |
 | `on_stream` | task | `hook_timeout` between | event `on_stream` | goes on | waits: `handlers` |
+| handler of a dialogue | task | `hook_timeout` between | event `dialogue` | goes on | waits: `handlers` |
+| validators of a message | the loop | none | rejects the message | (they cannot) | – |
 | `on_enter` in the start | task | none (1) | fails the start | is cut | cuts: `on_enter` |
 | `on_enter` in a handoff | task | `hook_timeout` between | event `hook` | is cut | cuts: `on_enter` |
 | `on_exit` in a handoff | task | `hook_timeout` between | event `hook` | is cut | waits: `on_exit` |
@@ -28,7 +30,7 @@
 | `degrade` of a budget | task | 10 s quiet | event `budget` | goes on | waits: `handlers` |
 | history sink | task | 10 s a write | event, once | waits until its limit | waits: `history sink` |
 | consent to a recording | task | `consent_timeout` | event `recording` | waits, is cut | cuts it at its end |
-| connecting, taking over | task | its own | fails the start | waits, is cut | cuts: its own name |
+| connecting, taking over, joining | task | its own | fails the start | waits, is cut | cuts: its own name |
 
 *Runs in*: a task of the session; a queue of events, one for each handler, in a task; the task of the speech; a thread;
 the step of the close. *Limit*: `quiet` counts while the session speaks nothing, anew after each speech; `between`

@@ -2,7 +2,7 @@
 
 * `graph`: `StateGraph`, the description that sessions share, and its checks.
 * `machine`: decides, pure: which transition an event takes, which body runs, when a timer is due.
-* `messages`: `Node`, `Edge`, the order of messages between two agents, and conversations; no channel yet.
+* `messages`: `Dialogue`, the order of messages between two agents, its conversations, and their exchange by a channel.
 
 No session runs a graph yet.
 """

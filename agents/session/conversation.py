@@ -198,14 +198,15 @@ class Conversation(EventSource):
             by_wake_up=parts.wake_up_call.is_running_here,
             is_whole=isinstance(request.text, str),
         )
-        turn_hook = context.hooks.here("turn hook")
+        turn_hook, callback = context.hooks.here("turn hook"), context.hooks.here("callback")
 
         def enter() -> None:
             if context.closing.is_over:  # it closed while the call came over from its thread
                 speech.set_outcome("cancelled")
                 return
-            if hook is not None:
-                hook.speaks(speech.handle)
+            for run in (hook, callback):
+                if run is not None:
+                    run.speaks(speech.handle)
             if turn_hook is None or turn_hook.is_over:
                 parts.speeches.request(speech, request, asked)
             else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vivavoce.agents.audio.recording.options import RecordingOptions
+from vivavoce.agents.dialogue.options import DialogueOptions
 from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.session.report_writer import report_file
@@ -104,6 +105,8 @@ class SessionOptions(WatchOptions):
     """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; its maker closes it."""
     memory: MemoryOptions | None = None
     """Where `session.memory` is kept, for how long, and whose it is; None: in this process, and only if it is used."""
+    dialogue: DialogueOptions | None = None
+    """A conversation graph, and dialogues with other agents; None: neither."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
 
@@ -116,6 +119,7 @@ class SessionOptions(WatchOptions):
         ):
             check_instance(name, getattr(self, name), kind)
         check_instance("memory", self.memory, MemoryOptions, or_none=True)
+        check_instance("dialogue", self.dialogue, DialogueOptions, or_none=True)
         check_instance("guard", self.guard, ContentGuard, or_none=True)
         if self.context_window is not None and not callable(self.context_window):
             raise ConfigurationError(

@@ -11,6 +11,8 @@ from vivavoce.agents.audio.frame_hooks import FrameHooks
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.dialogue.messages.session_dialogues import SessionDialogues
+from vivavoce.agents.dialogue.options import DialogueOptions
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.budget.meter import BudgetMeter
@@ -83,6 +85,7 @@ class SessionParts:
     tasks: Tasks
     hang_ups: HangUps
     budget: BudgetGuard | None
+    dialogues: SessionDialogues
 
     def open(self, transport: Transport) -> None:
         """Link the parts to the transport; the pipeline is open by now."""
@@ -114,7 +117,7 @@ def build_parts(
     """
     meter = make_meter(options.memory, pipeline)
     context = _make_context(session, agent, pipeline, options, session_id, meter)
-    hook_limit = options.speech.hook_timeout
+    hook_limit, talks = options.speech.hook_timeout, options.dialogue or DialogueOptions()
     history, memory = make_memory(context, options, meter)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
@@ -124,8 +127,7 @@ def build_parts(
     session_agents = SessionAgents(context, history, setup, on_floor=memory.streams.took_floor, limit=hook_limit)
     agent_hooks = AgentHooks(context, limit=hook_limit)
     handoffs = Handoffs(context, history, setup, requests, session_agents, agent_hooks, limit=hook_limit)
-    timeout, threads = options.tool_timeout, options.max_tool_threads
-    tools = ToolCalls(context, history, timeout=timeout, max_threads=threads, hand_off=handoffs.from_tool)
+    tools = _make_tools(context, history, handoffs, options)
     frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
     transcripts = TranscriptFeed(on_final=memory.streams.note_transcript)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
@@ -175,7 +177,15 @@ def build_parts(
         tasks=Tasks(context, handoffs, requests, agent_hooks, tools, speeches),
         hang_ups=(hang_ups := HangUps(context, speeches, playout, caller)),
         budget=None if meter is None else BudgetGuard(context, meter, speeches, hang_ups),
+        dialogues=SessionDialogues(context, talks.dialogues, talks.channel, limit=hook_limit),
     )
+
+
+def _make_tools(
+    context: SessionContext, history: HistoryControl, handoffs: Handoffs, options: SessionOptions
+) -> ToolCalls:
+    timeout, threads = options.tool_timeout, options.max_tool_threads
+    return ToolCalls(context, history, timeout=timeout, max_threads=threads, hand_off=handoffs.from_tool)
 
 
 def _make_context(

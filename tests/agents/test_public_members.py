@@ -11,6 +11,9 @@ from vivavoce.agents import (
     AgentTask,
     BackgroundAudioConfig,
     ConversationFlow,
+    Dialogue,
+    DialogueContext,
+    Edge,
     Handoff,
     JobContext,
     PipelineChange,
@@ -49,6 +52,13 @@ MEMBERS: dict[type, str] = {
     Budget: "allocation set_allocation update_use usage use",
     CascadingPipeline: "capabilities fallback name open parts prepare text_filters",  # the port's
     ConversationFlow: "cleanup model on_turn_end on_turn_start run session",
+    Dialogue: (
+        "add_message check cleanup_conversation digest get_conversation get_current_state get_edge get_overview "
+        "is_cyclic is_ender is_finished is_included is_starter is_valid_message is_valid_reply manifest name on rules "
+        "start_dialogue update_state"
+    ),
+    DialogueContext: "dialogue send session session_id",
+    Edge: "digest efunc func model set_edge_handler set_message_handler",
     Handoff: "agent exception id is_done outcome turn_id",
     JobContext: (
         "add_shutdown_callback api connect job participant_token reason resume_from room shared shutdown "

@@ -37,6 +37,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.FileInputOptions",
         "vivavoce.agents.AvatarOptions",
         "vivavoce.agents.MemoryOptions",
+        "vivavoce.agents.DialogueOptions",
         "vivavoce.agents.BudgetOptions",
         "vivavoce.agents.ContextWindow",
         "vivavoce.agents.TaskOptions",

@@ -12,11 +12,23 @@ from typing import Any
 import pytest
 
 from vivavoce import agents
-from vivavoce.agents import Agent, AgentSession, SessionMemory, SessionStore, Stream
+from vivavoce.agents import (
+    Agent,
+    AgentSession,
+    Dialogue,
+    DialogueContext,
+    Edge,
+    SessionMemory,
+    SessionStore,
+    Stream,
+)
 
 TEXT = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 ROOTS: dict[str, type] = {
     "agent": Agent,
+    "ctx": DialogueContext,
+    "dialogue": Dialogue,
+    "edge": Edge,
     "memory": SessionMemory,
     "session": AgentSession,
     "store": SessionStore,
@@ -73,6 +85,7 @@ def test_the_page_shows_calls_of_each_object() -> None:
     assert len(found) > 40
     assert {one.partition(".")[0].partition("(")[0] for one in found} >= {
         "session",
+        "dialogue",
         "memory",
         "stream",
         "SessionMemory",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
-
-from vivavoce.agents.dialogue.messages.edge import Message, Node
+from vivavoce.agents.dialogue.messages.edge import Edge, Message, Node
 from vivavoce.agents.dialogue.messages.structure import DialogueStructure
 from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +30,42 @@ class DialogueMessage:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A move of a conversation, for `take_back()`.
+
+    Args:
+        before: The node before; None: it began with this move.
+        number: Counts the moves of the conversation.
+    """
+
+    edge: Edge
+    before: Node | None
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A conversation that was removed, as it was.
+
+    Args:
+        peer: Id of the agent that it was with; "" if no message was sent or received.
+        state: Name of its node; "" if it had not moved.
+        is_finished: Whether no message could follow.
+    """
+
+    session_id: str
+    peer: str
+    state: str
+    is_finished: bool
+
+
 @dataclass(slots=True)
 class _Conversation:
     used_at: float
+    peer: str = ""
     node: Node | None = None
+    moves: int = 0
     messages: list[DialogueMessage] = field(default_factory=list)
 
 
@@ -43,7 +78,7 @@ class Conversations:
 
     def __init__(self, structure: DialogueStructure, timeout: float) -> None:
         self._structure = structure
-        self._timeout = timeout
+        self._timeout = timeout or math.inf
         self._all: dict[str, _Conversation] = {}
 
     def state(self, session_id: str) -> str:
@@ -56,27 +91,54 @@ class Conversations:
         found = self._all.get(session_id)
         return found is not None and found.node is not None and self._structure.is_end(found.node)
 
+    def next_edge(self, session_id: str, message: Message) -> Edge | None:
+        """Return the edge that a message takes now; None: it may not come now."""
+        return self._structure.next_edge(self._node(session_id), message)
+
     def may_come(self, session_id: str, message: Message) -> bool:
         """Return whether that message may come now."""
-        return self._structure.next_edge(self._node(session_id), message) is not None
+        return self.next_edge(session_id, message) is not None
 
-    def expected(self, session_id: str) -> list[str]:
-        """Return the names of the models that may come now."""
+    def expectation(self, session_id: str) -> str:
+        """Return which messages may come now, as the beginning of a sentence."""
         edges = self._structure.edges_from(self._node(session_id))
-        return [edge.model.__name__ for edge in edges if edge.model is not None]
+        models = " or ".join(edge.model.__name__ for edge in edges if edge.model is not None)
+        expected = models or "no message, since the conversation is over"
+        return f"the dialogue {self._structure.name!r} expects {expected}"
 
-    def move(self, session_id: str, message: Message, now: float) -> None:
+    def peer(self, session_id: str) -> str | None:
+        """Return the id of the agent that a conversation is with, "" if none is known; None: it is unknown."""
+        found = self._all.get(session_id)
+        return None if found is None else found.peer
+
+    def move(self, session_id: str, message: Message, now: float, peer: str = "") -> Move:
         """Move the conversation along the message's edge; an unknown one begins.
 
+        Args:
+            peer: The agent at the other end, if it is known.
         Raises:
             ConfigurationError: The message may not come now.
         """
-        edge = self._structure.next_edge(self._node(session_id), message)
+        edge = self.next_edge(session_id, message)
         if edge is None:
-            expected = " or ".join(self.expected(session_id)) or "no message, since the conversation is over"
-            raise ConfigurationError(f"the dialogue {self._structure.name!r} expects {expected}, got {_named(message)}")
+            raise ConfigurationError(f"{self.expectation(session_id)}, got {_named(message)}")
         found = self._all.setdefault(session_id, _Conversation(now))
-        found.node, found.used_at = edge.child, now
+        move = Move(edge, found.node, found.moves + 1)
+        found.node, found.used_at, found.moves, found.peer = edge.child, now, move.number, peer or found.peer
+        return move
+
+    def take_back(self, session_id: str, move: Move, message: DialogueMessage) -> None:
+        """Undo a move and forget its message, which did not arrive; a conversation that began with it is removed.
+
+        A conversation that has moved on since then stays where it is.
+        """
+        found = self._all.get(session_id)
+        if found is None or found.moves != move.number:
+            return
+        found.messages = [one for one in found.messages if one is not message]
+        found.node = move.before
+        if move.before is None and not found.messages:
+            del self._all[session_id]
 
     def add(self, session_id: str, message: DialogueMessage) -> None:
         """Keep a message; an unknown conversation begins."""
@@ -89,26 +151,26 @@ class Conversations:
         found = self._all.get(session_id)
         return [] if found is None else [one for one in found.messages if model in (None, one.model)]
 
-    def remove(self, session_id: str) -> bool:
-        """Forget a conversation; return whether there was one."""
-        return self._all.pop(session_id, None) is not None
+    def remove(self, session_id: str) -> Removed | None:
+        """Forget a conversation; return it as it was, None if there was none."""
+        found = self._all.get(session_id)
+        if found is None:
+            return None
+        state, is_finished = self.state(session_id), self.is_finished(session_id)
+        del self._all[session_id]
+        return Removed(session_id, found.peer, state, is_finished)
 
     def next_deadline(self) -> float | None:
         """Return when the next conversation has been idle for too long."""
-        if not self._timeout:
-            return None
-        return min((one.used_at + self._timeout for one in self._all.values()), default=None)
+        due = min((one.used_at for one in self._all.values()), default=math.inf) + self._timeout
+        return due if due < math.inf else None
 
-    def expire(self, now: float) -> list[str]:
-        """Remove the conversations that have been idle for too long; return their ids, the longest idle first."""
-        if not self._timeout:
-            return []
+    def expire(self, now: float) -> list[Removed]:
+        """Remove the conversations that have been idle for too long; return them, the longest idle first."""
         due = sorted(
             (one.used_at, session_id) for session_id, one in self._all.items() if one.used_at + self._timeout <= now
         )
-        for _, session_id in due:
-            del self._all[session_id]
-        return [session_id for _, session_id in due]
+        return [removed for _, session_id in due if (removed := self.remove(session_id)) is not None]
 
     def _node(self, session_id: str) -> Node | None:
         found = self._all.get(session_id)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from vivavoce.agents.dialogue.names import checked_name
 from vivavoce.pipelines.core.checks import check_flag, check_instance, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
 Handler: TypeAlias = Callable[[Any, str, Any], Awaitable[None]]
 """`async f(ctx, sender, message)`."""
 
-Message: TypeAlias = type[BaseModel] | BaseModel | str
+Message: TypeAlias = "type[BaseModel] | BaseModel | str"
 """A message's model, a message, or the digest of its model."""
 
 
@@ -71,7 +72,7 @@ class Edge:
 
     @model.setter
     def model(self, model: type[BaseModel]) -> None:
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        if not (isinstance(model, type) and is_model(model)):
             raise ConfigurationError(f"the model of an edge must be a pydantic model class, got {shown(model)}")
         self._model, self._digest = model, digest_of(model)
 
@@ -114,11 +115,20 @@ class Edge:
 
     def _set_model(self, model: type[BaseModel]) -> None:
         if self._model is not None and self._model is not model:
-            got = getattr(model, "__name__", repr(model))
+            got = getattr(model, "__name__", shown(model))
             raise ConfigurationError(
                 f"the edge {self.name!r} has the model {self._model.__name__}, got {got}; an edge has one model"
             )
         self.model = model
+
+
+def set_model(edge: Edge, model: type[BaseModel]) -> None:
+    """Set the model of an edge that has none, or that one.
+
+    Raises:
+        ConfigurationError: The edge has another model.
+    """
+    edge._set_model(model)
 
 
 def digest_of(message: Message) -> str:
@@ -130,9 +140,16 @@ def digest_of(message: Message) -> str:
     if isinstance(message, str):
         return message
     model = message if isinstance(message, type) else type(message)
-    if not issubclass(model, BaseModel):
+    if not is_model(model):
         raise ConfigurationError(f"need a pydantic model, a message or a digest, got {shown(message)}")
     return "model:" + sha256_of(model.model_json_schema())
+
+
+def is_model(kind: type) -> TypeGuard[type[BaseModel]]:
+    """Return whether a class is a model of pydantic, which is loaded for that."""
+    from pydantic import BaseModel
+
+    return issubclass(kind, BaseModel)
 
 
 def sha256_of(data: Any) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vivavoce.agents.dialogue.messages.edge import Edge, Handler, Message, Node, digest_of, sha256_of
-from vivavoce.pipelines.core.checks import check_items, nearest
+from vivavoce.pipelines.core.checks import check_items, check_text, nearest, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, GraphError
 
 
@@ -31,13 +31,15 @@ class DialogueStructure:
         """Return an edge.
 
         Raises:
-            ConfigurationError: There is none of that name.
+            ConfigurationError: There is none of that name, or it is no text.
         """
+        name = check_text("name", name)
         for edge in self.edges:
             if edge.name == name:
                 return edge
-        names = [edge.name for edge in self.edges]
-        raise ConfigurationError(f"the dialogue {self.name!r} has no edge {name!r}{nearest(name, names)}")
+        near = nearest(name, [edge.name for edge in self.edges])
+        meant = f"; did you mean {near!r}?" if near else ""
+        raise ConfigurationError(f"the dialogue {self.name!r} has no edge {name!r}{meant}")
 
     @property
     def starter(self) -> Edge | None:
@@ -143,15 +145,32 @@ class DialogueStructure:
         models = {edge.name: edge.digest for edge in self.edges}
         return "dialogue:" + sha256_of({"name": self.name, **self.overview, "models": models})
 
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The dialogue as JSON data, for others who want to speak it."""
+        schemas = self.schemas
+        return {
+            "version": "1.0",
+            "metadata": {"name": self.name, "digest": self.digest},
+            "models": [{"digest": digest, "schema": schema} for digest, schema in schemas.items()],
+            "interactions": [
+                {"type": "normal", "request": one, "responses": [to for to in schemas if self.is_valid_reply(one, to)]}
+                for one in schemas
+            ],
+            **self.overview,
+        }
+
     # --- checks
 
-    def check(self) -> tuple[str, ...]:
+    def check(self, handlers: Mapping[str, Handler]) -> tuple[str, ...]:
         """Check the structure and return the warnings.
 
+        Args:
+            handlers: Further handlers, by the names of their edges.
         Raises:
             GraphError: It has faults; the error names all of them.
         """
-        if findings := [*self._names(), *self._starts(), *self._places(), *self._messages()]:
+        if findings := [*self._names(), *self._starts(), *self._places(), *self._messages(), *_handlers(handlers)]:
             raise GraphError(findings)
         if self.edges and not any(self.is_end(node) for node in self.nodes):
             return (f"no way leads to an end of the dialogue {self.name!r}",)
@@ -200,8 +219,8 @@ class DialogueStructure:
             if edge.model is None:
                 yield f"the edge {edge.name!r} can never be taken: it has no model; set edge.model or a handler"
             for kind, handler in (("edge", edge.efunc), ("message", edge.func)):
-                if handler is not None and not _is_handler(handler):
-                    yield f"the {kind} handler of {edge.name!r} must be async f(ctx, sender, message), got {handler!r}"
+                if handler is not None:
+                    yield from _faults_of(kind, edge.name, handler)
         for node in self.nodes:
             models = Counter(edge.digest for edge in self.out_of(node) if edge.model is not None)
             for digest, count in models.items():
@@ -219,6 +238,16 @@ class DialogueStructure:
                     found.add(edge.child)
                     todo.append(edge.child)
         return found
+
+
+def _handlers(handlers: Mapping[str, Handler]) -> Iterator[str]:
+    for name, handler in handlers.items():
+        yield from _faults_of("message", name, handler)
+
+
+def _faults_of(kind: str, name: str, handler: Handler) -> Iterator[str]:
+    if not _is_handler(handler):
+        yield f"the {kind} handler of {name!r} must be async f(ctx, sender, message), got {shown(handler)}"
 
 
 def _is_handler(handler: Handler) -> bool:

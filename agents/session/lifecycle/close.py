@@ -112,6 +112,7 @@ class SessionClose:
             await trace.written(self.seconds_left * UNWIND_SHARE)
         self._parts.handoffs.release()
         self._parts.session_agents.release()
+        self._parts.dialogues.release()
 
     async def end_telemetry(self) -> None:
         """End the telemetry of the session. The flush has a limit of its own, whatever the steps have used up."""
@@ -149,6 +150,8 @@ class SessionClose:
                 steps.append(("apology", self._apologise))
         if self._start.has_entered and closing.reason is not CloseReason.REPLACED:
             steps.append(("on_exit", self._exit_agent))
+        if parts.dialogues.is_open:
+            steps.append(("dialogues", parts.dialogues.aclose))
         if parts.flows.has_work:
             steps.append(("conversation_flow.cleanup", partial(sequence.side_by_side, parts.flows.cleanups())))
         if parts.background.is_sounding:

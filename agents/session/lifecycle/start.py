@@ -101,6 +101,9 @@ class SessionStart:
             self._begin(snapshot)
             parts.caller.end_wait()
         parts.checkpoints.open()
+        if parts.dialogues.has_any:
+            with watched("dialogues"):
+                await self._result_of("dialogues", parts.dialogues.open)
         self.has_entered = True
         if snapshot is None:
             with watched("on_enter"):

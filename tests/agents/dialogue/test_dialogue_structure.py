@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, create_model
+from pydantic import create_model
 
+from kit.dialogues import MODELS, RECORD
 from vivavoce.agents.dialogue.messages.conversations import Conversations, DialogueMessage
 from vivavoce.agents.dialogue.messages.edge import Edge, Node, digest_of
 from vivavoce.agents.dialogue.messages.structure import DialogueStructure
 from vivavoce.pipelines.core.errors import ConfigurationError, GraphError
 
-RECORD = json.loads((Path(__file__).parent / "uagents_verdicts.json").read_text())
-
-
-def model_of(name: str, **fields: Any) -> type[BaseModel]:
-    """Return a model with these fields: name=(type, default)."""
-    return create_model(name, **fields)
-
-
-MODELS = [model_of(f"Model{number}", **{f"field{number}": (str, ...)}) for number in range(5)]
 Ask, Offer, Accept, Refuse, Other = MODELS
 
 
@@ -98,7 +89,7 @@ def negotiation() -> DialogueStructure:
 def test_rules_name_the_edges_that_may_follow() -> None:
     structure = negotiation()
 
-    assert structure.check() == ()
+    assert structure.check({}) == ()
     assert structure.rules == {
         "ask": ["offer"],
         "offer": ["again", "accept", "refuse"],
@@ -178,7 +169,7 @@ def _fault(change: Callable[[list[Node], list[Edge]], object]) -> tuple[str, ...
     nodes, edges = list(structure.nodes), list(structure.edges)
     change(nodes, edges)
     with pytest.raises(GraphError) as raised:
-        DialogueStructure("d", nodes, edges).check()
+        DialogueStructure("d", nodes, edges).check({})
     return raised.value.findings
 
 
@@ -299,7 +290,7 @@ def test_a_conversation_is_removed_after_its_idle_time_and_never_before(
         due = conversations.next_deadline()
         assert due == min((at + timeout for at in used.values()), default=None)
         now += pause
-        gone = conversations.expire(now)
+        gone = [one.session_id for one in conversations.expire(now)]
         assert sorted(gone) == sorted(one for one, at in used.items() if at + timeout <= now)
         used = {one: at for one, at in used.items() if one not in gone}
         edge = structure.edge("ask")

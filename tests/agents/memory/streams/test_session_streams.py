@@ -18,6 +18,8 @@ from vivavoce.agents import (
     SessionMemory,
     StoreError,
     StoreUnavailable,
+    Stream,
+    StreamItem,
 )
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import VirtualClock, run_virtual
@@ -87,6 +89,27 @@ def test_an_agent_may_speak_when_it_gets_an_item_and_await_it() -> None:
         assert agent.items == [("orders", "speak"), ("orders", "spoken")]
         assert [message.content for message in session.history.messages("assistant")] == ["I have read it."]
         assert (await session.close()).is_clean
+
+    run_virtual(test())
+
+
+def test_the_limit_of_a_reader_stands_still_while_its_own_speech_plays() -> None:
+    class Narrator(Reader):
+        async def on_stream(self, stream: Stream, item: StreamItem) -> None:
+            await self.session.say(" ".join(["word"] * 60))
+            await super().on_stream(stream, item)
+
+    async def test() -> None:
+        agent = Narrator()
+        session = session_with(agent=agent)
+        errors = errors_of(session)
+        await started(session)
+        await session.memory.add_agent(agent, tags=["orders"])
+        await (await session.memory.open_stream("orders", tags=["orders"])).write("tea")
+        await anyio.sleep(60.0)
+        assert agent.items == [("orders", "tea")]
+        assert errors == []
+        await session.close()
 
     run_virtual(test())
 
