@@ -25,8 +25,8 @@ from vivavoce.agents.core.message_channel import Envelope, MessageChannel, Messa
 from vivavoce.agents.dialogue.messages.context import DialogueContext
 from vivavoce.agents.dialogue.messages.conversations import Removed
 from vivavoce.agents.dialogue.messages.dialogue import Dialogue, DialogueControl, checked_message
-from vivavoce.agents.dialogue.messages.edge import Edge
-from vivavoce.pipelines.core.checks import check_text, shown
+from vivavoce.agents.dialogue.messages.edge import Edge, Handler
+from vivavoce.pipelines.core.checks import awaited, check_text, shown
 from vivavoce.pipelines.core.clock import TimerHandle
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError, SessionError, VoiceError, describe
 from vivavoce.pipelines.core.ids import new_id
@@ -208,10 +208,11 @@ class SessionDialogues:
 
     async def _handle_one(self, control: DialogueControl, context: DialogueContext, received: _Received) -> None:
         for kind, handler in control.handlers_of(received.edge):
+            title = f"{kind} handler of {received.edge.name!r} in the dialogue {control.structure.name!r}"
             run = self._context.hooks.start(
                 "callback",
-                f"{kind} handler of {received.edge.name!r} in the dialogue {control.structure.name!r}",
-                partial(handler, context, received.sender, received.content),
+                title,
+                partial(_call, title, handler, context, received),
                 self._limit,
                 "between its speeches",
                 source=SOURCE,
@@ -372,6 +373,10 @@ class SessionDialogues:
             is_finished=removed.is_finished,
         )
         self._rearm()
+
+
+async def _call(title: str, handler: Handler, context: DialogueContext, received: _Received) -> None:
+    await awaited(title, handler(context, received.sender, received.content))
 
 
 async def _within_limit(call: Awaitable[T]) -> T:

@@ -148,6 +148,20 @@ def test_a_handler_that_raises_is_an_error_event_and_the_next_message_is_handled
     run_virtual(test())
 
 
+def test_a_handler_that_is_not_async_and_was_set_after_the_start_is_an_error_event() -> None:
+    async def test() -> None:
+        channel = LocalChannel()
+        seller = await Talker(channel, "seller").start()
+        seller.dialogue.on("ask", Ask)(lambda ctx, sender, message: None)  # type: ignore[arg-type,return-value]
+        assert (await channel.deliver(letter(seller.dialogue, Ask(item="tea")))).status == "delivered"
+        await anyio.sleep(1.0)
+        (error,) = seller.errors
+        assert "message handler of 'ask' in the dialogue 'negotiation' must be async" in error
+        await closed(seller)
+
+    run_virtual(test())
+
+
 def test_a_handler_that_hangs_is_cut_at_its_limit_and_speech_does_not_count() -> None:
     async def test() -> None:
         channel = LocalChannel()
