@@ -152,7 +152,7 @@ def test_a_handler_that_is_not_async_and_was_set_after_the_start_is_an_error_eve
     async def test() -> None:
         channel = LocalChannel()
         seller = await Talker(channel, "seller").start()
-        seller.dialogue.on("ask", Ask)(lambda ctx, sender, message: None)  # type: ignore[arg-type,return-value]
+        seller.dialogue.on("ask", Ask)(lambda ctx, sender, message: None)  # type: ignore[type-var]
         assert (await channel.deliver(letter(seller.dialogue, Ask(item="tea")))).status == "delivered"
         await anyio.sleep(1.0)
         (error,) = seller.errors
