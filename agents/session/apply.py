@@ -125,6 +125,7 @@ def _close_session(parts: SessionParts, effect: fx.CloseSession) -> None:
     if effect.reason == "error":
         parts.last_words.gave_up(effect.component)
     if effect.reason == "pipeline_lost":
+        parts.last_words.pipeline_lost(parts.context.live.capabilities)
         parts.context.closing.request(CloseReason.ERROR, parts.pipelines.failure)
     else:
         parts.context.closing.request(CloseReason(effect.reason))

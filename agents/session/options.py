@@ -92,7 +92,8 @@ class SessionOptions(WatchOptions):
     max_errors: int = 3
     """Turns that fail in a row until the session closes with reason `error`."""
     apology: str = field(default="", repr=False)
-    """The agent's words before that close, within `close_timeout`, unless the voice has failed; "" for nothing."""
+    """The agent's words before that close, or before the close when no recogniser or model is left, within
+    `close_timeout`, unless the voice has failed too; "" for nothing."""
     latency_budget: float = 1.0
     """Start warns when the configured waits after the user's speech add up to more seconds."""
     guard: ContentGuard | None = None

@@ -1,13 +1,16 @@
-"""The examples of handoffs, tasks, buttons and detectors keep their promises, in a room, on both servers."""
+"""The examples of handoffs, tasks, buttons, guards, screens and detectors keep their promises, on both room servers."""
 
 from __future__ import annotations
 
+import runpy
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from e2e.test_examples import EXAMPLES, has_said, worker_of
+from e2e.test_video import RED, color_of, is_near, showing
+from livekit import rtc
 
 from kit.e2e.dev_app import hears
 from kit.e2e.listener import Listener, listening
@@ -15,11 +18,14 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Peer, joined
 from kit.e2e.talker import record
 from kit.e2e.working import Working
-from vivavoce.agents import Agent
+from vivavoce.agents import Agent, Worker, WorkerOptions
 from vivavoce.agents.cli.app_file import load_worker
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness
+from vivavoce.agents.worker.executors.options import TaskExecution
+from vivavoce.pipelines.llm.base import LLMCapabilities
 from vivavoce.pipelines.testing import check_turn_detector
 from vivavoce.pipelines.turn_detector.base import TurnContext, TurnDetector
+from vivavoce.plugins import openai
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
 
@@ -68,6 +74,38 @@ async def test_a_button_begins_and_ends_turns(room_server: RoomEndpoint, room_na
         assert not any("see you" in text for text in caller.texts.values())
         assert await calls(caller, "end_turn") == "ok"
         await hears(caller, "We will see you on friday.")
+
+
+async def test_a_guard_lets_the_caller_hear_only_what_passed(room_server: RoomEndpoint, room_name: str) -> None:
+    async with Working(worker_of("guard.py", room_server)), joined(room_server, room_name, "anna") as anna:
+        await anna.until(partial(has_said, anna, "Hello! For which day?"))
+        await types_and_hears(anna, "card number", "Please tell me no numbers of cards.")
+        await types_and_hears(anna, "on sunday", "On Sunday we are closed. Is there anything else?")
+
+
+async def test_a_helper_sees_the_screen_that_the_caller_shares(
+    room_server: RoomEndpoint, room_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entrypoint as it is, with scripted parts in place of the server's."""
+    llm = ScriptedLLM("It is red.", capabilities=LLMCapabilities(supports_images=True))
+    for name, part in (("STT", ScriptedSTT()), ("LLM", llm), ("TTS", ScriptedTTS())):
+        monkeypatch.setattr(openai, name, lambda part=part: part)
+    entrypoint = runpy.run_path(str(EXAMPLES / "screen_share.py"))["entrypoint"]
+    url, key, secret = room_server.url, room_server.api_key, room_server.api_secret
+    options = WorkerOptions(url=url, api_key=key, api_secret=secret, executor=TaskExecution())
+    async with Working(Worker(entrypoint, options=options)), joined(room_server, room_name, "anna") as anna:
+        async with showing(anna.room, RED, rtc.TrackSource.SOURCE_SCREENSHARE):
+            await anna.until(partial(has_said, anna, "Hello! Share your screen, and ask me about it."))
+            await types_and_hears(anna, "which colour is it", "It is red.")
+    (picture, *_) = llm.requests[0].context.messages("user")[-1].images
+    assert is_near(color_of(picture), RED)
+
+
+async def test_a_code_is_noted_by_the_app_with_a_detector_of_its_own(room_server: RoomEndpoint, room_name: str) -> None:
+    worker = worker_of("own_turn_detector.py", room_server)
+    async with Working(worker), joined(room_server, room_name, "anna") as anna:
+        await anna.until(partial(has_said, anna, "Hello! Your code of four digits, please."))
+        await types_and_hears(anna, "one two three four", "Thank you. Is there anything else?")
 
 
 def the_detector() -> TurnDetector:

@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, Unpack
+from typing import Any
 
 import pytest
 
+from kit.each_pipeline import harness_on
 from kit.realtime import realtime_of, text_realtime_of
 from kit.telemetry import Watching
 from vivavoce.agents import AgentSession
-from vivavoce.agents.testing import Listening, SessionHarness
-from vivavoce.pipelines.llm.base import LLM
-from vivavoce.pipelines.pipeline import Pipeline, PipelineContext
-from vivavoce.pipelines.realtime import RealtimePipeline, RealtimePipelineConnection
-from vivavoce.pipelines.testing import ScriptedSTT, ScriptedTTS
 
 WAYS = ["traced"] if os.environ.get("VIVAVOCE_TRACED_SCENARIOS") == "1" else ["plain"]
 
@@ -114,20 +110,5 @@ def on_pipeline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     if make is None:
         yield
         return
-    opened: list[RealtimePipeline] = []
-
-    def open_and_note(pipeline: RealtimePipeline, context: PipelineContext) -> RealtimePipelineConnection:
-        opened.append(pipeline)
-        return open_as_ever(pipeline, context)
-
-    open_as_ever = RealtimePipeline.open
-    monkeypatch.setattr(RealtimePipeline, "open", open_and_note)
-    made: list[Pipeline] = []
-
-    def make_and_note(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS, **listening: Unpack[Listening]) -> Pipeline:
-        made.append(make(llm, stt, tts, **listening))
-        return made[-1]
-
-    monkeypatch.setattr(SessionHarness, "pipeline_of", staticmethod(make_and_note))
-    yield
-    assert made or opened, "it ran on no realtime pipeline: say why in DIFFERENT"
+    with harness_on(make, monkeypatch):
+        yield

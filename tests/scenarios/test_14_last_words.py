@@ -7,8 +7,8 @@ import pytest
 
 from vivavoce.agents import Agent, EmptyReply, SessionOptions, function_tool
 from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, TTSFault
-from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness, TTSFault
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
 from vivavoce.pipelines.llm.tools import ToolCall
 
 
@@ -138,3 +138,20 @@ def test_an_apology_that_is_too_long_for_the_close_is_cut() -> None:
     assert report.seconds <= 5.0
     assert [step.name for step in report.steps if step.error] == ["apology"]
     assert harness.session.turns[-1].outcome == "interrupted"
+
+
+def test_the_apology_is_spoken_before_the_close_that_follows_the_loss_of_all_ears() -> None:
+    lost, stt = ProviderConnectionError("down", provider="scripted"), ScriptedSTT()
+    options = SessionOptions(apology="Sorry, please call again.")
+    harness = SessionHarness(Agent("Help."), ScriptedLLM(), stt=stt, options=options)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        stt.fail_open(*[lost] * 9)
+        stt.fail(lost)
+
+    harness.expects_error("session").expects_error("stt").run(scenario, until=8.0)
+    assert harness.messages == [("assistant", "Sorry, please call again.")]
+    report = harness.close_report
+    assert report is not None
+    assert (report.reason, report.is_clean) == ("error", True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Literal
 
 import anyio
 import pytest
@@ -16,12 +17,13 @@ from vivavoce.pipelines import (
     CascadingPipeline,
     FallbackLLM,
     FallbackSTT,
+    FallbackSTTOptions,
     FallbackTTS,
     FallbackTTSOptions,
     RealtimeOptions,
     RealtimePipeline,
 )
-from vivavoce.pipelines.core.errors import ProviderConnectionError
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderTimeoutError
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 from vivavoce.pipelines.stt.base import STT, STTCapabilities
 from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedTTSOptions, ScriptedVAD, Step, StepItem
@@ -69,20 +71,26 @@ def ask(harness: SessionHarness, until: float = 12.0) -> SessionHarness:
 
 
 def speaking(
-    stt: STT, tts: TTS, kind: str, *, said: Step = (0.1, SAID), filters: tuple[TextFilter, ...] = ()
+    stt: STT,
+    tts: TTS,
+    kind: str,
+    *,
+    said: Step = (0.1, SAID),
+    then: Step = (0.1, "Again."),
+    filters: tuple[TextFilter, ...] = (),
 ) -> SessionHarness:
-    """A session whose text model of either pipeline speaks by `tts`."""
+    """A session whose text model of either pipeline speaks by `tts`: first `said`, and then `then`."""
     pipeline: CascadingPipeline | RealtimePipeline
     model: ScriptedRealtimeModel | None = None
     if kind == "cascading":
-        llm = ScriptedLLM(said, default=[0.1, "Again."])
+        llm = ScriptedLLM(said, default=then)
         options = CascadingOptions(text_filters=filters)
         pipeline = CascadingPipeline(stt=stt, llm=llm, tts=tts, vad=ScriptedVAD(), options=options)
     else:
         capabilities = RealtimeCapabilities(
             generates_audio=False, generates_text=True, turn_detection=frozenset({"local"}), starts_replies=False
         )
-        model = ScriptedRealtimeModel(said, delay=0.0, capabilities=capabilities)
+        model = ScriptedRealtimeModel(said, then, delay=0.0, capabilities=capabilities)
         voice = RealtimeOptions(text_filters=filters)
         pipeline = RealtimePipeline(model, vad=ScriptedVAD(), stt=stt, tts=tts, options=voice)
     listens = stt if isinstance(stt, ScriptedSTT) else None
@@ -247,9 +255,10 @@ def test_a_recogniser_that_fails_in_mid_speech_loses_no_word_and_the_turn_names_
     assert heard >= 1.4  # all of the speech, from its onset
 
 
-def test_with_all_recognisers_down_the_call_closes_by_an_error_and_keeps_the_words_of_the_interim() -> None:
+@KINDS
+def test_with_all_recognisers_down_the_call_closes_by_an_error_and_keeps_the_words_of_the_interim(kind: str) -> None:
     first, second = FirstSTT(), SecondSTT()
-    harness = speaking(FallbackSTT([first, second]), ScriptedTTS(), "cascading")
+    harness = speaking(FallbackSTT([first, second]), ScriptedTTS(), kind)
     harness.caller.makes_noise(0.5, 2.0)
 
     async def scenario(harness: SessionHarness) -> None:
@@ -264,6 +273,52 @@ def test_with_all_recognisers_down_the_call_closes_by_an_error_and_keeps_the_wor
     close = harness.session.report().close
     assert close is not None
     assert close.reason == "error"
+
+
+@KINDS
+@pytest.mark.parametrize("fault", ["slow", "lost"])
+def test_the_first_recogniser_comes_back_by_time_if_it_was_slow_and_by_a_check_if_it_was_lost(
+    kind: str, fault: str
+) -> None:
+    flushed = STTCapabilities(needs_flush=True)
+    first, second = FirstSTT(capabilities=flushed), SecondSTT(["a table for two"], capabilities=flushed)
+    if fault == "slow":
+        options = FallbackSTTOptions(final_limit=1.0, retry_after=6.0, check_every=None)
+    else:
+        options = FallbackSTTOptions(retry_after=600.0, check_every=2.0)
+    harness = speaking(FallbackSTT([first, second], options), ScriptedTTS(), kind, then="Sure.")
+    harness.caller.makes_noise(0.5, 2.0)
+    harness.caller.makes_noise(14.0, 15.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.2)
+        if fault == "lost":
+            first.fail(LOST)
+        await harness.until(15.3)  # behind the flush
+        first.final("at seven")
+
+    harness.run(scenario, until=22.0)
+    assert harness.messages[-2:] == [("user", "at seven"), ("assistant", "Sure.")]
+    assert harness.messages[0] == ("user", "a table for two")
+    before, after = harness.session.turns
+    assert [(one.component, one.successor) for one in before.fallbacks] == [("stt", "second")]
+    assert after.fallbacks == ()
+    assert len(harness.recording.of(ErrorOccurred)) == 1
+
+
+@KINDS
+@pytest.mark.parametrize("when", ["before", "middle"])
+def test_a_voice_that_is_too_slow_is_replaced_and_no_word_is_lost_or_heard_twice(
+    kind: str, when: Literal["before", "middle"]
+) -> None:
+    first = FirstTTS(emits_words=True, faults={0: TTSFault(when)})
+    options = FallbackTTSOptions(first_byte=0.5, stall=0.5)
+    harness = ask(speaking(ScriptedSTT(), FallbackTTS([first, SecondTTS(emits_words=True)], options), kind))
+    harness.expect_outcomes("completed")
+    harness.expect_history(("user", "first question"), ("assistant", SAID))
+    (event,) = harness.recording.of(ErrorOccurred)
+    assert isinstance(event.error, ProviderTimeoutError)
+    assert harness.session.turns[0].played_seconds == pytest.approx(1.6)
 
 
 @KINDS

@@ -125,14 +125,15 @@ def test_a_guard_that_fails_has_a_limit_and_the_outcome_of_the_option(kind: str,
     assert first.seconds <= 0.5 + 1e-6
 
 
-def test_a_guard_that_ignores_its_end_is_left_behind() -> None:
+@KINDS
+def test_a_guard_that_ignores_its_end_is_left_behind(kind: str) -> None:
     ends = anyio.Event()
 
     async def clings(given: GuardedText) -> None:
         with anyio.CancelScope(shield=True):
             await ends.wait()
 
-    harness, tts = session_of(ContentGuard(judge=clings, caller=False, limit=0.5), [0.1, "One is fine."])
+    harness, tts = session_of(ContentGuard(judge=clings, caller=False, limit=0.5), [0.1, "One is fine."], kind=kind)
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(8.0)
@@ -144,19 +145,21 @@ def test_a_guard_that_ignores_its_end_is_left_behind() -> None:
     assert harness.session.turns[0].guards[0].seconds <= 3.0
 
 
-def test_an_answer_that_is_held_back_as_a_whole_is_an_empty_one() -> None:
+@KINDS
+def test_an_answer_that_is_held_back_as_a_whole_is_an_empty_one(kind: str) -> None:
     class Host(Agent):
         async def on_empty_reply(self, reply: EmptyReply) -> None:
             await self.session.say("Pardon?")
 
-    harness, tts = session_of(of_agent(Judge(bad=HOLD)), [0.1, "All is bad."], agent=Host("Help."))
+    harness, tts = session_of(of_agent(Judge(bad=HOLD)), [0.1, "All is bad."], kind=kind, agent=Host("Help."))
     harness.run(until=9.0)
     harness.expect_history(("user", "first question"), ("assistant", "Pardon?"))
     assert tts.texts == ["Pardon?"]
     assert harness.session.turns[0].is_empty
 
 
-def test_an_end_runs_no_tool_and_a_hold_does() -> None:
+@KINDS
+def test_an_end_runs_no_tool_and_a_hold_does(kind: str) -> None:
     ran: list[str] = []
 
     class Host(Agent):
@@ -170,7 +173,7 @@ def test_an_end_runs_no_tool_and_a_hold_does() -> None:
     for verdict, runs in ((END, []), (HOLD, ["book"])):
         ran.clear()
         harness, _ = session_of(
-            of_agent(Judge(bad=verdict)), [0.1, "This is bad.", call], [0.1, "Done."], agent=Host("Help.")
+            of_agent(Judge(bad=verdict)), [0.1, "This is bad.", call], [0.1, "Done."], kind=kind, agent=Host("Help.")
         )
         harness.run(until=9.0)
         assert ran == runs
@@ -198,9 +201,10 @@ def test_the_text_of_a_flow_is_judged_and_words_of_say_are_not() -> None:
     assert [text for who, text in harness.messages if who == "assistant"] == ["One is fine.", "This is bad too."]
 
 
-def test_an_interruption_while_the_guard_judges_leaves_nothing_behind() -> None:
+@KINDS
+def test_an_interruption_while_the_guard_judges_leaves_nothing_behind(kind: str) -> None:
     judge = Judge(5.0)
-    harness, tts = session_of(of_agent(judge, limit=9.0), [0.1, "One is fine."], [0.1, "Two is fine."])
+    harness, tts = session_of(of_agent(judge, limit=9.0), [0.1, "One is fine."], [0.1, "Two is fine."], kind=kind)
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(3.0)
@@ -266,13 +270,14 @@ def test_a_turn_of_the_caller_is_judged_before_the_model_gets_it(
         assert {stage.name: stage.seconds for stage in turn.stages}["guard"] == pytest.approx(0.1)
 
 
-def test_the_guard_judges_the_words_that_the_hook_has_left() -> None:
+@KINDS
+def test_the_guard_judges_the_words_that_the_hook_has_left(kind: str) -> None:
     class Host(Agent):
         async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
             turn.text = "edited"
 
     judge = Judge()
-    harness, _ = session_of(of_caller(judge), [0.1, "Sure."], agent=Host("Help."))
+    harness, _ = session_of(of_caller(judge), [0.1, "Sure."], kind=kind, agent=Host("Help."))
     harness.run(until=6.0)
     assert judge.texts == ["edited"]
 
@@ -325,10 +330,11 @@ def test_instead_of_such_an_answer_the_text_of_the_verdict_is_spoken() -> None:
 # --- a model as the judge
 
 
-def test_a_model_judges_by_rules() -> None:
+@KINDS
+def test_a_model_judges_by_rules(kind: str) -> None:
     model = ScriptedLLM('Sure: {"action": "pass"}', '```{"action": "replace", "text": "No comment."}```')
     guard = ContentGuard(judge=ModelJudge(model, "No gossip."), caller=False)
-    harness, _ = session_of(guard, [0.1, "One is fine. Two is gossip."])
+    harness, _ = session_of(guard, [0.1, "One is fine. Two is gossip."], kind=kind)
     harness.run(until=9.0)
     assert harness.messages[-1] == ("assistant", "One is fine. No comment.")
     assert "No gossip." in model.requests[0].instructions
@@ -369,9 +375,10 @@ def test_a_guard_may_take_longer_than_the_limits_of_the_model(kind: str) -> None
     assert " ".join(tts.texts) == "One thing. And another."
 
 
-def test_a_model_that_hangs_behind_a_slow_guard_keeps_its_limit() -> None:
-    harness, _ = session_of(of_agent(Judge(12.0), limit=15.0), ["One thing. And", HANG])
-    harness.expects_error("llm")
+@KINDS
+def test_a_model_that_hangs_behind_a_slow_guard_keeps_its_limit(kind: str) -> None:
+    harness, _ = session_of(of_agent(Judge(12.0), limit=15.0), ["One thing. And", HANG], kind=kind)
+    harness.expects_error()
     harness.run(until=40.0)
     assert [turn.outcome for turn in harness.session.turns] == ["failed"]
 

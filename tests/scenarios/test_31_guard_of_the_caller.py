@@ -11,6 +11,7 @@ import pytest
 from kit.guards import Judge
 from vivavoce.agents import Agent, ContentGuard, GuardVerdict, SessionOptions
 from vivavoce.agents.agent import CompletedTurn
+from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.history.snapshot import read_snapshot
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness
 from vivavoce.pipelines import CascadingPipeline, RealtimePipeline
@@ -79,9 +80,10 @@ def test_words_whose_judging_was_cut_are_judged_before_the_next_request(kind: st
     assert [text for who, text in harness.messages if who == "user"] == ["[removed]", "and now"]
 
 
-@pytest.mark.parametrize(("fate", "kept"), [("hold", ["and now"]), ("pass", [SECRET, "and now"])])
-def test_words_left_unjudged_have_the_fate_of_a_guard_that_fails(fate: str, kept: list[str]) -> None:
-    harness, got = secretive(Judge(5.0), on_failure=fate)
+@KINDS
+@pytest.mark.parametrize(("fate", "kept"), [("hold", set()), ("pass", {SECRET})])
+def test_words_left_unjudged_have_the_fate_of_a_guard_that_fails(kind: str, fate: str, kept: set[str]) -> None:
+    harness, got = secretive(Judge(5.0), kind, on_failure=fate)
     harness.caller.says(SECRET, 0.5, 1.5)
 
     async def scenario(harness: SessionHarness) -> None:
@@ -90,7 +92,21 @@ def test_words_left_unjudged_have_the_fate_of_a_guard_that_fails(fate: str, kept
         await harness.session.reply("say something")
 
     harness.expects_error("guard").run(scenario)
-    assert got() == kept[:-1]
+    assert set(got()) == kept
+
+
+@KINDS
+@pytest.mark.parametrize("fate", ["hold", "pass"])
+def test_a_guard_of_the_caller_that_hangs_costs_its_limit_and_the_next_turn_is_judged_anew(
+    kind: str, fate: str
+) -> None:
+    harness, got = secretive(Judge(60.0, first=GuardVerdict()), kind, on_failure=fate)
+    harness.caller.says("first", 0.5, 1.5)
+    harness.caller.says("second", 9.0, 10.0)
+    harness.expects_error("guard").run(until=18.0)
+    assert [text for who, text in harness.messages if who == "user"] == ([] if fate == "hold" else ["first", "second"])
+    assert [error.source for error in harness.recording.of(ErrorOccurred)] == ["guard", "guard"]
+    assert [round(turn.guards[0].seconds, 6) for turn in harness.session.turns] == [2.0, 2.0]
 
 
 @KINDS

@@ -13,6 +13,7 @@ from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.pipeline import PipelineCapabilities
 
 NAME = "on_empty_reply"
 
@@ -45,6 +46,11 @@ class LastWords:
         self.is_apology_due = bool(self._apology) and component != "tts"
         last = "" if self._last_error is None else f"; the last error: {describe(self._last_error)}"
         self.problem = f"{component} failed in too many turns in a row{last}"
+
+    def pipeline_lost(self, capabilities: PipelineCapabilities) -> None:
+        """The pipeline is lost for good; its own voice may still apologise, one of a lost model cannot."""
+        kinds = {kind for kind, *_ in capabilities.components}
+        self.is_apology_due = bool(self._apology) and ("tts" in kinds or "realtime_model" not in kinds)
 
     def apologise(self, ask: Ask, post: Callable[[TurnInput], None]) -> None:
         """Have the apology spoken; protected, it is the last thing that the caller hears."""

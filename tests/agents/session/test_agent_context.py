@@ -23,6 +23,9 @@ from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.testing import HANG, ScriptedVAD
 from vivavoce.pipelines.testing.script import wait
 
+BOTH = pytest.mark.usefixtures("each_pipeline")
+"""Holds on both pipelines."""
+
 
 async def summarise(context: ChatContext) -> str:
     return f"{len(context)} items"
@@ -57,11 +60,13 @@ def handing_over(context: Any, *, options: SessionOptions | None = None) -> tupl
 WHOLE = ["turn 1", "A.", "turn 2", "B.", "turn 3", "C.", "turn 4", "D.", "turn 5"]
 
 
+@BOTH
 def test_an_agent_gets_the_whole_conversation_by_default() -> None:
     harness, _ = handing_over(None)
     assert asked(harness.llm, 2) == WHOLE[:5]
 
 
+@BOTH
 def test_an_agent_gets_the_filtered_conversation_and_all_that_comes_in_its_time() -> None:
     harness, _ = handing_over(ContextWindow(max_items=1))
     assert asked(harness.llm, 2) == ["B.", "turn 3"]
@@ -70,11 +75,13 @@ def test_an_agent_gets_the_filtered_conversation_and_all_that_comes_in_its_time(
     assert [message.content for message in harness.session.history.messages()] == [*WHOLE, "E."]
 
 
+@BOTH
 def test_an_agent_may_begin_with_nothing() -> None:
     harness, _ = handing_over(lambda context: ChatContext())
     assert asked(harness.llm, 2) == ["turn 3"]
 
 
+@BOTH
 def test_an_agent_gets_a_summary_by_an_async_policy() -> None:
     harness, _ = handing_over(SummaryWindow(by=summarise, keep_items=1))
     first, *rest = asked(harness.llm, 2)
@@ -100,6 +107,7 @@ def test_a_message_that_is_removed_later_leaves_the_view_too() -> None:
     assert asked(harness.llm, 1) == ["A.", "turn 2"]
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("policy", "error"),
     [

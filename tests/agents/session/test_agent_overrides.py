@@ -16,6 +16,9 @@ from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.stt.base import STTCapabilities
 from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedSTT, ScriptedTurnDetector, ScriptedVAD
 
+BOTH = pytest.mark.usefixtures("each_pipeline")
+"""Holds on both pipelines."""
+
 TRANSFER = [ToolCall(call_id="c", name="transfer", arguments="{}")]
 
 
@@ -43,6 +46,7 @@ def errors(harness: SessionHarness) -> list[str]:
     return [f"{event.source}: {event.error}" for event in harness.recording.of(ErrorOccurred)]
 
 
+@BOTH
 def test_each_agent_speaks_with_its_own_voice_from_its_first_to_its_last_word() -> None:
     voice = ScriptedTTS()
     second = Clerk("second", tts=voice)
@@ -81,6 +85,33 @@ def test_an_agent_s_ears_and_model_serve_in_its_time_only() -> None:
     assert all(stream.is_closed for stream in vad.streams)
 
 
+def test_an_agent_s_ears_beside_a_realtime_model_serve_in_its_time_only() -> None:
+    stt, vad, detector = ScriptedSTT(["inside"]), ScriptedVAD(), ScriptedTurnDetector()
+    second = Clerk("second", stt=stt, vad=vad, turn_detector=detector)
+    first = second.to = Clerk("first", second)
+    own, own_detector = ScriptedSTT(["second please", "and now"]), ScriptedTurnDetector()
+    model = ScriptedRealtimeModel(TRANSFER, "Second answers.", "First answers.", delay=0.1)
+    pipeline = RealtimePipeline(model, stt=own, vad=ScriptedVAD(), tts=ScriptedTTS(), turn_detector=own_detector)
+    harness = SessionHarness(first, model=model, pipeline=pipeline)
+    harness.caller.makes_noise(2.0, 2.5)
+    harness.caller.makes_noise(6.0, 6.5)
+    harness.caller.makes_noise(12.0, 12.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(8.5)
+        await harness.session.update_agent(first)
+
+    harness.run(scenario, until=16.0)
+    texts = ["second please", "inside", "Second answers.", "and now", "First answers."]
+    assert [text for _, text in harness.messages if text in texts] == texts
+    assert [context.text for context in detector.asked] == ["inside"]
+    assert [context.text for context in own_detector.asked] == ["second please", "and now"]
+    assert all(stream.is_closed for stream in stt.streams)
+    assert all(stream.is_closed for stream in vad.streams)
+    assert len(model.connections) == 1
+
+
+@BOTH
 def test_the_first_agent_of_a_session_has_its_components_from_the_start() -> None:
     voice, stt = ScriptedTTS(), ScriptedSTT()
     harness = SessionHarness(Clerk("first", tts=voice, turn_detector=ScriptedTurnDetector()), stt=stt)
@@ -120,6 +151,7 @@ def test_a_tool_that_hands_over_to_an_agent_that_does_not_fit_leaves_the_convers
     assert "cannot take over" in errors(harness)[0]
 
 
+@BOTH
 def test_components_that_cannot_be_opened_fail_the_handoff_and_the_agent_goes_on_with_the_others() -> None:
     stt, voice = ScriptedSTT(), ScriptedTTS()
     stt.fail_open(*[ProviderConnectionError("gone", provider="scripted")] * 3)
@@ -176,6 +208,27 @@ def test_a_pipeline_that_changes_in_an_agent_s_time_is_the_session_s_own_as_it_i
     assert other.texts == ["Changed.", "second leaves.", "first here."]
 
 
+def test_a_component_that_changes_beside_a_realtime_model_is_the_session_s_unless_the_agent_has_its_own() -> None:
+    agents_voice, old, new, stt = ScriptedTTS(), ScriptedTTS(), ScriptedTTS(), ScriptedSTT(["hello"])
+    second, first = Clerk("second", tts=agents_voice), Clerk("first")
+    model = ScriptedRealtimeModel("Yes.", delay=0.1)
+    pipeline = RealtimePipeline(model, vad=ScriptedVAD(), stt=ScriptedSTT(), tts=old)
+    harness = SessionHarness(first, model=model, pipeline=pipeline)
+    harness.caller.makes_noise(11.0, 11.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        session = harness.session
+        await session.update_agent(second)
+        await session.change_component(tts=new, stt=stt)
+        await session.say("Changed.")
+        await session.update_agent(first)
+
+    harness.run(scenario, until=14.0)
+    assert (agents_voice.texts, new.texts) == (["second here."], ["Changed.", "second leaves."])
+    assert old.texts[-1] == "first here."
+    assert harness.messages[-2:] == [("user", "hello"), ("assistant", "Yes.")]
+
+
 def test_the_voice_of_an_agent_beside_a_realtime_model() -> None:
     model, own, other = ScriptedRealtimeModel("Hi.", delay=0.1), ScriptedTTS(), ScriptedTTS()
     second = Clerk("second", tts=other)
@@ -192,6 +245,7 @@ def test_the_voice_of_an_agent_beside_a_realtime_model() -> None:
     assert len(model.connections) == 1
 
 
+@BOTH
 def test_a_handoff_between_agents_without_components_changes_nothing() -> None:
     harness = SessionHarness(Clerk("first"))
 

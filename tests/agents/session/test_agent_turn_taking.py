@@ -32,6 +32,9 @@ from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedSTT, ScriptedVAD, VirtualClock
 
+BOTH = pytest.mark.usefixtures("each_pipeline")
+"""Holds on both pipelines."""
+
 PATIENT = EndpointingOptions(min_delay=1.0)
 TRANSFER = [ToolCall(call_id="c", name="transfer", arguments="{}")]
 
@@ -86,6 +89,7 @@ def test_an_agent_waits_by_its_own_delay_in_its_time_only(kind: str) -> None:
     assert harness.session.agent is first
 
 
+@BOTH
 def test_the_first_agent_has_its_options_from_the_start_and_the_second_the_session_s() -> None:
     first = Clerk("first", Clerk("second"), endpointing=PATIENT)
     harness = SessionHarness(first, ScriptedLLM(TRANSFER, "Yes.", delay=0.1))
@@ -131,6 +135,7 @@ def test_an_agent_that_is_not_to_be_interrupted_is_not_and_the_next_one_is(kind:
     assert [record.outcome for record in said] == ["completed", "completed", "interrupted"]
 
 
+@BOTH
 def test_the_fade_and_the_policy_of_the_record_are_the_agent_s() -> None:
     long = "These are the conditions of the contract, which you have to hear in full before we may go on with it."
     own = InterruptionOptions(mode="immediate", fade=0.2)
@@ -145,6 +150,7 @@ def test_the_fade_and_the_policy_of_the_record_are_the_agent_s() -> None:
     assert [cut.policy for cut in said.interruptions] == ["immediate"]
 
 
+@BOTH
 def test_a_task_has_its_own_options_or_those_of_the_agent_behind_it() -> None:
     class Careful(GetAddress):
         def __init__(self) -> None:
@@ -165,6 +171,7 @@ def test_a_task_has_its_own_options_or_those_of_the_agent_behind_it() -> None:
         assert [turn.endpointing_delay for turn in caller_turns(harness)] == [0.6, delay, 0.6]
 
 
+@BOTH
 def test_a_task_in_a_task_gives_each_its_own_back() -> None:
     class Outer(AgentTask[str]):
         def __init__(self) -> None:
@@ -189,6 +196,7 @@ def test_a_task_in_a_task_gives_each_its_own_back() -> None:
     assert [turn.endpointing_delay for turn in caller_turns(harness)] == [0.4, 0.7, 1.0, 0.4]
 
 
+@BOTH
 def test_words_before_a_push_to_talk_agent_are_answered_and_those_after_it_wait_for_the_button() -> None:
     manual = Clerk("manual", greets="Hold the button.", endpointing=EndpointingOptions(mode="manual"))
     harness = SessionHarness(Clerk("first"), ScriptedLLM("Yes.", "Fine.", delay=0.1))
@@ -213,6 +221,7 @@ def test_words_before_a_push_to_talk_agent_are_answered_and_those_after_it_wait_
     ]
 
 
+@BOTH
 def test_a_trace_with_a_change_of_options_replays(tmp_path: Path) -> None:
     second = Clerk("second", endpointing=PATIENT, interruption=InterruptionOptions(min_duration=0.2))
     harness = SessionHarness(

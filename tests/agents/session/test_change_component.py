@@ -17,8 +17,18 @@ from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities, PipelineConnection, PipelineContext
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.stt.base import STTCapabilities
-from vivavoce.pipelines.testing import HANG, ScriptedRealtimeModel, ScriptedSTT, ScriptedTurnDetector, ScriptedVAD
-from vivavoce.pipelines.turn_detector.base import TurnDetectorCapabilities
+from vivavoce.pipelines.testing import (
+    HANG,
+    ScriptedRealtimeModel,
+    ScriptedSTT,
+    ScriptedTurnDetector,
+    ScriptedVAD,
+    ScriptedVADStream,
+)
+from vivavoce.pipelines.turn_detector.base import TurnDetectorCapabilities, TurnDetectorStream
+
+BOTH = pytest.mark.usefixtures("each_pipeline")
+"""Holds on both pipelines."""
 
 NUMBERS = "one two three four five six seven eight nine ten."
 
@@ -51,6 +61,7 @@ def cascade(*answers: Any, **more: Any) -> SessionHarness:
 # --- the voice and the model
 
 
+@BOTH
 def test_a_speech_finishes_with_the_old_voice_and_the_next_one_has_the_new_voice() -> None:
     voice, changes = ScriptedTTS(), list[PipelineChange]()
     harness = cascade(NUMBERS, "Sure.")
@@ -79,6 +90,7 @@ def test_an_answer_that_waits_for_its_tool_goes_on_with_the_new_voice_and_model(
     harness.expect_history(("user", "in Spanish please"), ("assistant", "Claro."))
 
 
+@BOTH
 def test_a_change_of_the_voice_needs_no_half_second_of_audio() -> None:
     changes: list[PipelineChange] = []
     harness = cascade()
@@ -89,6 +101,7 @@ def test_a_change_of_the_voice_needs_no_half_second_of_audio() -> None:
 # --- the ears
 
 
+@BOTH
 def test_the_old_recogniser_hears_a_turn_to_its_end_and_the_new_one_the_next_turn() -> None:
     other, changes = ScriptedSTT(["second turn"]), list[PipelineChange]()
     harness = cascade("One.", "Two.", stt=ScriptedSTT(["first turn"]))
@@ -105,6 +118,7 @@ def test_the_old_recogniser_hears_a_turn_to_its_end_and_the_new_one_the_next_tur
     assert old.pushed_seconds == pytest.approx(3.4, abs=0.05)
 
 
+@BOTH
 def test_words_that_begin_as_the_recogniser_changes_are_heard_from_their_onset() -> None:
     other = ScriptedSTT(["hello"])
     harness = cascade("Hi.")
@@ -116,6 +130,7 @@ def test_words_that_begin_as_the_recogniser_changes_are_heard_from_their_onset()
     harness.expect_states("user", ("speaking", 2.46), ("idle", 3.5), ("listening", 4.2), ("idle", 4.4))
 
 
+@BOTH
 def test_a_new_vad_hears_the_half_second_before_it_took_over() -> None:
     vad = ScriptedVAD()
     harness = cascade("Hi.", stt=ScriptedSTT(["hello"]))
@@ -126,6 +141,7 @@ def test_a_new_vad_hears_the_half_second_before_it_took_over() -> None:
     assert harness.stt.streams[0].speech_starts == [pytest.approx(2.46, abs=0.001)]
 
 
+@BOTH
 def test_a_new_detector_judges_the_next_pause() -> None:
     detector = ScriptedTurnDetector(capabilities=TurnDetectorCapabilities(needs_audio=True, sample_rate=8000))
     old = ScriptedTurnDetector()
@@ -137,6 +153,7 @@ def test_a_new_detector_judges_the_next_pause() -> None:
     assert [context.text for context in detector.asked] == ["two"]
 
 
+@BOTH
 def test_noise_that_goes_on_stays_heard_by_the_vad_that_stays() -> None:
     harness = cascade("Hi.")
     harness.caller.makes_noise(0.5, 9.0)
@@ -148,6 +165,7 @@ def test_noise_that_goes_on_stays_heard_by_the_vad_that_stays() -> None:
 # --- all or nothing
 
 
+@BOTH
 def test_of_several_components_none_takes_over_if_one_cannot_be_opened() -> None:
     stt, voice, changes = ScriptedSTT(), ScriptedTTS(), list[PipelineChange]()
     stt.fail_open(*[ProviderConnectionError("no such key", provider="scripted")] * 3)
@@ -177,6 +195,7 @@ def test_two_changes_hold_together() -> None:
     assert voice.texts == ["Sure."]
 
 
+@BOTH
 def test_the_change_after_one_that_failed_begins_from_the_components_in_use() -> None:
     stt, voice = ScriptedSTT(), ScriptedTTS()
     stt.fail_open(*[ProviderConnectionError("gone", provider="scripted")] * 3)
@@ -194,6 +213,7 @@ def test_the_change_after_one_that_failed_begins_from_the_components_in_use() ->
     assert len(harness.stt.streams) == 1
 
 
+@BOTH
 def test_a_recogniser_that_is_lost_before_its_moment_leaves_the_old_one_in_use() -> None:
     stt, changes = ScriptedSTT(), list[PipelineChange]()
     harness = cascade(NUMBERS, "Sure.")
@@ -216,6 +236,33 @@ def test_a_recogniser_that_is_lost_before_its_moment_leaves_the_old_one_in_use()
     harness.expect_history(("user", "count please"), ("assistant", NUMBERS), ("user", "thanks"), ("assistant", "Sure."))
 
 
+class NoVAD(ScriptedVAD):
+    def open(self) -> ScriptedVADStream:
+        raise ProviderError("no such file", provider="scripted")
+
+
+class NoDetector(ScriptedTurnDetector):
+    def open(self) -> TurnDetectorStream:
+        raise ProviderError("no such file", provider="scripted")
+
+
+@BOTH
+@pytest.mark.parametrize("broken", [{"vad": NoVAD()}, {"turn_detector": NoDetector()}], ids=["vad", "turn detector"])
+def test_a_component_that_fails_as_it_takes_over_leaves_all_the_old_ones_in_use(broken: dict[str, Any]) -> None:
+    voice, changes = ScriptedTTS(), list[PipelineChange]()
+    harness = cascade("Hi.", "Ho.")
+    harness.expects_error("pipeline")
+    harness.caller.says("hello", 0.5, 1.5)
+    harness.caller.says("and now", 6.0, 7.0)
+    harness.run(changing(3.0, changes, tts=voice, **broken), until=9.0)
+    assert changes[0].outcome == "failed"
+    assert "no such file" in str(changes[0].exception())
+    harness.expect_history(("user", "hello"), ("assistant", "Hi."), ("user", "and now"), ("assistant", "Ho."))
+    assert (harness.tts.texts, voice.texts) == (["Hi.", "Ho."], [])
+    assert len(errors(harness)) == 1
+
+
+@BOTH
 def test_no_moment_within_the_limit_fails_the_change() -> None:
     stt, changes = ScriptedSTT(), list[PipelineChange]()
     harness = cascade(NUMBERS)
@@ -226,6 +273,7 @@ def test_no_moment_within_the_limit_fails_the_change() -> None:
     assert stt.streams[0].is_closed
 
 
+@BOTH
 def test_a_recogniser_that_dies_for_good_is_followed_by_the_one_that_is_being_opened() -> None:
     old, new = ScriptedSTT(), ScriptedSTT(["and then"], open_delay=3.0)
     harness = cascade("Hi.", stt=old)
@@ -245,6 +293,7 @@ def test_a_recogniser_that_dies_for_good_is_followed_by_the_one_that_is_being_op
     harness.expect_history(("user", "and then"), ("assistant", "Hi."))
 
 
+@BOTH
 def test_the_close_ends_a_change_and_every_stream() -> None:
     stt, voice, changes = ScriptedSTT(open_delay=HANG), ScriptedTTS(), list[PipelineChange]()
     harness = cascade()
@@ -384,6 +433,7 @@ def test_a_pipeline_of_another_kind_refuses_a_change_of_single_components() -> N
     harness.run(scenario)
 
 
+@BOTH
 def test_a_denoiser_of_another_rate_comes_and_goes_and_the_others_hear_on() -> None:
     muter, changes = Muter(), list[PipelineChange]()
     harness = cascade("Hi.", stt=ScriptedSTT(["hello"]))

@@ -14,6 +14,9 @@ from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.testing import HANG, ScriptedRealtimeModel, ScriptedSTT, ScriptedVAD
 
+BOTH = pytest.mark.usefixtures("each_pipeline")
+"""Holds on both pipelines."""
+
 TRANSFER = [ToolCall(call_id="c", name="transfer", arguments="{}")]
 VOICE_DELAY = 0.2
 """Seconds from a text to the first audio of the scripted voice."""
@@ -86,6 +89,7 @@ def test_the_agent_before_answers_the_caller_while_the_recogniser_connects(kind:
     assert stt.open_attempts == 1
 
 
+@BOTH
 def test_what_is_asked_for_after_the_handoff_is_said_by_the_new_agent() -> None:
     voice = ScriptedTTS()
     second = Clerk("second", stt=ScriptedSTT(open_delay=4.0), tts=voice)
@@ -99,6 +103,7 @@ def test_what_is_asked_for_after_the_handoff_is_said_by_the_new_agent() -> None:
     assert voice.texts == ["second here.", "Said by the second."]
 
 
+@BOTH
 def test_a_tool_s_handoff_waits_for_the_recogniser_and_the_caller_is_answered_meanwhile() -> None:
     second = Clerk("second", stt=ScriptedSTT(open_delay=5.0))
     harness = call(second, "cascade", TRANSFER, "One moment.", "Welcome.")
@@ -109,6 +114,7 @@ def test_a_tool_s_handoff_waits_for_the_recogniser_and_the_caller_is_answered_me
     assert texts[1:] == ["second please", "hello", "One moment.", "first leaves.", "second here."]
 
 
+@BOTH
 def test_a_recogniser_that_cannot_be_opened_costs_no_silence_and_the_agent_goes_on_with_the_one_before() -> None:
     stt = ScriptedSTT(open_delay=1.0)
     stt.fail_open(*DOWN)
@@ -129,6 +135,7 @@ def test_a_recogniser_that_cannot_be_opened_costs_no_silence_and_the_agent_goes_
     assert all(silence <= VOICE_DELAY for silence in silences(harness)[1:-1])
 
 
+@BOTH
 def test_a_recogniser_that_never_opens_is_given_up_within_the_limit_of_a_step() -> None:
     second = Clerk("second", stt=ScriptedSTT(open_delay=HANG))
     harness = call(second)
@@ -143,6 +150,7 @@ def test_a_recogniser_that_never_opens_is_given_up_within_the_limit_of_a_step() 
     assert harness.session.agent is second
 
 
+@BOTH
 def test_a_recogniser_that_was_opened_and_is_lost_before_the_handoff_is_an_error_and_no_word_is_lost() -> None:
     stt = ScriptedSTT()
     second = Clerk("second", stt=stt)
@@ -164,6 +172,7 @@ def test_a_recogniser_that_was_opened_and_is_lost_before_the_handoff_is_an_error
     assert harness.messages[-2:] == [("user", "hello"), ("assistant", "Yes.")]
 
 
+@BOTH
 def test_components_that_change_meanwhile_are_taken_and_the_agent_s_are_opened_anew() -> None:
     stt, voice = ScriptedSTT(["and now"]), ScriptedTTS()
     second = Clerk("second", stt=stt)
@@ -187,6 +196,7 @@ def test_components_that_change_meanwhile_are_taken_and_the_agent_s_are_opened_a
     assert all(stream.is_closed for stream in stt.streams)
 
 
+@BOTH
 @pytest.mark.parametrize("closes_at", [1.5, 4.0])
 def test_a_close_ends_what_was_opened_for_a_handoff(closes_at: float) -> None:
     stt = ScriptedSTT(open_delay=1.0)
@@ -205,6 +215,7 @@ def test_a_close_ends_what_was_opened_for_a_handoff(closes_at: float) -> None:
     assert all(stream.is_closed for stream in stt.streams)
 
 
+@BOTH
 def test_a_task_s_recogniser_is_opened_while_the_agent_goes_on_and_the_agent_s_when_the_task_is_over() -> None:
     own, theirs = ScriptedSTT(["order please", "thank you"], open_delay=3.0), ScriptedSTT(["five"], open_delay=3.0)
 

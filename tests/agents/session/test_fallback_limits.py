@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import replace
 
 import anyio
 import pytest
 
+from kit.realtime import text_realtime_of
 from vivavoce.agents import Agent, SessionOptions
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import HANG, ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness, TTSFault
-from vivavoce.pipelines import CascadingPipeline, FallbackLLM, FallbackLLMOptions, FallbackSTT, FallbackTTS
+from vivavoce.agents.testing.pipelines import cascade
+from vivavoce.pipelines import FallbackLLM, FallbackLLMOptions, FallbackSTT, FallbackTTS
 from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.pipelines.events import UserFinal, UserInterim
+from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.stt.base import STTCapabilities
 from vivavoce.pipelines.testing import ScriptedTTSOptions, ScriptedVAD
 
 LOST = ProviderConnectionError("down", provider="first")
 FLUSHED = STTCapabilities(needs_flush=True)
+
+
+PIPELINES: dict[str, Callable[..., Pipeline]] = {"cascading": cascade, "realtime": text_realtime_of}
 
 
 class FirstSTT(ScriptedSTT):
@@ -39,25 +45,30 @@ class SecondTTS(ScriptedTTS):
 
 def session(
     stt: FallbackSTT | ScriptedSTT,
+    kind: str = "cascading",
     *,
     llm: ScriptedLLM | FallbackLLM | None = None,
     tts: ScriptedTTS | FallbackTTS | None = None,
     agent: Agent | None = None,
 ) -> SessionHarness:
     answers = llm or ScriptedLLM(default=[0.1, "Sure."])
-    pipeline = CascadingPipeline(stt=stt, llm=answers, tts=tts or ScriptedTTS(), vad=ScriptedVAD())
+    pipeline = PIPELINES[kind](answers, stt, tts or ScriptedTTS(), vad=ScriptedVAD())
     listens = stt if isinstance(stt, ScriptedSTT) else None
     options = SessionOptions(preemptive=False)
     return SessionHarness(agent or Agent("Help."), stt=listens, pipeline=pipeline, options=options)
+
+
+KINDS = pytest.mark.parametrize("kind", list(PIPELINES))
 
 
 def changes(harness: SessionHarness) -> list[tuple[str, str]]:
     return [(one.source, one.successor) for one in harness.recording.of(ErrorOccurred)]
 
 
-def test_noise_reports_no_failure_and_the_next_words_are_heard() -> None:
+@KINDS
+def test_noise_reports_no_failure_and_the_next_words_are_heard(kind: str) -> None:
     first, second = FirstSTT(), SecondSTT()
-    harness = session(FallbackSTT([first, second]))
+    harness = session(FallbackSTT([first, second]), kind)
     harness.caller.makes_noise(0.5, 2.0)
     harness.caller.makes_noise(8.0, 9.0)
 
@@ -71,19 +82,21 @@ def test_noise_reports_no_failure_and_the_next_words_are_heard() -> None:
     assert harness.session.turns[-1].fallbacks == ()
 
 
-def test_a_mute_recogniser_costs_no_word_and_the_turn_names_its_successor() -> None:
+@KINDS
+def test_a_mute_recogniser_costs_no_word_and_the_turn_names_its_successor(kind: str) -> None:
     first, second = FirstSTT(capabilities=FLUSHED), SecondSTT(["yes"], capabilities=FLUSHED)
-    harness = session(FallbackSTT([first, second]))
+    harness = session(FallbackSTT([first, second]), kind)
     harness.caller.makes_noise(0.5, 0.9)
     harness.run(until=8.0)
     harness.expect_history(("user", "yes"), ("assistant", "Sure."))
     assert changes(harness) == [("stt", "second")]
 
 
-def test_a_fallback_takes_over_in_the_call_from_another_recogniser_and_works_as_one() -> None:
+@KINDS
+def test_a_fallback_takes_over_in_the_call_from_another_recogniser_and_works_as_one(kind: str) -> None:
     old = ScriptedSTT()
     first, second = FirstSTT(), SecondSTT(["a table for two"])
-    harness = session(old)
+    harness = session(old, kind)
     harness.caller.makes_noise(4.0, 5.0)
 
     async def scenario(harness: SessionHarness) -> None:
@@ -98,9 +111,10 @@ def test_a_fallback_takes_over_in_the_call_from_another_recogniser_and_works_as_
     assert [stream.is_closed for stream in (*old.streams, *first.streams, *second.streams)] == [True] * 3
 
 
-def test_a_fallback_that_another_recogniser_replaces_closes_all_its_streams() -> None:
+@KINDS
+def test_a_fallback_that_another_recogniser_replaces_closes_all_its_streams(kind: str) -> None:
     first, second, new = FirstSTT(), SecondSTT(open_delay=HANG), ScriptedSTT(["a table"])
-    harness = session(FallbackSTT([first, second]))
+    harness = session(FallbackSTT([first, second]), kind)
     harness.caller.makes_noise(4.0, 5.0)
 
     async def scenario(harness: SessionHarness) -> None:
@@ -124,9 +138,10 @@ class Upper(Agent):
             yield replace(transcript, text=transcript.text.upper())
 
 
-def test_words_that_a_successor_hears_again_pass_the_agents_stage_once() -> None:
+@KINDS
+def test_words_that_a_successor_hears_again_pass_the_agents_stage_once(kind: str) -> None:
     first, second = FirstSTT(), SecondSTT(["a table"])
-    harness = session(FallbackSTT([first, second]), agent=Upper("Help."))
+    harness = session(FallbackSTT([first, second]), kind, agent=Upper("Help."))
     harness.caller.makes_noise(0.5, 2.0)
 
     async def scenario(harness: SessionHarness) -> None:
@@ -137,13 +152,14 @@ def test_words_that_a_successor_hears_again_pass_the_agents_stage_once() -> None
     harness.expect_history(("user", "A TABLE"), ("assistant", "Sure."))
 
 
-def test_with_all_voices_down_the_turn_fails_by_a_clear_error_and_the_next_one_is_heard() -> None:
+@KINDS
+def test_with_all_voices_down_the_turn_fails_by_a_clear_error_and_the_next_one_is_heard(kind: str) -> None:
     down = {number: TTSFault("before", LOST) for number in range(3)}  # as often as the pipeline tries
     first, second = (
         FirstTTS(faults={0: down[0], 1: down[0], 2: down[0]}),
         SecondTTS(faults=dict.fromkeys(range(3), down[0])),
     )
-    harness = session(ScriptedSTT(), tts=FallbackTTS([first, second]))
+    harness = session(ScriptedSTT(), kind, tts=FallbackTTS([first, second]))
     harness.caller.says("one", 0.5, 1.0)
     harness.caller.says("two", 10.0, 10.5)
     harness.expects_error("tts").run(until=16.0)
@@ -188,10 +204,11 @@ def test_two_sessions_that_share_a_fallback_report_only_their_own_failures() -> 
     assert changes(two) == []
 
 
-def test_members_that_hang_at_their_close_do_not_hold_up_the_end_of_the_call() -> None:
+@KINDS
+def test_members_that_hang_at_their_close_do_not_hold_up_the_end_of_the_call(kind: str) -> None:
     first, second = FirstSTT(close_delay=HANG), SecondSTT(close_delay=HANG)
     voice = ScriptedTTS(options=ScriptedTTSOptions(close_delay=0.1))
-    harness = session(FallbackSTT([first, second]), tts=FallbackTTS([voice, SecondTTS()]))
+    harness = session(FallbackSTT([first, second]), kind, tts=FallbackTTS([voice, SecondTTS()]))
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)

@@ -14,6 +14,9 @@ from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.pipelines.stt.base import STTCapabilities
 from vivavoce.pipelines.testing import ScriptedSTT, ScriptedVAD
 
+BOTH = pytest.mark.usefixtures("each_pipeline")
+"""Holds on both pipelines."""
+
 SLOW = STTCapabilities(emits_interims=False)
 
 
@@ -35,6 +38,7 @@ def hearing(stt: ScriptedSTT, *answers: Any, **more: Any) -> SessionHarness:
     return SessionHarness(Agent("Help."), ScriptedLLM(*answers, delay=0.1), stt=stt, **more)
 
 
+@BOTH
 def test_words_that_a_slow_recogniser_settles_behind_its_successor_are_answered() -> None:
     harness = hearing(ScriptedSTT(["my number is five"], final_delay=2.0), "Thanks.")
     harness.caller.makes_noise(0.5, 1.5)  # the turn is given up a second later, and the change comes
@@ -43,6 +47,7 @@ def test_words_that_a_slow_recogniser_settles_behind_its_successor_are_answered(
     assert len(harness.stt.streams) == 1
 
 
+@BOTH
 def test_words_that_were_answered_as_a_guess_are_not_a_second_turn_when_they_settle() -> None:
     harness = hearing(ScriptedSTT(["My number is five."], final_delay=3.0), "Thanks.")
     harness.caller.makes_noise(0.5, 1.5)
@@ -52,6 +57,7 @@ def test_words_that_were_answered_as_a_guess_are_not_a_second_turn_when_they_set
     assert len(harness.session.turns) == 1
 
 
+@BOTH
 def test_late_words_come_before_those_of_the_successor_in_one_turn() -> None:
     new = ScriptedSTT(["in the High Street"], final_delay=0.5)
     harness = hearing(ScriptedSTT(["number five"], final_delay=2.0), "Thanks.")
@@ -61,6 +67,7 @@ def test_late_words_come_before_those_of_the_successor_in_one_turn() -> None:
     harness.expect_history(("user", "number five in the High Street"), ("assistant", "Thanks."))
 
 
+@BOTH
 def test_late_words_do_not_stand_for_the_successor_s_own() -> None:
     new = ScriptedSTT(["in the High Street"], final_delay=0.5)
     harness = hearing(ScriptedSTT(["number five"], final_delay=3.2), "Thanks.")
@@ -70,6 +77,7 @@ def test_late_words_do_not_stand_for_the_successor_s_own() -> None:
     harness.expect_history(("user", "number five in the High Street"), ("assistant", "Thanks."))
 
 
+@BOTH
 def test_the_old_recogniser_hears_a_long_utterance_to_its_end() -> None:
     old = ScriptedSTT(["a very long story"], final_delay=0.5, capabilities=SLOW)
     new = ScriptedSTT(["the end"], final_delay=0.5, capabilities=SLOW)
@@ -83,6 +91,7 @@ def test_the_old_recogniser_hears_a_long_utterance_to_its_end() -> None:
     assert new.streams[0].utterances[0] == pytest.approx(41.0 - 35.0, abs=0.5)
 
 
+@BOTH
 def test_the_new_recogniser_gets_the_rest_of_an_utterance_without_end() -> None:
     old = ScriptedSTT(["a very long story"], final_delay=0.5, capabilities=SLOW)
     new = ScriptedSTT(["and the end of it"], final_delay=0.5, capabilities=SLOW)
@@ -94,6 +103,7 @@ def test_the_new_recogniser_gets_the_rest_of_an_utterance_without_end() -> None:
     assert new.streams[0].speech_starts == old.streams[0].flushes
 
 
+@BOTH
 def test_a_recogniser_that_dies_in_its_last_utterance_leaves_the_rest_to_its_successor() -> None:
     old = ScriptedSTT(capabilities=SLOW)
     new = ScriptedSTT(["and the end of it"], final_delay=0.5, capabilities=SLOW)
@@ -112,6 +122,7 @@ def test_a_recogniser_that_dies_in_its_last_utterance_leaves_the_rest_to_its_suc
     assert all(event.is_recovered for event in harness.recording.of(ErrorOccurred))
 
 
+@BOTH
 def test_a_new_vad_ends_the_utterance_of_the_old_recogniser() -> None:
     old = ScriptedSTT(["a very long story"], final_delay=0.5, capabilities=SLOW)
     new = ScriptedSTT(["and the end of it"], final_delay=0.5, capabilities=SLOW)
@@ -121,6 +132,7 @@ def test_a_new_vad_ends_the_utterance_of_the_old_recogniser() -> None:
     harness.expect_history(("user", "a very long story and the end of it"), ("assistant", "Well."))
 
 
+@BOTH
 def test_two_changes_in_one_utterance_leave_each_its_part() -> None:
     old = ScriptedSTT(["one"], final_delay=0.2, capabilities=SLOW)
     second, third = (ScriptedSTT([text], final_delay=0.2, capabilities=SLOW) for text in ("two", "three"))
@@ -150,6 +162,7 @@ def test_a_recogniser_without_a_vad_settles_its_words_at_the_change() -> None:
     harness.expect_history(("user", "call me at nine"), ("assistant", "Sure."))
 
 
+@BOTH
 def test_late_words_of_a_whole_pipeline_that_was_left_are_answered_by_the_next_one() -> None:
     harness = hearing(ScriptedSTT(["my number is five"], final_delay=1.5))
     model = ScriptedLLM("Thanks.", delay=0.1)
@@ -164,6 +177,7 @@ def test_late_words_of_a_whole_pipeline_that_was_left_are_answered_by_the_next_o
     harness.expect_history(("user", "my number is five"), ("assistant", "Thanks."))
 
 
+@BOTH
 def test_a_recogniser_that_was_left_and_dies_is_not_opened_again() -> None:
     old = ScriptedSTT()
     harness = hearing(old)
@@ -177,6 +191,7 @@ def test_a_recogniser_that_was_left_and_dies_is_not_opened_again() -> None:
     assert harness.recording.of(ErrorOccurred) == []
 
 
+@BOTH
 def test_a_recogniser_that_was_left_is_closed_within_seconds() -> None:
     old = ScriptedSTT()
     harness = hearing(old)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vivavoce.agents import Agent
+from vivavoce.agents import Agent, SessionOptions
 from vivavoce.agents.events import ErrorOccurred, PipelineChanged, TurnCompleted
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingConnection, CascadingPipeline
@@ -302,6 +302,26 @@ def test_without_a_fallback_a_lost_model_ends_the_session_as_before() -> None:
 
     harness.expects_error("session").run(scenario)
     assert [event.is_recovered for event in harness.recording.of(ErrorOccurred)] == [False]
+
+
+@pytest.mark.parametrize("has_voice", [True, False])
+def test_where_the_model_is_lost_a_voice_of_the_session_s_own_apologises(has_voice: bool) -> None:
+    model = ScriptedRealtimeModel()
+    pipeline = RealtimePipeline(model, vad=ScriptedVAD(), tts=ScriptedTTS() if has_voice else None)
+    options = SessionOptions(apology="Sorry, please call again.")
+    harness = SessionHarness(Agent("Help."), model=model, pipeline=pipeline, options=options)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        model.fail_open(*[DOWN] * 9)
+        model.fail(DOWN)
+
+    harness.expects_error("session").expects_error("realtime_model").run(scenario, until=8.0)
+    assert harness.messages == ([("assistant", "Sorry, please call again.")] if has_voice else [])
+    report = harness.close_report
+    assert report is not None
+    assert (report.reason, report.is_clean) == ("error", True)
+    assert report.seconds < 3.0
 
 
 def test_a_fallback_is_a_pipeline() -> None:

@@ -17,7 +17,11 @@ from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.stt.base import STTCapabilities
 from vivavoce.pipelines.testing import ScriptedSTT, ScriptedVAD
 
+BOTH = pytest.mark.usefixtures("each_pipeline")
+"""Holds on both pipelines."""
 
+
+@BOTH
 def test_a_task_speaks_with_its_own_voice_and_the_agent_behind_it_with_that_of_the_pipeline() -> None:
     voice = ScriptedTTS()
 
@@ -47,6 +51,7 @@ class Clerk(Agent):
         return str(await self.make())
 
 
+@BOTH
 def test_a_task_keeps_the_components_of_the_agent_behind_it() -> None:
     voice = ScriptedTTS()
     harness = SessionHarness(Clerk(voice, lambda: GetAddress([])), ScriptedLLM([ORDER], [GIVE], "Done.", delay=0.1))
@@ -82,6 +87,7 @@ def test_a_task_takes_no_context_of_its_own() -> None:
         _ = AgentTask[str]("Ask.", result_type=str, overrides=AgentOverrides(context=lambda context: ChatContext()))
 
 
+@BOTH
 @pytest.mark.parametrize("is_in_task", [False, True])
 def test_a_component_that_replaced_the_agent_s_stays_when_a_task_begins_and_ends(is_in_task: bool) -> None:
     voice, new = ScriptedTTS(), ScriptedTTS()
@@ -107,6 +113,7 @@ def test_a_component_that_replaced_the_agent_s_stays_when_a_task_begins_and_ends
     assert (voice.texts, new.texts, harness.tts.texts) == (before, after, ["The pipeline's."])
 
 
+@BOTH
 def test_a_component_that_replaced_the_task_s_ends_with_the_task() -> None:
     own, voice, new = ScriptedTTS(), ScriptedTTS(), ScriptedTTS()
 

@@ -21,6 +21,9 @@ from vivavoce.pipelines.events import UserFinal, UserInterim
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta
 from vivavoce.pipelines.tts.base import AudioChunk
 
+BOTH = pytest.mark.usefixtures("each_pipeline")
+"""Holds on both pipelines."""
+
 
 class Hiding(Agent):
     """Hides digits in the caller's words, and in the model's."""
@@ -42,6 +45,7 @@ def call(agent: Agent, *answers: Any) -> SessionHarness:
     return SessionHarness(agent, ScriptedLLM(*answers, delay=0.1))
 
 
+@BOTH
 def test_observers_see_each_stage_and_a_slow_one_drops_items_and_slows_nothing() -> None:
     seen: dict[str, list[object]] = {"stt": [], "llm": [], "tts": []}
     slow: list[StageObserver] = []
@@ -65,6 +69,7 @@ def test_observers_see_each_stage_and_a_slow_one_drops_items_and_slows_nothing()
     harness.expect_played((1.7, 0.8))
 
 
+@BOTH
 def test_an_observer_that_raises_is_closed_with_an_error() -> None:
     shown: list[StageObserver] = []
 
@@ -83,6 +88,7 @@ def test_an_observer_that_raises_is_closed_with_an_error() -> None:
     assert len(harness.recording.of(ErrorOccurred)) == 1
 
 
+@BOTH
 def test_a_closed_observer_sees_nothing_and_wrong_arguments_are_refused() -> None:
     items: list[object] = []
     harness = call(Agent("Help."), "Sure.")

@@ -21,6 +21,9 @@ from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 from vivavoce.pipelines.testing import HANG, ScriptedVAD
 from vivavoce.pipelines.tts.base import AudioChunk
 
+BOTH = pytest.mark.usefixtures("each_pipeline")
+"""Holds on both pipelines."""
+
 NUMBERS = "one two three four five six seven eight nine ten."
 
 Transcript = UserFinal | UserInterim
@@ -65,6 +68,7 @@ def errors(harness: SessionHarness) -> list[str]:
 # --- what hooks change
 
 
+@BOTH
 def test_transcripts_and_answers_are_redacted_before_the_history_and_the_voice_get_them() -> None:
     harness = call(Redacting("Help."), "Your code is 77.")
     harness.caller.says("my code is 7", 0.5, 1.5)
@@ -73,6 +77,7 @@ def test_transcripts_and_answers_are_redacted_before_the_history_and_the_voice_g
     assert harness.tts.texts == ["Your code is ##."]
 
 
+@BOTH
 def test_a_hook_looks_something_up_and_adds_it_to_the_request() -> None:
     class Knowing(Agent):
         async def llm_stage(
@@ -89,6 +94,7 @@ def test_a_hook_looks_something_up_and_adds_it_to_the_request() -> None:
     harness.expect_history(("user", "how long"), ("assistant", "Until six."))
 
 
+@BOTH
 def test_a_hook_answers_without_the_model_and_lets_tool_calls_through() -> None:
     ran: list[str] = []
 
@@ -118,6 +124,7 @@ def test_a_hook_answers_without_the_model_and_lets_tool_calls_through() -> None:
     )
 
 
+@BOTH
 def test_the_voice_gets_tags_which_the_history_does_not_have() -> None:
     harness = call(Tagging("Help."), "Sure.")
     harness.caller.says("hello", 0.5, 1.0)
@@ -130,6 +137,7 @@ async def say(harness: SessionHarness, text: str) -> None:
     await harness.session.say(text)
 
 
+@BOTH
 def test_of_a_text_that_a_hook_changed_the_heard_words_are_estimated() -> None:
     harness = call(Tagging("Help."), NUMBERS, "Ok.")
     harness.caller.says("count", 0.5, 1.0)
@@ -141,6 +149,7 @@ def test_of_a_text_that_a_hook_changed_the_heard_words_are_estimated() -> None:
     assert 4 <= len(heard.split()) <= 8  # 1.5 s of 2.2 s had been played
 
 
+@BOTH
 def test_a_text_that_a_hook_does_not_change_keeps_its_word_times() -> None:
     class Listening(Agent):
         async def tts_stage(self, text: AsyncIterator[str], speak: Speak) -> AsyncGenerator[AudioChunk, None]:
@@ -157,6 +166,7 @@ def test_a_text_that_a_hook_does_not_change_keeps_its_word_times() -> None:
     assert heard(Listening("Help.")) == heard(Agent("Help.")) != ""
 
 
+@BOTH
 def test_an_agent_s_hooks_end_with_its_time() -> None:
     first, second = Redacting("First."), Agent("Second.")
     harness = call(first, "Code 7.", "Code 7.")
@@ -171,6 +181,7 @@ def test_an_agent_s_hooks_end_with_its_time() -> None:
     harness.expect_history(("user", "one #"), ("assistant", "Code #."), ("user", "two 7"), ("assistant", "Code 7."))
 
 
+@BOTH
 def test_a_transcript_stage_may_drop_transcripts_and_keeps_the_order() -> None:
     class Dropping(Agent):
         async def stt_stage(self, transcripts: AsyncIterator[Transcript]) -> AsyncGenerator[Transcript, None]:
@@ -226,6 +237,7 @@ class Broken(Agent):
             await self.fail("tts")
 
 
+@BOTH
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "after its first item"])
 @pytest.mark.parametrize("hook", ["llm", "tts"])
 def test_a_hook_that_raises_fails_the_turn_by_name_and_the_next_one_works(hook: str, late: bool) -> None:
@@ -241,6 +253,7 @@ def test_a_hook_that_raises_fails_the_turn_by_name_and_the_next_one_works(hook: 
     assert harness.messages[-2:] == [("user", "second"), ("assistant", "Two.")]
 
 
+@BOTH
 @pytest.mark.parametrize("hook", ["llm", "tts"])
 def test_a_hook_that_hangs_fails_the_turn_within_its_limit_and_is_named(hook: str) -> None:
     limits = SpeechLimits(llm_first_token=1.0, tts_first_byte=1.0)
@@ -253,6 +266,7 @@ def test_a_hook_that_hangs_fails_the_turn_within_its_limit_and_is_named(hook: st
     assert f"{hook}_stage" in errors(harness)[0]
 
 
+@BOTH
 def test_a_model_that_fails_behind_a_hook_is_blamed_itself() -> None:
     harness = call(Broken(""), [RuntimeError("no model")], "Two.")
     harness.expects_error("llm")
@@ -261,6 +275,7 @@ def test_a_model_that_fails_behind_a_hook_is_blamed_itself() -> None:
     assert [turn.outcome for turn in harness.session.turns] == ["failed"]
 
 
+@BOTH
 def test_a_model_that_hangs_behind_a_hook_is_blamed_itself() -> None:
     harness = call(Broken(""), [HANG], limits=SpeechLimits(llm_first_token=1.0))
     harness.expects_error("llm")
@@ -269,6 +284,7 @@ def test_a_model_that_hangs_behind_a_hook_is_blamed_itself() -> None:
     assert errors(harness)[0].startswith("llm: llm: ")
 
 
+@BOTH
 @pytest.mark.parametrize("hangs", [False, True], ids=["raises", "hangs"])
 def test_words_that_a_broken_transcript_stage_had_are_not_lost(hangs: bool) -> None:
     harness = call(Broken("stt", hangs=hangs), "One.", "Two.", limits=SpeechLimits(stt_stage=0.3))
@@ -303,6 +319,7 @@ class Stuck(Agent):
             await anyio.sleep_forever()
 
 
+@BOTH
 @pytest.mark.parametrize("where", ["before", "given up"])
 def test_words_do_not_wait_for_a_transcript_stage_that_hangs_outside_of_a_transcript(where: str) -> None:
     harness = call(Stuck(where), "One.", "Two.", limits=SpeechLimits(stt_stage=0.3))
@@ -314,6 +331,7 @@ def test_words_do_not_wait_for_a_transcript_stage_that_hangs_outside_of_a_transc
     assert "the hook did not ask for the next transcript for 0.3 s" in errors(harness)[0]
 
 
+@BOTH
 def test_the_stage_of_the_next_agent_gets_its_words_if_that_of_the_agent_before_does_not_end() -> None:
     after = Stuck("", id="after")
     harness = call(Stuck("after"), "One.", "Two.", limits=SpeechLimits(stt_stage=0.3))
@@ -331,6 +349,7 @@ def test_the_stage_of_the_next_agent_gets_its_words_if_that_of_the_agent_before_
     assert len(errors(harness)) == 1
 
 
+@BOTH
 def test_hooks_of_another_kind_or_with_other_items_fail_by_name() -> None:
     class Wrong(Agent):
         async def stt_stage(self, transcripts: AsyncIterator[Transcript]) -> AsyncGenerator[Transcript, None]:
@@ -352,6 +371,7 @@ def test_hooks_of_another_kind_or_with_other_items_fail_by_name() -> None:
     assert [turn.user_text for turn in harness.session.turns] == ["first"]
 
 
+@BOTH
 def test_an_interruption_closes_the_hook_and_the_streams_that_it_opened() -> None:
     closed: list[str] = []
 

@@ -74,7 +74,7 @@ class Call:
 async def caller_and_agent(
     server: RoomEndpoint, room_name: str, room: rtc.Room
 ) -> AsyncIterator[Callable[..., Awaitable[Call]]]:
-    """Yield a function that starts the call; it gets the model's script."""
+    """Yield a function that starts the call; it gets the model's script, and the agent."""
     async with AsyncExitStack() as stack:
         vad = await stack.enter_async_context(silero.VAD())
         stt = await stack.enter_async_context(pocketsphinx.STT(grammar=GRAMMAR, fillers=pocketsphinx.FILLERS))
@@ -82,11 +82,16 @@ async def caller_and_agent(
         await tts.start()
         lines = await record(LINES)
 
-        async def call(*script: object, options: SessionOptions = OPTIONS, wake_up: WakeUp | None = None) -> Call:
+        async def call(
+            *script: object,
+            agent: Agent | None = None,
+            options: SessionOptions = OPTIONS,
+            wake_up: WakeUp | None = None,
+        ) -> Call:
             ears, voice = FaultySTT(stt), FaultyTTS(tts)
             llm = ScriptedLLM(*script)  # type: ignore[arg-type]  # steps
             pipeline = CascadingPipeline(vad=vad, stt=ears, llm=llm, tts=voice)
-            session = AgentSession[object](Agent("Be brief."), pipeline, wake_up=wake_up, options=options)
+            session = AgentSession[object](agent or Agent("Be brief."), pipeline, wake_up=wake_up, options=options)
             stack.push_async_callback(session.close)
             recording = Recording()
             recording.listen(session)

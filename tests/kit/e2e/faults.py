@@ -1,4 +1,4 @@
-"""Real providers with faults on demand: a voice that breaks or hangs, ears that are cut off or do not close."""
+"""Real providers with faults on demand: a voice that breaks or hangs, ears that are slow, mute, cut off or stuck."""
 
 from __future__ import annotations
 
@@ -18,14 +18,27 @@ Fault = Literal["raises", "hangs"]
 
 
 class FaultyTTS(tts.TTS):
-    """A voice that speaks as another one does, until `fault` is set: then the next synthesis breaks after `after` s."""
+    """A voice that speaks as another one does, until `fault` is set: then the next synthesis breaks after `after` s.
+
+    Args:
+        name: Its model, for records.
+    """
 
     provider = "faulty"
 
-    def __init__(self, inner: tts.TTS) -> None:
+    def __init__(self, inner: tts.TTS, name: str = "") -> None:
         self._inner = inner
+        self._name = name
         self.fault: Fault | None = None
         self.after = 0.5
+        self.is_down = False
+        """Whether each synthesis raises before its first audio."""
+        self.spoken: list[str] = []
+        """The texts whose first audio has come."""
+
+    @property
+    def model(self) -> str:
+        return self._name
 
     @property
     def capabilities(self) -> tts.TTSCapabilities:
@@ -34,29 +47,54 @@ class FaultyTTS(tts.TTS):
     async def synthesize(self, text: str) -> AsyncGenerator[tts.AudioChunk, None]:
         fault, self.fault = self.fault, None
         seconds = 0.0
+        if self.is_down:
+            await _break("raises", self.provider)
         async with aclosing(self._inner.synthesize(text)) as chunks:
             async for chunk in chunks:
                 if fault is not None and seconds >= self.after:
                     await _break(fault, self.provider)
+                if not seconds:
+                    self.spoken.append(text)
                 seconds += chunk.frame.duration
                 yield chunk
 
 
 class FaultySTT(stt.STT):
-    """Ears that hear as others do; `cut()` loses the open stream, `is_stuck` keeps the next close from ending."""
+    """Ears that hear as others do; `cut()` loses the open stream, `is_stuck` keeps the next close from ending.
+
+    Args:
+        name: Their model, for records.
+    """
 
     provider = "faulty"
 
-    def __init__(self, inner: stt.STT) -> None:
+    def __init__(self, inner: stt.STT, name: str = "") -> None:
         self._inner = inner
+        self._name = name
+        self.can_open = asyncio.Event()
+        """Cleared, it holds back whoever opens a stream."""
+        self.can_open.set()
         self.streams: list[FaultySTTStream] = []
         self.is_stuck = False
+        self.is_mute = False
+        """Whether streams keep their events to themselves."""
+        self.is_down = False
+        """Whether no stream can be opened."""
+        self.finals: list[str] = []
+        """The final transcripts, of all streams."""
+
+    @property
+    def model(self) -> str:
+        return self._name
 
     @property
     def capabilities(self) -> stt.STTCapabilities:
         return self._inner.capabilities
 
     async def open(self) -> stt.STTStream:
+        await self.can_open.wait()
+        if self.is_down:
+            raise ProviderConnectionError("the test has no such ears", provider=self.provider)
         self.streams.append(FaultySTTStream(self, await self._inner.open()))
         return self.streams[-1]
 
@@ -98,7 +136,10 @@ class FaultySTTStream(stt.STTStream):
                 event = coming.result()
                 if event is None:
                     return
-                yield event
+                if not self._owner.is_mute:
+                    if isinstance(event, stt.STTFinal):
+                        self._owner.finals.append(event.text)
+                    yield event
         finally:
             tasks = [task for task in (lost, coming) if task is not None]
             for task in tasks:
