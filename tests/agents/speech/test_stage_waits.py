@@ -109,7 +109,6 @@ def test_a_speech_that_comes_behind_the_stage_cannot_be_awaited_there_and_no_tim
     assert max(turn.e2e_latency or 0.0 for turn in harness.session.turns) < 1.5
 
 
-@BOTH
 @pytest.mark.parametrize("where", STAGES)
 def test_a_refusal_that_the_hook_does_not_catch_is_its_error(where: str) -> None:
     harness = calling(Doing(where, say, catches=False), *["Sure."] * (where != "llm_stage"))
@@ -119,7 +118,6 @@ def test_a_refusal_that_the_hook_does_not_catch_is_its_error(where: str) -> None
     assert errors(harness)[0].startswith(f"{where}: {where}: the hook raised SessionError: speech")
 
 
-@BOTH
 @pytest.mark.parametrize("where", STAGES)
 @pytest.mark.parametrize(
     "deed",
@@ -140,7 +138,6 @@ def test_a_task_a_handoff_and_a_change_cannot_be_awaited_there(where: str, deed:
     harness.expect_history(("user", "hello"), ("assistant", "Sure."))
 
 
-@BOTH
 def test_an_answer_that_is_begun_ahead_refuses_them_too() -> None:
     agent = Doing("llm_stage", say)
     harness = calling(agent, "Sure.", "Sure.")  # the history changes meanwhile, so that the model is asked again
@@ -151,7 +148,6 @@ def test_an_answer_that_is_begun_ahead_refuses_them_too() -> None:
     assert ("assistant", "Sure.") in harness.messages
 
 
-@BOTH
 def test_a_task_that_the_hook_has_started_may_wait_for_speech() -> None:
     said: list[str] = []
 
@@ -172,7 +168,6 @@ def test_a_task_that_the_hook_has_started_may_wait_for_speech() -> None:
 # --- waits that end
 
 
-@BOTH
 def test_a_transcript_may_wait_for_a_speech_that_has_the_floor_however_long() -> None:
     agent = Doing("stt_stage", lambda agent: agent.session.current_speech)
     harness = calling(agent, "Sure.", limits=SpeechLimits(stt_stage=0.3))
@@ -207,7 +202,6 @@ def press_ctrl_c(_: Agent) -> None:
     raise KeyboardInterrupt
 
 
-@BOTH
 @pytest.mark.parametrize("deed", [leave, press_ctrl_c])
 @pytest.mark.parametrize("is_late", [False, True], ids=["at once", "after its first item"])
 @pytest.mark.parametrize("where", STAGES)
@@ -259,7 +253,6 @@ class Endless(Agent):
             yield chunk
 
 
-@BOTH
 @pytest.mark.parametrize("catches", [False, True], ids=["raises", "catches all"])
 def test_a_transcript_stage_that_reads_on_after_its_agent_has_left_ends_with_an_error(catches: bool) -> None:
     agent = Endless("stt_stage", catches=catches)
@@ -296,7 +289,6 @@ def test_a_stage_that_reads_an_ended_stream_for_ever_fails_the_turn_by_name(wher
     assert [turn.outcome for turn in harness.session.turns] == ["failed"]
 
 
-@BOTH
 def test_a_stage_that_never_waits_does_not_hold_the_loop() -> None:
     class Flooding(Agent):
         async def llm_stage(
@@ -320,7 +312,6 @@ def test_a_stage_that_never_waits_does_not_hold_the_loop() -> None:
 # --- wrong use, and closing
 
 
-@BOTH
 def test_wrong_arguments_of_generate_and_speak_are_errors_of_the_hook() -> None:
     class Wrong(Agent):
         async def llm_stage(
@@ -353,7 +344,6 @@ def test_wrong_arguments_of_generate_and_speak_are_errors_of_the_hook() -> None:
     harness.run(scenario, until=10.0)
 
 
-@BOTH
 def test_an_error_in_the_text_that_a_hook_gives_to_the_voice_is_the_hook_s() -> None:
     class Failing(Agent):
         async def tts_stage(self, text: AsyncIterator[str], speak: Speak) -> AsyncGenerator[AudioChunk, None]:
@@ -404,7 +394,6 @@ def test_an_interruption_closes_the_text_that_a_hook_gives_to_the_voice() -> Non
     harness.run(scenario, until=4.0)
 
 
-@BOTH
 def test_a_stage_that_yields_nothing_is_an_empty_answer() -> None:
     class Silent(Agent):
         async def llm_stage(
