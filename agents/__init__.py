@@ -15,12 +15,19 @@ if TYPE_CHECKING:
     from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus
     from vivavoce.agents.core.speech_handle import SpeechHandle
     from vivavoce.agents.current_job import get_job_context
+    from vivavoce.agents.dialogue.graph.intent import Intent
+    from vivavoce.agents.dialogue.graph.state import GraphEvent, State
+    from vivavoce.agents.dialogue.graph.state_graph import StateGraph
+    from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, IntentMatch, ModelIntents
+    from vivavoce.agents.dialogue.intents.llm_intents import LLMIntents
+    from vivavoce.agents.dialogue.intents.patterns import PatternIntents
     from vivavoce.agents.dialogue.messages.context import DialogueContext
     from vivavoce.agents.dialogue.messages.conversations import DialogueMessage
     from vivavoce.agents.dialogue.messages.dialogue import Dialogue
     from vivavoce.agents.dialogue.messages.edge import Edge, Node
     from vivavoce.agents.dialogue.messages.local_channel import LocalChannel
     from vivavoce.agents.dialogue.options import DialogueOptions
+    from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
     from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
     from vivavoce.agents.history.file_sinks import JsonLinesHistorySink, SqliteHistorySink
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
@@ -76,6 +83,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.worker.options import WorkerOptions
     from vivavoce.agents.worker.worker import Worker
     from vivavoce.pipelines.core.errors import (
+        GraphError,
         StoreError,
         StoreTypeError,
         StoreUnavailable,
@@ -127,6 +135,8 @@ _PLACES = {
     "GetEmailAddress": "vivavoce.agents.tasks.ready.email",
     "GetPhoneNumber": "vivavoce.agents.tasks.ready.phone",
     "GetPostalAddress": "vivavoce.agents.tasks.ready.postal",
+    "GraphError": "vivavoce.pipelines.core.errors",
+    "GraphEvent": "vivavoce.agents.dialogue.graph.state",
     "GuardVerdict": "vivavoce.agents.speech.content_guard",
     "GuardedText": "vivavoce.agents.speech.content_guard",
     "Handoff": "vivavoce.agents.session.handoff_control",
@@ -134,11 +144,15 @@ _PLACES = {
     "HistorySink": "vivavoce.agents.history.sink",
     "Image": "vivavoce.agents.memory.parts.part",
     "InProcessStore": "vivavoce.agents.memory.stores.in_process",
+    "Intent": "vivavoce.agents.dialogue.graph.intent",
+    "IntentClassifier": "vivavoce.agents.dialogue.intents.classifier",
+    "IntentMatch": "vivavoce.agents.dialogue.intents.classifier",
     "InterruptionMoment": "vivavoce.agents.turn.barge_in.policy",
     "InterruptionOptions": "vivavoce.agents.turn.options",
     "InterruptionPolicy": "vivavoce.agents.turn.barge_in.policy",
     "JobContext": "vivavoce.agents.job",
     "JsonLinesHistorySink": "vivavoce.agents.history.file_sinks",
+    "LLMIntents": "vivavoce.agents.dialogue.intents.llm_intents",
     "LLMSummariser": "vivavoce.pipelines.llm.summary",
     "LocalChannel": "vivavoce.agents.dialogue.messages.local_channel",
     "MCPServer": "vivavoce.agents.mcp_servers",
@@ -149,10 +163,12 @@ _PLACES = {
     "MemoryOptions": "vivavoce.agents.memory.options",
     "MessageChannel": "vivavoce.agents.core.message_channel",
     "MessageStatus": "vivavoce.agents.core.message_channel",
+    "ModelIntents": "vivavoce.agents.dialogue.intents.classifier",
     "ModelJudge": "vivavoce.agents.speech.model_judge",
     "Namespace": "vivavoce.agents.memory.namespace",
     "Node": "vivavoce.agents.dialogue.messages.edge",
     "Options": "vivavoce.agents.memory.parts.part",
+    "PatternIntents": "vivavoce.agents.dialogue.intents.patterns",
     "PipelineChange": "vivavoce.agents.session.pipelines.change",
     "PostalAddress": "vivavoce.agents.tasks.ready.postal",
     "Price": "vivavoce.agents.memory.budget.price",
@@ -163,6 +179,7 @@ _PLACES = {
     "RedisStore": "vivavoce.agents.memory.stores.redis",
     "RoomOptions": "vivavoce.agents.transports.options",
     "RunContext": "vivavoce.agents.tools.context",
+    "SessionDialogue": "vivavoce.agents.dialogue.runtime.session_dialogue",
     "SessionLogHandler": "vivavoce.agents.telemetry.logs.log_export",
     "SessionMemory": "vivavoce.agents.memory.memory",
     "SessionOptions": "vivavoce.agents.session.options",
@@ -173,6 +190,8 @@ _PLACES = {
     "SqliteCheckpoints": "vivavoce.agents.history.checkpoint",
     "SqliteHistorySink": "vivavoce.agents.history.file_sinks",
     "SqliteStore": "vivavoce.agents.memory.stores.sqlite",
+    "State": "vivavoce.agents.dialogue.graph.state",
+    "StateGraph": "vivavoce.agents.dialogue.graph.state_graph",
     "StopResponse": "vivavoce.agents.agent",
     "StoreCheckpoints": "vivavoce.agents.memory.history.store_checkpoints",
     "StoreError": "vivavoce.pipelines.core.errors",
@@ -243,6 +262,8 @@ __all__ = [
     "GetEmailAddress",
     "GetPhoneNumber",
     "GetPostalAddress",
+    "GraphError",
+    "GraphEvent",
     "GuardVerdict",
     "GuardedText",
     "Handoff",
@@ -250,11 +271,15 @@ __all__ = [
     "HistorySink",
     "Image",
     "InProcessStore",
+    "Intent",
+    "IntentClassifier",
+    "IntentMatch",
     "InterruptionMoment",
     "InterruptionOptions",
     "InterruptionPolicy",
     "JobContext",
     "JsonLinesHistorySink",
+    "LLMIntents",
     "LLMSummariser",
     "LocalChannel",
     "MCPServer",
@@ -265,10 +290,12 @@ __all__ = [
     "MemoryOptions",
     "MessageChannel",
     "MessageStatus",
+    "ModelIntents",
     "ModelJudge",
     "Namespace",
     "Node",
     "Options",
+    "PatternIntents",
     "PipelineChange",
     "PostalAddress",
     "Price",
@@ -279,6 +306,7 @@ __all__ = [
     "RedisStore",
     "RoomOptions",
     "RunContext",
+    "SessionDialogue",
     "SessionLogHandler",
     "SessionMemory",
     "SessionOptions",
@@ -289,6 +317,8 @@ __all__ = [
     "SqliteCheckpoints",
     "SqliteHistorySink",
     "SqliteStore",
+    "State",
+    "StateGraph",
     "StopResponse",
     "StoreCheckpoints",
     "StoreError",

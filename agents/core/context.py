@@ -8,12 +8,14 @@ that it owns.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import anyio
 from anyio import CancelScope
 from anyio.abc import TaskGroup
 
-from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.agent import Agent, AgentControl, Session
 from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.core.log import SessionLog
@@ -26,18 +28,41 @@ from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionNotStartedError
 from vivavoce.pipelines.io import Transport
+from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """Instructions and tools that an agent has for now, beside its own. They do not hold for a task."""
+
+    instructions: str = ""
+    tools: tuple[Tool[..., Any], ...] = ()
+
+
+NO_ADDITIONS = Additions()
 
 
 class Live:
     """The parts of a session that change while it runs. Each field has one writer, named beside it."""
 
-    __slots__ = ("_connection", "agent", "capabilities", "endpointing", "hear", "interruption", "transport")
+    __slots__ = (
+        "_connection",
+        "additions",
+        "agent",
+        "capabilities",
+        "endpointing",
+        "hear",
+        "interruption",
+        "transport",
+    )
 
     def __init__(self, agent: Agent, capabilities: PipelineCapabilities) -> None:
         self.agent = agent
         """The agent that has the conversation. Writer: `SessionAgents`."""
+        self.additions = NO_ADDITIONS
+        """Instructions and tools of the conversation graph's state. Writer: `GraphRuntime`."""
         self.endpointing = EndpointingOptions()
         """When a pause ends the caller's turn, for that agent. Writer: `TurnTaking`."""
         self.interruption = InterruptionOptions()
@@ -49,6 +74,25 @@ class Live:
         self.hear: Callable[[AudioFrame], None] | None = None
         """Takes each frame of the caller; None until a pipeline is open. Writer: `PipelineSwitch`."""
         self._connection: PipelineConnection | None = None
+
+    @property
+    def instructions(self) -> str:
+        """The instructions for the model now."""
+        given = (self.agent.instructions, self._added.instructions)
+        return "\n\n".join(part for part in given if part)
+
+    @property
+    def tools(self) -> tuple[Tool[..., Any], ...]:
+        """The tools of the model now; an added one replaces the agent's of the same name."""
+        added = self._added.tools
+        if not added:
+            return self.agent.tools
+        names = {tool.name for tool in added}
+        return (*(tool for tool in self.agent.tools if tool.name not in names), *added)
+
+    @property
+    def _added(self) -> Additions:
+        return NO_ADDITIONS if AgentControl.of(self.agent).is_task else self.additions
 
     @property
     def connection(self) -> PipelineConnection:

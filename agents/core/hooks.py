@@ -25,6 +25,8 @@
 | `cleanup` of a replaced flow | task | `hook_timeout` | event `hook` | is cut | waits: its `cleanup` |
 | `cleanup` of a flow in the close | step | the step's | in the report | SessionError | is the step |
 | validators of a form's model | task | 10 s | event `form` | goes on | waits: `handlers` |
+| body of a graph's state | task, thread | `hook_timeout` between | event `dialogue` | is cut | cuts: `dialogue` |
+| condition, classifier of a graph | task | `hook_timeout` | event `dialogue` | goes on | waits: `handlers` |
 | async tool | task | its `timeout` | the call's output | waits, is cut | cuts: `tools` |
 | sync tool | thread | its `timeout` | the call's output | (it cannot) | leaves it behind |
 | `degrade` of a budget | task | 10 s quiet | event `budget` | goes on | waits: `handlers` |
@@ -61,6 +63,7 @@ from __future__ import annotations
 
 import logging
 import math
+from asyncio import get_running_loop  # its time is read in plain callbacks too, where anyio knows no loop
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -174,13 +177,13 @@ class Run(CallSite):
         """Give it `seconds` from now on."""
         self._limit = self._left = seconds
         if not self._holds:
-            self._set_deadline(anyio.current_time() + seconds)
+            self._set_deadline(get_running_loop().time() + seconds)
 
     def hold(self) -> None:
         """Stop the clock of its limit, until `release()` was called as often."""
         self._holds += 1
         if self._holds == 1:
-            self._left = self._scope.deadline - anyio.current_time()
+            self._left = self._scope.deadline - get_running_loop().time()
             self._set_deadline(math.inf)
 
     def release(self) -> None:
@@ -188,7 +191,7 @@ class Run(CallSite):
         self._holds -= 1
         if not self._holds:
             seconds = self._left if self._clock == "without its speeches" else self._limit
-            self._set_deadline(anyio.current_time() + seconds)
+            self._set_deadline(get_running_loop().time() + seconds)
 
     def speaks(self, handle: SpeechHandle) -> None:
         """Note that it has asked for that speech. Call it on the session's event loop."""
@@ -229,7 +232,7 @@ class Run(CallSite):
         self.task_id = anyio.get_current_task().id
         if self._clock == "while quiet" and self.hooks.begins_quiet(self):
             self._holds += 1
-        self._set_deadline(math.inf if self._holds else anyio.current_time() + self._limit)
+        self._set_deadline(math.inf if self._holds else get_running_loop().time() + self._limit)
 
     def _end(self) -> None:
         self._is_over = True
@@ -254,9 +257,13 @@ class Run(CallSite):
     def cut(self) -> None:
         """Cancel it. No error is reported for that."""
         if not self._scope.cancel_called:
-            self._set_deadline(anyio.current_time())
+            self._set_deadline(get_running_loop().time())
             self.is_cut = True
             self._scope.cancel()
+
+    def answers(self, speech_id: str) -> None:
+        """The answer of that id waits for it from now on, so that its speech comes before that one; "": none does."""
+        self.answer_id = speech_id
 
     def fail(self, error: BaseException) -> None:
         """Keep and report its error. Once it was left behind, an error is only logged."""
@@ -372,6 +379,7 @@ class Hooks:
         source: str | None = "hook",
         watch: Watch = NO_WATCH,
         is_shielded: bool = False,
+        answer_id: str = "",
     ) -> Run:
         """Make a call in a task of the session, and report its error.
 
@@ -379,7 +387,7 @@ class Hooks:
             source: Of the `error` event; None to leave the error to the caller, who reads `Run.error`.
         """
         assert self._group is not None, "open() comes first"
-        run = Run(self, kind, name, limit, clock, source=source, is_shielded=is_shielded)
+        run = Run(self, kind, name, limit, clock, answer_id=answer_id, source=source, is_shielded=is_shielded)
         if kind in GOES_ON_AFTER_CLOSE:
             self._waited.add(run)
         self._group.start_soon(self._work, run, call, watch, name=name)

@@ -20,7 +20,7 @@ from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.parts.posted import PostedParts
 from vivavoce.agents.memory.parts.replies import RichReplies
-from vivavoce.agents.memory.private import PrivateData
+from vivavoce.agents.memory.private import KEPT_KEY, KeptPart, PrivateData
 from vivavoce.agents.memory.session_side import SessionSide
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stores.in_process import InProcessStore
@@ -49,6 +49,7 @@ class MemoryControl:
         base: Of these options; `open()` opens it.
         hook_timeout: Seconds for one call of `on_stream`, besides its speech.
         meter: The account of the session's budget, if it has one.
+        kept: A part whose state is kept with the private data.
     """
 
     def __init__(
@@ -61,11 +62,13 @@ class MemoryControl:
         meter: BudgetMeter | None,
         *,
         hook_timeout: float,
+        kept: KeptPart | None = None,
     ) -> None:
         self._context = context
         self._history = history
         self._options = options or MemoryOptions()
-        self._is_used = options is not None
+        self._is_used = options is not None or kept is not None
+        self._kept = kept
         self.base = base
         self._entries: dict[str, str] = {}
         """The texts of the private data."""
@@ -113,7 +116,7 @@ class MemoryControl:
             options=self._options,
             health=self.health,
             writer=self.writer,
-            private=PrivateData(self._entries),
+            private=PrivateData(self._entries, None if self._kept is None else self._kept.data_changed),
             streams=self.streams,
             replies=self.replies,
             budget=self._budget,
@@ -130,6 +133,8 @@ class MemoryControl:
         if not (self._is_used and self.base.is_open):
             return lambda: None
         store, memory_id, private = self.base.store, self.base.id, dict(self._entries)
+        if self._kept is not None:
+            private[KEPT_KEY] = encode(self._kept.taken())
         positions = self.streams.positions
         namespaces = store.namespaces(memory_id) if isinstance(store, InProcessStore) else None
         budget = None if self._budget is None else self._budget.state()
@@ -150,6 +155,9 @@ class MemoryControl:
             self._is_used = True
             self._resumed = taken
             self._entries.update(_texts(taken["private"]))
+            kept = self._entries.pop(KEPT_KEY, None)
+            if kept is not None and self._kept is not None:
+                self._kept.resume(decode(kept))
             self.streams.resume(taken.get("positions", {}))
 
     # --- life

@@ -3,9 +3,30 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from vivavoce.agents.memory.stores.keys import found, path_of, placed, removed
 from vivavoce.agents.memory.stores.values import Json, decode, encode
+
+KEPT_KEY = "vivavoce_graph"
+"""The key of the state of the session's conversation graph, in the private data of snapshots."""
+
+
+class KeptPart(Protocol):
+    """A part of the session whose state is kept with the private data of snapshots: its conversation graph."""
+
+    def taken(self) -> Mapping[str, Any]:
+        """Return the state as JSON."""
+        ...
+
+    def resume(self, taken: Mapping[str, Any]) -> None:
+        """Go on from a state; called before the session starts."""
+        ...
+
+    def data_changed(self) -> None:
+        """Private data have changed; called in any thread."""
+        ...
 
 
 class PrivateData:
@@ -15,10 +36,12 @@ class PrivateData:
 
     Args:
         entries: The texts of the values, which the session copies into its snapshots.
+        on_change: Called after each change, in the thread that made it.
     """
 
-    def __init__(self, entries: dict[str, str]) -> None:
+    def __init__(self, entries: dict[str, str], on_change: Callable[[], None] | None = None) -> None:
         self._entries = entries
+        self._on_change = on_change
         self._lock = threading.Lock()
 
     def get(self, key: str, default: Json = None) -> Json:
@@ -46,6 +69,7 @@ class PrivateData:
             if inner:
                 text = encode(placed(decode(self._entries.get(entry, "{}")), tuple(inner), value))
             self._entries[entry] = text
+        self._changed()
 
     def delete(self, key: str) -> bool:
         """Remove `key` with all that is nested in it; return whether there was a value.
@@ -55,10 +79,17 @@ class PrivateData:
         """
         entry, *inner = path_of(key)
         with self._lock:
-            if not inner:
-                return self._entries.pop(entry, None) is not None
-            tree = decode(self._entries.get(entry, "{}"))
-            was_there = removed(tree, tuple(inner))
-            if was_there:
-                self._entries[entry] = encode(tree)
-            return was_there
+            if inner:
+                tree = decode(self._entries.get(entry, "{}"))
+                was_there = removed(tree, tuple(inner))
+                if was_there:
+                    self._entries[entry] = encode(tree)
+            else:
+                was_there = self._entries.pop(entry, None) is not None
+        if was_there:
+            self._changed()
+        return was_there
+
+    def _changed(self) -> None:
+        if self._on_change is not None:
+            self._on_change()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.given_audio import GivenAudio
@@ -37,6 +38,9 @@ from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.llm.tools import ToolChoice
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
 
 logger = logging.getLogger(__name__)
 
@@ -284,6 +288,15 @@ class Conversation(EventSource):
     def memory(self) -> SessionMemory:
         """State that outlives the call, and that other processes share, if `SessionOptions.memory` names a store."""
         return self._parts.memory.memory
+
+    @property
+    def dialogue(self) -> SessionDialogue:
+        """The place of the conversation in its graph (`SessionOptions.dialogue`).
+
+        Raises:
+            ConfigurationError: The session follows no graph.
+        """
+        return self._parts.session_dialogue
 
     @property
     def input(self) -> SessionInput:

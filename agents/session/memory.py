@@ -11,6 +11,7 @@ from vivavoce.agents.memory.budget.meter import BudgetMeter
 from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.memory.history.store_sink import StoreHistorySink
 from vivavoce.agents.memory.options import MemoryOptions
+from vivavoce.agents.memory.private import KeptPart
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.speech.guarding import guards_caller
@@ -32,7 +33,7 @@ def make_meter(options: MemoryOptions | None, pipeline: Pipeline) -> BudgetMeter
 
 
 def make_memory(
-    context: SessionContext, options: SessionOptions, meter: BudgetMeter | None
+    context: SessionContext, options: SessionOptions, meter: BudgetMeter | None, kept: KeptPart | None
 ) -> tuple[HistoryControl, MemoryControl]:
     """Return the session's history, and its memory.
 
@@ -43,7 +44,7 @@ def make_memory(
     feed = _make_feed(options, context, base, health)
     history = HistoryControl(context, feed, judges_caller=guards_caller(options.guard))
     limit = options.speech.hook_timeout
-    return history, MemoryControl(context, history, options.memory, base, health, meter, hook_timeout=limit)
+    return history, MemoryControl(context, history, options.memory, base, health, meter, hook_timeout=limit, kept=kept)
 
 
 def _make_feed(

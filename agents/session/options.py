@@ -107,7 +107,7 @@ class SessionOptions(WatchOptions):
     memory: MemoryOptions | None = None
     """Where `session.memory` is kept, for how long, and whose it is; None: in this process, and only if it is used."""
     dialogue: DialogueOptions | None = None
-    """A conversation graph, and dialogues with other agents; None: neither."""
+    """The conversation graph that the call follows, and its dialogues with other agents; None: neither."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.audio.background_audio import BackgroundAudio, BackgroundAudioSource
@@ -20,6 +21,7 @@ from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.budget_guard import BudgetGuard
 from vivavoce.agents.session.caller import Caller
+from vivavoce.agents.session.dialogue import make_graph_runtime, make_session_dialogue
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.lifecycle.last_words import LastWords
@@ -36,7 +38,7 @@ from vivavoce.agents.session.turn_records import TurnRecords
 from vivavoce.agents.session.turn_taking import TurnTaking
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.session.wiring import make_machine
-from vivavoce.agents.speech.context import ReplyContext
+from vivavoce.agents.speech.context import AnswerSources, ReplyContext
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
 from vivavoce.agents.speech.guarding import Guarding, guards_agent
 from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
@@ -46,9 +48,14 @@ from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import WakeUp
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from vivavoce.agents.dialogue.runtime.runtime import GraphRuntime
+    from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -86,6 +93,19 @@ class SessionParts:
     hang_ups: HangUps
     budget: BudgetGuard | None
     dialogues: SessionDialogues
+    graph: GraphRuntime | None
+    dialogue: SessionDialogue | None
+
+    @property
+    def session_dialogue(self) -> SessionDialogue:
+        """The graph as applications know it.
+
+        Raises:
+            ConfigurationError: There is none.
+        """
+        if self.dialogue is None:
+            raise ConfigurationError("the session follows no graph; give it one: DialogueOptions(graph=StateGraph())")
+        return self.dialogue
 
     def open(self, transport: Transport) -> None:
         """Link the parts to the transport; the pipeline is open by now."""
@@ -97,6 +117,8 @@ class SessionParts:
         self.speeches.open()
         if self.budget is not None:
             self.budget.open()
+        if self.graph is not None:
+            self.graph.open(self.tools, self.history)
 
 
 def build_parts(
@@ -118,7 +140,8 @@ def build_parts(
     meter = make_meter(options.memory, pipeline)
     context = _make_context(session, agent, pipeline, options, session_id, meter)
     hook_limit, talks = options.speech.hook_timeout, options.dialogue or DialogueOptions()
-    history, memory = make_memory(context, options, meter)
+    graph = make_graph_runtime(context, options, pipeline)
+    history, memory = make_memory(context, options, meter, graph)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
     pipelines = PipelineSwitch(context, pipeline, history, options=options)
@@ -127,21 +150,12 @@ def build_parts(
     session_agents = SessionAgents(context, history, setup, on_floor=memory.streams.took_floor, limit=hook_limit)
     agent_hooks = AgentHooks(context, limit=hook_limit)
     handoffs = Handoffs(context, history, setup, requests, session_agents, agent_hooks, limit=hook_limit)
-    tools = _make_tools(context, history, handoffs, options)
+    tools = _make_tools(context, options, history, handoffs, graph)
     frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
     transcripts = TranscriptFeed(on_final=memory.streams.note_transcript)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
     background = BackgroundAudio(context, playout, background_audio)
-    replies = ReplyContext(
-        context,
-        history=history,
-        tools=tools,
-        flows=flows,
-        playout=playout,
-        window=RequestWindow(options.context_window, seeing, context.report_error, limit=options.speech.hook_timeout),
-        guarding=Guarding(context, history, options.guard),
-        limits=options.speech,
-    )
+    replies = _make_replies(context, options, history, tools, AnswerSources(flows, graph), playout, seeing)
     caller = Caller(context, playout, background, recording, frame_hooks, seeing, memory.replies)
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
     machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options)
@@ -178,14 +192,47 @@ def build_parts(
         hang_ups=(hang_ups := HangUps(context, speeches, playout, caller)),
         budget=None if meter is None else BudgetGuard(context, meter, speeches, hang_ups),
         dialogues=SessionDialogues(context, talks.dialogues, talks.channel, limit=hook_limit),
+        graph=graph,
+        dialogue=make_session_dialogue(context, graph),
     )
 
 
 def _make_tools(
-    context: SessionContext, history: HistoryControl, handoffs: Handoffs, options: SessionOptions
+    context: SessionContext,
+    options: SessionOptions,
+    history: HistoryControl,
+    handoffs: Handoffs,
+    graph: GraphRuntime | None,
 ) -> ToolCalls:
-    timeout, threads = options.tool_timeout, options.max_tool_threads
-    return ToolCalls(context, history, timeout=timeout, max_threads=threads, hand_off=handoffs.from_tool)
+    return ToolCalls(
+        context,
+        history,
+        timeout=options.tool_timeout,
+        max_threads=options.max_tool_threads,
+        hand_off=handoffs.from_tool,
+        on_result=None if graph is None else graph.called,
+    )
+
+
+def _make_replies(
+    context: SessionContext,
+    options: SessionOptions,
+    history: HistoryControl,
+    tools: ToolCalls,
+    sources: AnswerSources,
+    playout: Playout,
+    seeing: Seeing,
+) -> ReplyContext:
+    return ReplyContext(
+        context,
+        history=history,
+        tools=tools,
+        sources=sources,
+        playout=playout,
+        window=RequestWindow(options.context_window, seeing, context.report_error, limit=options.speech.hook_timeout),
+        guarding=Guarding(context, history, options.guard),
+        limits=options.speech,
+    )
 
 
 def _make_context(

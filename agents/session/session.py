@@ -106,7 +106,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         check_no_task(agent)
         options = options or SessionOptions()
         self._telemetry = telemetry_for(options.telemetry)  # made here: it takes 0.5 s, for which no call should wait
-        check_flow(conversation_flow, pipeline)
+        check_flow(conversation_flow, pipeline, options)
         self._userdata = userdata
         wanted = wake_up_of(wake_up)
         parts = build_parts(
@@ -356,7 +356,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             ConfigurationError: The pipeline cannot use a flow.
         """
         for pipeline in (self.pipeline, *self._parts.pipelines.to_come):
-            check_flow(flow, pipeline)
+            check_flow(flow, pipeline, self._parts.options)
         context = self._parts.context
         if not context.inbox.is_bound and not context.closing.is_over:
             self._parts.flows.change_to(flow)

@@ -103,7 +103,7 @@ class SessionAgents:
         self._on_floor(agent)
         if self._live.is_connected:
             update = self._live.connection.update
-            update(agent.instructions, agent.tools, is_history_changed=is_history_changed)
+            update(self._live.instructions, self._live.tools, is_history_changed=is_history_changed)
 
     def _on_changed(self, agent: Agent, update: AgentUpdate) -> None:
         """Take new instructions or tools of an agent; called in any thread."""

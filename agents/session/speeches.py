@@ -11,7 +11,7 @@ from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.turn_records import TurnRecords
 from vivavoce.agents.speech.context import ReplyContext
-from vivavoce.agents.speech.flow_parts import FlowParts, leave_floor, want_floor
+from vivavoce.agents.speech.flow_parts import TextParts, leave_floor, want_floor
 from vivavoce.agents.speech.preemptive import PreemptiveReply
 from vivavoce.agents.speech.reply import Reply
 from vivavoce.agents.speech.request import AMENDED, SpeechRequest
@@ -75,7 +75,7 @@ class Speeches:
         else:
             want_floor(self._session.inbox, speech_id)
 
-    def _flow_of(self, speech_id: str) -> FlowParts | None:
+    def _flow_of(self, speech_id: str) -> TextParts | None:
         reply = self._replies.get(speech_id)
         return None if reply is None else reply.flow
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.current_job import current_job, has_job_ended, required_job, server_credentials
 from vivavoce.agents.job import CloseCall, WaitForClose
+from vivavoce.agents.session.dialogue import check_no_flow
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.speech.flow import ConversationFlow, check_run
@@ -81,11 +82,11 @@ def check_no_task(agent: Agent) -> None:
         raise ConfigurationError(f"agent must be no task, got {agent.id!r}; await the task, in a hook or a tool")
 
 
-def check_flow(flow: ConversationFlow | None, pipeline: Pipeline) -> None:
+def check_flow(flow: ConversationFlow | None, pipeline: Pipeline, options: SessionOptions) -> None:
     """Refuse a conversation flow that the pipeline, or its fallback, could not speak.
 
     Raises:
-        ConfigurationError: It is of another kind.
+        ConfigurationError: It is of another kind, or the session follows a conversation graph.
         CapabilityError: The pipeline takes no text for its answers.
     """
     if flow is None:
@@ -93,12 +94,13 @@ def check_flow(flow: ConversationFlow | None, pipeline: Pipeline) -> None:
     if not isinstance(flow, ConversationFlow):
         raise ConfigurationError(f"conversation_flow must be a ConversationFlow, got {shown(flow)}; subclass it")
     check_run(flow)
+    check_no_flow(options)
     if not pipeline.capabilities.takes_flow:
         raise CapabilityError(
             pipeline.name, "takes_flow", "the text of a conversation flow needs a CascadingPipeline with a tts"
         )
     if pipeline.fallback is not None:
-        check_flow(flow, pipeline.fallback)
+        check_flow(flow, pipeline.fallback, options)
 
 
 def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: SpeechRequest) -> None:

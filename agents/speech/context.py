@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vivavoce.agents.audio.playout import Playout
@@ -22,6 +22,15 @@ from vivavoce.pipelines.llm.tools import ToolChoice
 
 if TYPE_CHECKING:
     from vivavoce.agents.speech.flow import FlowRunner
+    from vivavoce.agents.speech.turn_dialogue import TurnDialogue
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerSources:
+    """The code that answers in place of the model: a conversation flow, or the states of a graph, if there is one."""
+
+    flows: FlowRunner
+    dialogue: TurnDialogue | None
 
 
 class ReplyContext:
@@ -39,7 +48,7 @@ class ReplyContext:
         *,
         history: HistoryControl,
         tools: ToolCalls,
-        flows: FlowRunner,
+        sources: AnswerSources,
         playout: Playout,
         window: RequestWindow,
         guarding: Guarding,
@@ -50,7 +59,8 @@ class ReplyContext:
         self.clock = session.clock
         self.history = history
         self.tools = tools
-        self.flows = flows
+        self.flows = sources.flows
+        self.dialogue = sources.dialogue
         self.stages = Stages(session)
         self.playout = playout
         self.guarding = guarding
@@ -113,12 +123,11 @@ class ReplyContext:
         tool_choice: ToolChoice | None = None,
     ) -> GenerateRequest:
         """Return the request of a model step for the agent that has the conversation."""
-        agent = self.live.agent
         return GenerateRequest(
             context=context,
-            instructions=agent.instructions,
+            instructions=self.live.instructions,
             extra_instructions=extra_instructions,
-            tools=agent.tools,
+            tools=self.live.tools,
             tool_choice=(tool_choice or ToolChoice()) if may_call else ToolChoice(mode="none"),
             turn_id=turn_id,
         )

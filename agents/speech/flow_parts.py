@@ -1,7 +1,7 @@
-"""FlowParts: a conversation flow's text, in parts where the flow says something by itself between two pieces.
+"""TextParts: text of the application's code, in parts where the code says something by itself between two pieces.
 
-The flow runs in a task of its own, since it may await its own speech between two pieces: the part before that is played
-out meanwhile.
+FlowParts is that of a conversation flow. Such code runs in a task of its own, since it may await its own speech between
+two pieces: the part before that is played out meanwhile.
 """
 
 from __future__ import annotations
@@ -18,18 +18,10 @@ from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished, ToolsStarte
 from vivavoce.pipelines.llm.base import TextDelta
 
 
-class FlowParts:
-    """Start `run` in a task, and read part after part until `is_over`.
+class TextParts:
+    """The text: one task pushes it, another one reads part after part until `is_over`."""
 
-    Args:
-        hooks: Run the flow.
-        answer_id: The speech that the flow answers by.
-    """
-
-    def __init__(self, source: AsyncGenerator[TextDelta, None], hooks: Hooks, answer_id: str) -> None:
-        self.hook = Run(hooks, "turn hook", "run of the conversation flow", answer_id=answer_id)
-        """Knows the speeches that the flow asks for."""
-        self._source = source
+    def __init__(self) -> None:
         self._pieces: deque[TextDelta | None] = deque()
         """None is the end of a part."""
         self._is_closed = False
@@ -37,34 +29,29 @@ class FlowParts:
         self._news = anyio.Event()
         self._rest: anyio.Event | None = None
         self.has_rested = False
-        """Whether a task that the flow awaits has had the conversation."""
+        """Whether a task that the code awaits has had the conversation."""
 
     @property
     def is_over(self) -> bool:
         """Whether every part has been read."""
         return self._is_closed and not self._pieces
 
-    async def run(self) -> None:
-        """Run the flow to its end. `next_part()` raises its error."""
-        try:
-            await self.hook.make(self._read)
-        except Exception as error:  # noqa: BLE001 - user code: it fails the answer, in the task that reads it
-            self._error = error
-        finally:
-            self._is_closed = True
-            self._news.set()
+    def push(self, text: str) -> None:
+        """Add text."""
+        self._put(TextDelta(text))
 
-    async def _read(self) -> None:
-        async with aclosing(self._source) as pieces:
-            async for piece in pieces:
-                self._put(piece)
+    def close(self, error: Exception | None = None) -> None:
+        """There is no more text; `next_part()` raises the error."""
+        self._error = error
+        self._is_closed = True
+        self._news.set()
 
     def split(self) -> None:
-        """Begin the next part, since the flow asked for speech."""
+        """Begin the next part, since the code asked for speech."""
         self._put(None)
 
     def rest(self) -> None:
-        """Begin the next part behind a task that the flow awaits."""
+        """Begin the next part behind a task that the code awaits."""
         self._rest, self.has_rested = anyio.Event(), True
         self._put(None)
 
@@ -89,7 +76,7 @@ class FlowParts:
         self._news.set()
 
     async def next_part(self) -> AsyncGenerator[TextDelta, None]:
-        """Yield the text up to the next speech of the flow, or to its end."""
+        """Yield the text up to the next speech of the code, or to its end."""
         while True:
             while self._pieces:
                 piece = self._pieces.popleft()
@@ -104,6 +91,36 @@ class FlowParts:
             raise self._error
 
 
+class FlowParts(TextParts):
+    """The text of a flow. Start `run` in a task.
+
+    Args:
+        hooks: Run the flow.
+        answer_id: The speech that the flow answers by.
+    """
+
+    def __init__(self, source: AsyncGenerator[TextDelta, None], hooks: Hooks, answer_id: str) -> None:
+        super().__init__()
+        self.hook = Run(hooks, "turn hook", "run of the conversation flow", answer_id=answer_id)
+        """Knows the speeches that the flow asks for."""
+        self._source = source
+
+    async def run(self) -> None:
+        """Run the flow to its end. `next_part()` raises its error."""
+        error: Exception | None = None
+        try:
+            await self.hook.make(self._read)
+        except Exception as raised:  # noqa: BLE001 - user code: it fails the answer, in the task that reads it
+            error = raised
+        finally:
+            self.close(error)
+
+    async def _read(self) -> None:
+        async with aclosing(self._source) as pieces:
+            async for piece in pieces:
+                self._put(piece)
+
+
 def leave_floor(inbox: Inbox, speech_id: str) -> None:
     """Have a speech whose hook, or flow, awaits a task leave the floor, as one that waits for its tools."""
     inbox.post(ToolsStarted(speech_id))
@@ -115,11 +132,11 @@ def want_floor(inbox: Inbox, speech_id: str) -> None:
     inbox.post(ToolsFinished(speech_id))
 
 
-async def pass_floor(flow: FlowParts, inbox: Inbox, speech_id: str, give_way: Callable[[], None]) -> None:
-    """Pass the floor on before the flow's next part: to the task that the flow awaits, or by `give_way`."""
-    if not flow.is_at_rest:
+async def pass_floor(parts: TextParts, inbox: Inbox, speech_id: str, give_way: Callable[[], None]) -> None:
+    """Pass the floor on before the next part: to the task that the code awaits, or by `give_way`."""
+    if not parts.is_at_rest:
         give_way()
         return
     leave_floor(inbox, speech_id)
-    await flow.rested()
+    await parts.rested()
     want_floor(inbox, speech_id)

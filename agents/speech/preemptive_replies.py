@@ -22,10 +22,12 @@ class PreemptiveReplies:
     def start(self, effect: StartAttempt) -> None:
         """Begin one, where the pipeline lets one begin; a conversation flow's turns have effects, so that none is.
 
-        Nor does an async `context_window`.
+        Nor does an async `context_window`, or a conversation graph that judges the words first.
         """
         context = self._context
         if not context.live.capabilities.can_preempt or context.flows.answers:
+            return
+        if context.dialogue is not None and context.dialogue.judges_speech:
             return
         chat, may_call = context.context_ahead(effect.turn_id, effect.text), context.limits.max_tool_steps > 0
         if chat is None:

@@ -21,7 +21,7 @@ from vivavoce.agents.core.call_site import call_site
 from vivavoce.agents.core.speech_handle import SpeechSite
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.flow_model import FlowModel
-from vivavoce.agents.speech.flow_parts import FlowParts, pass_floor
+from vivavoce.agents.speech.flow_parts import FlowParts, TextParts, pass_floor
 from vivavoce.agents.speech.given_text import speak_given
 from vivavoce.agents.speech.incidents import SpeechIncidents
 from vivavoce.agents.speech.pictures import Pictures
@@ -29,7 +29,7 @@ from vivavoce.agents.speech.reply_audio import ReplyAudio
 from vivavoce.agents.speech.reply_tools import ReplyTools
 from vivavoce.agents.speech.stages import without_calls
 from vivavoce.agents.speech.text_channel import TextChannel
-from vivavoce.agents.speech.turn_hook import completed_turn
+from vivavoce.agents.speech.turn_hook import completed_turn, edit_turn, judge_turn
 from vivavoce.agents.speech.voice import synthesise
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
@@ -87,7 +87,8 @@ class Reply:
         self._attempt = attempt
         self._asked_at: float | None = None
         self._scope: CancelScope | None = None
-        self.flow: FlowParts | None = None
+        self.flow: TextParts | None = None
+        """The text of the code that answers: a flow's, or that of a graph's state."""
         self._stopped: TurnOutcome | None = None
         self.failure = Failure()
         """The failure of the speech, if there is one."""
@@ -226,17 +227,16 @@ class Reply:
             if self.context.guarding.judges_caller:
                 transcript, self.request = await self.context.guarding.turn(self.request, transcript, self.record)
         if self.request.text is not None or self.request.audio is not None:
+            blaming, limit, audio = self.failure.blaming, self.limit, self._audio.open()
             await speak_given(
-                self.request,
-                self._audio.open(),
-                self.context,
-                self.record,
-                blaming=self.failure.blaming,
-                limit=self.limit,
-                voice=self.voice,
+                self.request, audio, self.context, self.record, blaming=blaming, limit=limit, voice=self.voice
             )
             return "completed"
-        if item is not None and self.context.flows.answers and not self.request.remote_reply_id:
+        if item is not None and self.context.dialogue is not None:
+            await self._judge(item, transcript)
+        if self.flow is not None:
+            await self._answer_by_body(self.flow)
+        elif item is not None and self.context.flows.answers and not self.request.remote_reply_id:
             await self._answer_by_flow(item, transcript)
         else:
             with self._pictures.shown_in(self.context.live.connection.conversation):
@@ -260,8 +260,7 @@ class Reply:
                 await self._generate_step(flow.next_part(), "flow")
                 while not flow.is_over:
                     if (calls := model.calls) is None:
-                        await pass_floor(flow, self.context.session.inbox, self.handle.id, self._yield_floor)
-                        await self._audio.floor.may_play()
+                        await self._pass_floor(flow)
                     elif await self._await_tools(calls):
                         await self._audio.floor.may_generate()
                         model.resume()
@@ -270,6 +269,30 @@ class Reply:
                     await self._generate_step(flow.next_part(), "flow")
         if not (flow.hook.handles or flow.has_rested):
             self._note_if_empty("flow")
+
+    async def _judge(self, item: ChatMessage, transcript: str) -> None:
+        """Let the graph judge the turn; `flow` is the text of the body that answers, if one does."""
+
+        def answer(parts: TextParts) -> None:
+            self.flow = parts
+
+        is_remote = bool(self.request.remote_reply_id)
+        await judge_turn(self.context, item, transcript, self.handle, self.record, answer, is_remote=is_remote)
+        await self._unless_cut()
+        self.record.mark("dialogue", "user_code", self.context.clock.now())
+
+    async def _answer_by_body(self, parts: TextParts) -> None:
+        self.drop_attempt()
+        self._text_stage = FLOW_STAGE
+        with self.failure.blaming("dialogue"):
+            await self._generate_step(parts.next_part(), "flow")
+            while not parts.is_over:
+                await self._pass_floor(parts)
+                await self._generate_step(parts.next_part(), "flow")
+
+    async def _pass_floor(self, parts: TextParts) -> None:
+        await pass_floor(parts, self.context.session.inbox, self.handle.id, self._yield_floor)
+        await self._audio.floor.may_play()
 
     def _yield_floor(self) -> None:
         self._audio.floor.take_back()
@@ -309,10 +332,7 @@ class Reply:
         await self._unless_cut()
         if turn.text != item.transcript:
             self.drop_attempt()  # even if the words are the same: the hook wanted the model to see them so
-            if turn.text.strip():
-                self.context.history.replace_text(item, turn.text)
-            else:
-                self.context.history.remove(item)
+            edit_turn(self.context.history, item, turn.text)
         self._extra_instructions = "\n".join(part for part in (self._extra_instructions, turn.instructions) if part)
         self.record.mark("hook", "user_code", self.context.clock.now())
         return turn.text
@@ -360,7 +380,7 @@ class Reply:
         calls: StepCalls | None = None
         channel = TextChannel(whole_sentences=self.context.guarding.judges_agent)
         context = self.context
-        makes_audio = context.live.capabilities.generates_audio  # the pipeline may change meanwhile
+        makes_audio = component == "llm" and context.live.capabilities.generates_audio  # the pipeline may change later
         self._asked_at = context.clock.now()
         assert self._scope is not None
         async with anyio.create_task_group() as group:

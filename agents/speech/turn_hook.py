@@ -1,10 +1,19 @@
-"""The hook `on_user_turn_completed`. Speech that it asks for is heard before the turn's answer; it may await it."""
+"""The code that a turn passes before its answer: the hook `on_user_turn_completed`, and the conversation graph.
+
+Speech that they ask for is heard before the turn's answer; they may await it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.speech.context import ReplyContext
+from vivavoce.agents.speech.flow_parts import TextParts
+from vivavoce.agents.speech.turn_dialogue import SpokenTurn
+from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 
@@ -29,3 +38,26 @@ async def completed_turn(context: ReplyContext, item: ChatMessage, answer: Speec
         lets_out=(StopResponse,),
     )
     return turn
+
+
+def edit_turn(history: HistoryControl, item: ChatMessage, text: str) -> None:
+    """Put the text that the hook has left of a turn into the history; without any the turn is not there."""
+    if text.strip():
+        history.replace_text(item, text)
+    else:
+        history.remove(item)
+
+
+async def judge_turn(
+    context: ReplyContext,
+    item: ChatMessage,
+    text: str,
+    handle: SpeechHandle,
+    record: TurnRecordBuilder,
+    answer: Callable[[TextParts], None],
+    *,
+    is_remote: bool,
+) -> None:
+    """Let the graph judge the turn of `item`, whose words are `text`; arguments as of `SpokenTurn`."""
+    assert context.dialogue is not None
+    await context.dialogue.judge(SpokenTurn(handle, item.turn_id, text, record, answer, is_remote))

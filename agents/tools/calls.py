@@ -14,7 +14,7 @@ from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import ToolRecord
 from vivavoce.agents.tools.batch import AwaitHandoff, StepCalls
 from vivavoce.agents.tools.context import RunContext
-from vivavoce.agents.tools.executor import ToolExecutor
+from vivavoce.agents.tools.executor import ResultCallback, ToolExecutor
 from vivavoce.agents.turn.inputs import AnswerOwed, ResultsCarried, ToolCallSettled, ToolsRunning
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall, FunctionCallOutput
@@ -33,6 +33,7 @@ class ToolCalls:
         timeout: Seconds for a call of a tool without a timeout of its own.
         max_threads: Sync tools that run at a time.
         hand_off: Requests a handoff to the agent that a tool of that turn returned, and returns the wait for its end.
+        on_result: Awaited with the output of each call that did not fail, before it is settled.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class ToolCalls:
         timeout: float,
         max_threads: int,
         hand_off: Callable[[Agent, str], AwaitHandoff],
+        on_result: ResultCallback | None = None,
     ) -> None:
         self._context = context
         self._history = history
@@ -60,6 +62,7 @@ class ToolCalls:
             watch=lambda call, is_known: context.observer.tool(call, is_known=is_known),
             on_settled=self._on_settled,
             on_error=lambda error: context.report_error(error, "tool"),
+            on_result=on_result,
         )
 
     def start(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> StepCalls:
@@ -72,7 +75,7 @@ class ToolCalls:
         batch = self._executor.start(
             self._context.group,
             calls,
-            agent.tools,
+            self._context.live.tools,
             lambda call, note: RunContext(self._context.session, handle, call.call_id, note),
             speech_id=handle.id,
             agent=agent,

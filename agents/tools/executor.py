@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 SettledCallback = Callable[[ToolCall, ToolOutput, float], None]
+ResultCallback = Callable[[ToolCall, str], Awaitable[None]]
 
 
 class ToolExecutor:
@@ -36,6 +37,7 @@ class ToolExecutor:
         watch: Makes the watch of a call; its second argument says whether there is such a tool.
         on_settled: Called with each settled call, its output and its seconds.
         on_error: Called with an error that a tool raised, other than a `ToolError`.
+        on_result: Awaited with the output of each call that did not fail, before it is settled.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class ToolExecutor:
         watch: Callable[[ToolCall, bool], Watch],
         on_settled: SettledCallback,
         on_error: Callable[[Exception], None],
+        on_result: ResultCallback | None = None,
     ) -> None:
         self._clock = clock
         self._timeout = timeout
@@ -54,6 +57,7 @@ class ToolExecutor:
         self._watch = watch
         self._on_settled = on_settled
         self._on_error = on_error
+        self._on_result = on_result
         self._scopes: set[anyio.CancelScope] = set()
 
     def start(
@@ -115,6 +119,8 @@ class ToolExecutor:
                     text = f"There is no tool named {call.name!r}. Tools: {', '.join(sorted(tools)) or 'none'}."
                 else:
                     text, is_error = await self._call(batch, index, tool, context, watch)
+                    if self._on_result is not None and not is_error:
+                        await self._on_result(call, text)
         finally:
             self._scopes.discard(scope)
             output = ToolOutput(call_id=call.call_id, name=call.name, output=text, is_error=is_error)

@@ -97,6 +97,8 @@ class TurnRecordBuilder:
         self.interruptions = InterruptionLog(frame.policy, session_start=frame.session_start, parts=self.parts)
         self.usage = UsageRecord()
         self.audio = Heard()
+        self._state = ""
+        self._transitions: list[str] = []
         self._frame = frame
         self._step: PlayedStep | None = None
         self._user = _User()
@@ -191,6 +193,14 @@ class TurnRecordBuilder:
         """The session itself requested this speech, which answers that turn late."""
         self._frame = replace(self._frame, answers_turn_id=turn_id)
 
+    def moved(self, transition: str) -> None:
+        """The turn took that transition of the conversation graph."""
+        self._transitions.append(transition)
+
+    def answered_in(self, state: str) -> None:
+        """Note the state of the conversation graph that answers the turn."""
+        self._state = state
+
     def add_tool(self, tool: ToolRecord) -> None:
         """A tool call was settled; its `started_at` is still the session clock's."""
         self._lists.tools.append(replace(tool, started_at=tool.started_at - self._frame.session_start))
@@ -268,6 +278,8 @@ class TurnRecordBuilder:
             guards=tuple(self._lists.guards),
             waits=() if timing is None else configured_waits(records, timing, frame.endpointing, frame.vad_silence),
             usage=self.usage,
+            dialogue_state=self._state,
+            transitions=tuple(self._transitions),
         )
 
 

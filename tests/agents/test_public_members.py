@@ -18,6 +18,7 @@ from vivavoce.agents import (
     JobContext,
     PipelineChange,
     RunContext,
+    SessionDialogue,
     SpeechHandle,
     Stream,
     Telemetry,
@@ -68,6 +69,7 @@ MEMBERS: dict[type, str] = {
     Namespace: "append delete get get_all length set",
     PrivateData: "delete get set",
     RunContext: "call_id disallow_interruptions session speech update userdata",
+    SessionDialogue: "current_state event events intent manage_transition move receive_event",
     SessionHistory: "add_message copy items messages remove replace_text summarise",
     SessionInput: "clear_turn commit_turn frames mute text",
     SessionMemory: (
@@ -97,10 +99,10 @@ MEMBERS: dict[type, str] = {
 """Each public class and its public members."""
 
 OF_A_SESSION = (
-    "agent agent_state change_component change_pipeline close conversation_flow created_at current_speech hangup "
-    "history id input interrupt leave memory observe off on on_wake_up once pipeline play_background_audio recording "
-    "reply report run_task say set_conversation_flow snapshot start stop_background_audio turns update_agent usage "
-    "user_state userdata wait_closed wake_up wake_up_timer"
+    "agent agent_state change_component change_pipeline close conversation_flow created_at current_speech dialogue "
+    "hangup history id input interrupt leave memory observe off on on_wake_up once pipeline play_background_audio "
+    "recording reply report run_task say set_conversation_flow snapshot start stop_background_audio turns "
+    "update_agent usage user_state userdata wait_closed wake_up wake_up_timer"
 )
 
 

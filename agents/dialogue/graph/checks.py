@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from vivavoce.agents.dialogue.graph.condition import Condition, words
-from vivavoce.agents.dialogue.graph.state import Intent, State
+from vivavoce.agents.dialogue.graph.intent import Intent
+from vivavoce.agents.dialogue.graph.state import State
+from vivavoce.agents.dialogue.intents.classifier import ModelIntents
 from vivavoce.agents.dialogue.machine.rules import (
     OnEvent,
     OnFailure,
@@ -70,6 +72,7 @@ def _transitions(states: Sequence[State], intents: Sequence[Intent]) -> Iterator
             if isinstance(transition.trigger, OnIntent) and transition.trigger.intent not in (*names, ""):
                 yield f"state {transition!r}: the intent is none of this graph; make it by new_intent()"
         yield from _never_taken(state)
+        yield from _needs_classifier(state)
         if (intent := state.global_intent) is not None:
             if intent not in intents:
                 yield f"state {state.name!r}: its global intent is none of this graph; make it by new_intent()"
@@ -91,6 +94,17 @@ def _never_taken(state: State) -> Iterator[str]:
             if not earlier.conditions and _covers(earlier.trigger, transition.trigger):
                 yield f"state {transition!r} can never be taken: {earlier!r} comes first"
                 break
+
+
+def _needs_classifier(state: State) -> Iterator[str]:
+    if not isinstance(state.intents, ModelIntents):
+        return
+    remedy = "a classifier that judges before the answer; give intents=PatternIntents() or LLMIntents(llm)"
+    if state.on_no_match is not None:
+        yield f"the fallback body of {state.name!r} needs {remedy}"
+    for transition in state.transitions:
+        if transition.trigger == OnIntent():
+            yield f"state {transition!r} needs {remedy}"
 
 
 def _covers(first: Trigger, later: Trigger) -> bool:

@@ -1,4 +1,4 @@
-"""State, Transition, Intent: the parts of a StateGraph."""
+"""State, Transition, GraphEvent: the parts of a StateGraph."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vivavoce.agents.dialogue.graph.condition import Condition, ConditionFunction, words
+from vivavoce.agents.dialogue.graph.intent import Intent
 from vivavoce.agents.dialogue.machine.rules import (
     OnEvent,
     OnFailure,
@@ -21,9 +22,10 @@ from vivavoce.agents.dialogue.machine.rules import (
 )
 from vivavoce.pipelines.core.checks import check_instance, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.llm.tools import Tool
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, ModelIntents
 
 BodyT = TypeVar("BodyT", bound=Callable[..., Any])
 
@@ -43,23 +45,6 @@ class GraphEvent:
     def __post_init__(self) -> None:
         if not check_text("name", self.name):
             raise ConfigurationError("name must name the event, got ''")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Intent:
-    """A wish that a caller may have.
-
-    Args:
-        name: Unique in the graph.
-        examples: Sentences of callers with that intent.
-        slots: Model of the details that such a sentence may hold; None: it has none.
-        description: Words for the model that judges.
-    """
-
-    name: str
-    examples: tuple[str, ...] = ()
-    slots: type[BaseModel] | None = None
-    description: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +102,15 @@ class TransitionBuilder:
 class State:
     """A state of a graph, made by `StateGraph.new_state()`. Transitions are judged in the order of their definition."""
 
-    def __init__(self, name: str, *, is_initial: bool, instructions: str, tools: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        is_initial: bool,
+        instructions: str,
+        tools: Sequence[Tool[..., Any]],
+        intents: IntentClassifier | ModelIntents,
+    ) -> None:
         self.name = name
         """Unique in the graph."""
         self.is_initial = is_initial
@@ -126,6 +119,8 @@ class State:
         """Added to the agent's instructions while the graph is here."""
         self.tools = tuple(tools)
         """Added to the agent's tools while the graph is here."""
+        self.intents = intents
+        """Who judges the intent of speech while the graph is here."""
         self.transitions: list[Transition] = []
         """The ways out of this state."""
         self.builders: list[TransitionBuilder] = []
@@ -209,7 +204,11 @@ class State:
         return self._begin(OnFile(types))
 
     def when_form_submitted(self, form_id: str | None = None) -> TransitionBuilder:
-        """For a submitted form with that id; None: for any."""
+        """For a submitted form of `session.memory.post(Form(Model))`.
+
+        Args:
+            form_id: The name of the form's model; None: any form.
+        """
         return self._begin(OnForm() if form_id is None else OnForm(check_text("form_id", form_id)))
 
     def when_tool_called(self, name: str) -> TransitionBuilder:

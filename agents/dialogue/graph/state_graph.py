@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.dialogue.graph.checks import findings_of, warnings_of
-from vivavoce.agents.dialogue.graph.state import Intent, State
+from vivavoce.agents.dialogue.graph.intent import Intent
+from vivavoce.agents.dialogue.graph.state import State
+from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, ModelIntents
 from vivavoce.agents.dialogue.machine.rules import GraphRules, OnIntent, Rule, StateRules
 from vivavoce.agents.dialogue.names import checked_name
-from vivavoce.pipelines.core.checks import check_flag, check_text, shown
+from vivavoce.pipelines.core.checks import check_flag, check_items, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, GraphError
+from vivavoce.pipelines.llm.tools import Tool
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
 class StateGraph:
-    """A conversation as states and transitions."""
+    """A conversation as states and transitions.
 
-    def __init__(self) -> None:
+    Args:
+        intents: Who judges the intent of the caller's words: `PatternIntents()`, `LLMIntents(llm)`, a classifier of
+            your own, or None for `ModelIntents()`.
+    """
+
+    def __init__(self, intents: IntentClassifier | ModelIntents | None = None) -> None:
+        self._classifier = _checked_intents(intents) or ModelIntents()
         self._states: list[State] = []
         self._intents: list[Intent] = []
 
@@ -34,7 +43,13 @@ class StateGraph:
         return tuple(self._intents)
 
     def new_state(
-        self, name: str, *, initial: bool = False, instructions: str = "", tools: Sequence[Any] = ()
+        self,
+        name: str,
+        *,
+        initial: bool = False,
+        instructions: str = "",
+        tools: Sequence[Tool[..., Any] | Callable[..., Any]] = (),
+        intents: IntentClassifier | ModelIntents | None = None,
     ) -> State:
         """Add a state.
 
@@ -42,12 +57,19 @@ class StateGraph:
             name: Unique in the graph.
             initial: Whether sessions begin here.
             instructions: Added to the agent's instructions while the graph is here.
-            tools: Added to the agent's tools while the graph is here.
+            tools: Added to the agent's tools while the graph is here; one replaces the agent's of the same name.
+            intents: Who judges the intent of speech in this state; None: as for the graph.
         """
         checked_name(name)
         check_flag("initial", initial)
         check_text("instructions", instructions)
-        state = State(name, is_initial=initial, instructions=instructions, tools=tools)
+        state = State(
+            name,
+            is_initial=initial,
+            instructions=instructions,
+            tools=_checked_tools(tools),
+            intents=_checked_intents(intents) or self._classifier,
+        )
         self._states.append(state)
         return state
 
@@ -90,7 +112,7 @@ class StateGraph:
             raise GraphError(findings)
         return tuple(warnings_of(self._states))
 
-    def rules(self, *, has_classifier: bool) -> GraphRules:
+    def rules(self) -> GraphRules:
         """Return the rules for the machine.
 
         Raises:
@@ -110,8 +132,25 @@ class StateGraph:
                     has_body=state.on_enter is not None,
                     has_fallback=state.on_no_match is not None,
                     is_end=not state.transitions,
+                    has_classifier=isinstance(state.intents, IntentClassifier),
                 )
                 for state in self._states
             },
-            has_classifier=has_classifier,
         )
+
+
+def _checked_intents(intents: object) -> IntentClassifier | ModelIntents | None:
+    if intents is not None and not isinstance(intents, IntentClassifier | ModelIntents):
+        raise ConfigurationError(f"intents must be an IntentClassifier or None, got {shown(intents)}")
+    return intents
+
+
+def _checked_tools(tools: object) -> tuple[Tool[..., Any], ...]:
+    given = check_items("tools", tools, object, remedy="give functions, or tools made by function_tool")
+    checked = tuple(tool if isinstance(tool, Tool) else Tool(tool) for tool in given)
+    names = [tool.name for tool in checked]
+    if double := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigurationError(f"tools of one state need names of their own, got {double!r} twice")
+    for tool in checked:
+        tool.check()
+    return checked

@@ -132,6 +132,13 @@ class GraphMachine:
         """The events that wait for a later state, oldest first."""
         return tuple(self._waiting)
 
+    def has_to_judge(self, event_id: str) -> bool:
+        """Whether the event is judged, or is yet to be for the first time."""
+        arrived = (one.event if isinstance(one, i.IntentChosen) else one for one in self._arrivals)
+        return (self._cause is not None and self._cause.event_id == event_id) or any(
+            isinstance(one, Event) and one.id == event_id for one in arrived
+        )
+
     def next_deadline(self) -> float | None:
         """Return when the machine wants a `Tick`, if nothing else comes."""
         return min(self._timers.values(), default=None)
@@ -328,7 +335,7 @@ class GraphMachine:
         return (
             search.kind == "event"
             and search.intent is None
-            and self._rules.has_classifier
+            and self._here.has_classifier
             and isinstance(rule.trigger, OnIntent)
             and self._cause is not None
             and self._cause.is_speech

@@ -100,6 +100,10 @@ class StateRules:
     has_fallback: bool = False
     is_end: bool = False
     """Whether the state has no transition of its own."""
+    has_classifier: bool = True
+    """Whether intents are judged before the answer; else the answering model chooses one, and the runtime reports it by
+    `IntentChosen`.
+    """
 
     @property
     def intents(self) -> tuple[str, ...]:
@@ -120,13 +124,10 @@ class GraphRules:
     Args:
         initial: The state that a session begins with.
         states: By name.
-        has_classifier: Whether intents are judged before the answer; else the answering model chooses one, and the
-            runtime reports it by `IntentChosen`.
     """
 
     initial: str
     states: Mapping[str, StateRules]
-    has_classifier: bool = True
 
 
 def fits(trigger: Trigger, event: Event, intent: str | None) -> bool:

@@ -53,6 +53,8 @@ class SessionClose:
         parts, closing = self._parts, self._context.closing
         parts.tasks.close()
         parts.agent_hooks.close()
+        if parts.graph is not None:
+            parts.graph.close()
         self._sequence = sequence = CloseSequence(self._context, parts.options.close_timeout)
         parts.pipelines.close()
         with self._context.observer.phase("close"):
@@ -146,6 +148,8 @@ class SessionClose:
             if parts.wake_up_call.is_running:
                 steps.append(("wake-up", parts.wake_up_call.cut))
             steps += [("speech", self._cut_speech), ("tools", parts.tools.cancel)]
+            if parts.graph is not None and parts.graph.has_body:
+                steps.append(("dialogue", parts.graph.body_ended))
             if parts.last_words.is_apology_due:
                 steps.append(("apology", self._apologise))
         if self._start.has_entered and closing.reason is not CloseReason.REPLACED:

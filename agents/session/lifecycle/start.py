@@ -111,6 +111,8 @@ class SessionStart:
         else:
             parts.agent_hooks.resume()
         self._loop.step(i.SessionStarted())
+        if parts.graph is not None:
+            parts.graph.begin()
         parts.checkpoints.turn_over()
         self._context.log.note(ev.Started)
         self._context.log.flush()

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import anyio
 from anyio.abc import TaskGroup
 
-from vivavoce.agents.agent import Agent
-from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.context import Live, SessionContext
 from vivavoce.agents.core.service import Service
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.lifecycle.preparing import Preparing
@@ -62,8 +61,8 @@ class AttachedPipeline:
                 emit=lambda event: on_event(self, event),
                 session_id=context.id,
                 input_rate=input_rate,
-                instructions=context.live.agent.instructions,
-                tools=context.live.agent.tools,
+                instructions=context.live.instructions,
+                tools=context.live.tools,
                 history=self._copy_history,
             )
         )
@@ -104,12 +103,12 @@ class AttachedPipeline:
             await Preparing(self._clock, limit).pipeline(self.pipeline)
         await self._service.start(group, limit)
 
-    def bring_up_to_date(self, agent: Agent) -> None:
+    def bring_up_to_date(self, live: Live) -> None:
         """Send it the changes since it was opened, before it takes over."""
         sent, items = self._sent or {}, self._history.for_model().items
         known = {item.id: item for item in items}
         is_changed = any(known.get(item_id) is not item for item_id, item in sent.items())
-        self.connection.update(agent.instructions, agent.tools, is_history_changed=is_changed)
+        self.connection.update(live.instructions, live.tools, is_history_changed=is_changed)
         if is_changed or self._sent is None:
             return
         for item in items:

@@ -73,7 +73,7 @@ class PipelineInUse:
     def take(self, new: AttachedPipeline) -> None:
         """Another connection serves from here on, and hears the audio that was kept for it."""
         old = self.attached
-        new.bring_up_to_date(self._live.agent)
+        new.bring_up_to_date(self._live)
         self._use(new)
         self._note_change(old.pipeline.name)
         kept, self._kept = self._kept, None

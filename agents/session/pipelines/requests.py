@@ -160,6 +160,6 @@ class PipelineRequests:
 
     def _check(self, agent: Agent, pipeline: Pipeline) -> None:
         check_wiring(agent, pipeline)
-        check_flow(self._flows.flow, pipeline)
+        check_flow(self._flows.flow, pipeline, self._options)
         if self._meter is not None:
             self._meter.check(pipeline)

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from vivavoce.agents.dialogue.graph.state import GraphEvent, State
 from vivavoce.agents.dialogue.graph.state_graph import StateGraph
+from vivavoce.agents.dialogue.intents.patterns import PatternIntents
 from vivavoce.agents.dialogue.machine.rules import OnIntent, Rule, StateRules
 from vivavoce.pipelines.core.errors import ConfigurationError, GraphError
 
@@ -25,7 +26,7 @@ def yes(session: object) -> bool:
 
 def graph_of(*names: str) -> tuple[StateGraph, dict[str, State]]:
     """A graph with these states, the first one initial."""
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     return graph, {name: graph.new_state(name, initial=name == names[0]) for name in names}
 
 
@@ -45,14 +46,14 @@ def test_a_graph_without_faults_passes_and_makes_the_machine_s_rules() -> None:
 
     assert graph.check() == ()
     way = Rule(OnIntent("help"), "b", is_global=True)
-    rules = graph.rules(has_classifier=True)
+    rules = graph.rules()
     assert rules.initial == "a"
     assert rules.states["a"].rules == (states["a"].transitions[0].rule(), way)
     assert rules.states["b"] == StateRules((way,), has_body=True, is_end=True)
 
 
 def test_all_faults_come_in_one_error() -> None:
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     graph.new_state("a")
     graph.new_state("a")
 
@@ -67,15 +68,15 @@ def _two_starts(graph: StateGraph, states: dict[str, State]) -> None:
 
 
 def _foreign_target(graph: StateGraph, states: dict[str, State]) -> None:
-    states["a"].when_event("y").go_to(StateGraph().new_state("other"))
+    states["a"].when_event("y").go_to(StateGraph(PatternIntents()).new_state("other"))
 
 
 def _foreign_intent(graph: StateGraph, states: dict[str, State]) -> None:
-    states["a"].when_intent_matched(StateGraph().new_intent("other")).go_to(states["b"])
+    states["a"].when_intent_matched(StateGraph(PatternIntents()).new_intent("other")).go_to(states["b"])
 
 
 def _foreign_global_intent(graph: StateGraph, states: dict[str, State]) -> None:
-    states["b"].set_global(StateGraph().new_intent("other"))
+    states["b"].set_global(StateGraph(PatternIntents()).new_intent("other"))
 
 
 def _shared_global_intent(graph: StateGraph, states: dict[str, State]) -> None:
@@ -206,7 +207,7 @@ class Day(BaseModel):
     ],
 )
 def test_a_wrong_argument_is_refused_at_once(call: Callable[[Any, Any], object], message: str) -> None:
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     state = graph.new_state("a", initial=True)
 
     with pytest.raises(ConfigurationError, match=message):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kit.graph_driver import GraphDriver, bodies, way
 from vivavoce.agents.dialogue.graph.state_graph import StateGraph
+from vivavoce.agents.dialogue.intents.patterns import PatternIntents
 from vivavoce.agents.dialogue.machine import effects as e
 from vivavoce.agents.dialogue.machine import inputs as i
 from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, GraphMachine
@@ -28,7 +30,7 @@ def yes(session: object) -> bool:
 
 def booking() -> StateGraph:
     """A booking: greeting, day, done; a global state for opening hours."""
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     book, hours = graph.new_intent("book"), graph.new_intent("hours")
     greeting, day, done = (graph.new_state(name, initial=name == "greeting") for name in ("greeting", "day", "done"))
     opening = graph.new_state("opening")
@@ -44,7 +46,9 @@ def booking() -> StateGraph:
 
 def driver(graph: StateGraph, *, has_classifier: bool = True, **answers: Any) -> GraphDriver:
     """A driver of that graph."""
-    return GraphDriver(graph.rules(has_classifier=has_classifier), **answers)
+    rules = graph.rules()
+    states = {name: replace(state, has_classifier=has_classifier) for name, state in rules.states.items()}
+    return GraphDriver(replace(rules, states=states), **answers)
 
 
 def test_the_initial_state_s_body_runs_at_the_beginning_once() -> None:
@@ -126,7 +130,7 @@ def test_a_timer_counts_from_the_entry_and_is_gone_with_its_state() -> None:
 
 
 def test_a_timer_whose_condition_does_not_hold_takes_no_later_timer_s_transition() -> None:
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     one, soon, late = (graph.new_state(name, initial=name == "1") for name in ("1", "soon", "late"))
     one.after(5).with_condition(yes).go_to(soon)
     one.after(60).go_to(late)
@@ -138,7 +142,7 @@ def test_a_timer_whose_condition_does_not_hold_takes_no_later_timer_s_transition
 
 
 def test_a_timer_that_is_due_while_its_state_is_left_does_nothing_in_the_next_state() -> None:
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     one, two, late = (graph.new_state(name, initial=name == "1") for name in ("1", "2", "late"))
     one.after(5).go_to(late)
     one.when_event("go").with_condition(yes).go_to(two)
@@ -167,7 +171,7 @@ def test_a_global_state_within_the_chain_of_another_returns_to_the_state_before_
 
 
 def test_conditions_are_judged_in_order_and_the_first_that_holds_wins() -> None:
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     begin, one, two, three = (graph.new_state(name, initial=name == "begin") for name in ("begin", "1", "2", "3"))
     begin.when_event("go").with_condition(yes).go_to(one)
     begin.when_event("go").with_condition(yes).go_to(two)
@@ -187,7 +191,7 @@ def test_conditions_are_judged_in_order_and_the_first_that_holds_wins() -> None:
 
 @pytest.mark.parametrize("has_failed", [True, False])
 def test_a_body_that_raised_takes_the_transition_for_it(has_failed: bool) -> None:
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     begin, sorry, fine = (graph.new_state(name, initial=name == "begin") for name in ("begin", "sorry", "fine"))
     begin.body(speak)
     begin.when_failed().go_to(sorry)
@@ -199,7 +203,7 @@ def test_a_body_that_raised_takes_the_transition_for_it(has_failed: bool) -> Non
 
 
 def test_transitions_without_an_event_are_judged_on_entry_and_when_data_change() -> None:
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     begin, adult = graph.new_state("begin", initial=True), graph.new_state("adult")
     begin.when_variable_matches_operation("age", int.__ge__, 18).go_to(adult)
     age = [17]
@@ -212,7 +216,7 @@ def test_transitions_without_an_event_are_judged_on_entry_and_when_data_change()
 
 
 def test_one_cause_leads_to_a_limited_number_of_moves() -> None:
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     here, there = graph.new_state("here", initial=True), graph.new_state("there")
     here.when_event("go").go_to(there)
     here.when_condition(yes).go_to(there)
@@ -227,7 +231,7 @@ def test_one_cause_leads_to_a_limited_number_of_moves() -> None:
 
 
 def test_speech_is_settled_after_its_moves_were_exceeded() -> None:
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     here = graph.new_state("here", initial=True)
     here.when_condition(yes).go_to(here)
     here.when_intent_matched(graph.new_intent("go")).go_to(here)
@@ -250,7 +254,7 @@ def test_the_answering_model_chooses_an_intent_where_nobody_judges_before() -> N
 
 def silent() -> StateGraph:
     """A graph whose states have no bodies."""
-    graph = StateGraph()
+    graph = StateGraph(PatternIntents())
     begin, day, done = (graph.new_state(name, initial=name == "begin") for name in ("begin", "day", "done"))
     begin.when_intent_matched(graph.new_intent("book")).go_to(day)
     begin.after(5).go_to(done)
@@ -322,7 +326,7 @@ def test_the_application_moves_to_any_state_and_leaves_the_chain_of_a_global_sta
 def resumed(graph: GraphDriver, rules: StateGraph, *, now: float) -> GraphMachine:
     """Return the machine of another process that goes on."""
     data = json.loads(json.dumps(graph.machine.to_json(now=graph.now)))
-    return GraphMachine.resume(rules.rules(has_classifier=True), data, now=now)
+    return GraphMachine.resume(rules.rules(), data, now=now)
 
 
 def test_a_resumed_graph_has_its_state_timers_and_events_and_runs_no_body() -> None:
@@ -407,7 +411,7 @@ def _changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
 def test_a_saved_state_of_another_graph_or_shape_is_refused(
     change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
-    rules = booking().rules(has_classifier=True)
+    rules = booking().rules()
 
     with pytest.raises(ConfigurationError, match=message):
         GraphMachine.resume(rules, _changed(change), now=0)

@@ -1,0 +1,142 @@
+"""GraphCode: runs the application's code of a graph: bodies, conditions, classifiers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from anyio.lowlevel import checkpoint
+
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.hooks import Run
+from vivavoce.agents.core.threads import ThreadPool
+from vivavoce.agents.dialogue.graph.condition import Condition
+from vivavoce.agents.dialogue.runtime.turns import BodyVoice
+from vivavoce.pipelines.core.checks import shown
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+SOURCE = "dialogue"
+"""The source of `error` events."""
+THREADS = 4
+"""Plain bodies that run at a time; one that hangs counts until it ends."""
+
+Body = Callable[..., Any]
+
+
+class GraphCode:
+    """Runs code in tasks of the session, and reports its end by a call.
+
+    Args:
+        limit: Seconds for one run; for a body between the speeches that it asks for.
+    """
+
+    def __init__(self, context: SessionContext, *, limit: float) -> None:
+        self._context = context
+        self._limit = limit
+        self._threads = ThreadPool(THREADS, name="body")
+        self._body: Run | None = None
+
+    # --- bodies
+
+    def run_body(
+        self, name: str, body: Body, voice: BodyVoice, *, answer_id: str, on_end: Callable[[bool], None]
+    ) -> None:
+        """Run a body; `on_end` is called with whether it has failed.
+
+        Args:
+            answer_id: The answer that it speaks for; empty outside of turns.
+        """
+        call = partial(self._call, body, voice)
+        self._body = run = self._context.hooks.start(
+            "turn hook", name, call, self._limit, "between its speeches", source=SOURCE, answer_id=answer_id
+        )
+        self._context.group.start_soon(self._end, run, lambda: on_end(run.error is not None), name=f"end of {name}")
+
+    def wait_for_body(self, answer_id: str) -> None:
+        """That answer waits for the body that runs: the speech which the body asks for comes before it."""
+        if self._body is not None and not self._body.is_over and not self._body.answer_id:
+            self._body.answers(answer_id)
+
+    async def _end(self, run: Run, then: Callable[[], None]) -> None:
+        await run.finish()
+        then()
+
+    async def _call(self, body: Body, voice: BodyVoice) -> None:
+        session = self._context.session
+        try:
+            if inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body):
+                result = body(session)
+            else:
+                with self._context.clock.hold():
+                    result = await self._threads.run(lambda: body(session))
+            if inspect.isawaitable(result):
+                result = await result
+            if isinstance(result, AsyncIterable):
+                await _speak(result, voice)
+        finally:
+            voice.close()
+
+    # --- questions
+
+    def judge(self, name: str, conditions: Sequence[Condition], on_end: Callable[[bool], None]) -> None:
+        """Judge conditions in order; `on_end` is called with whether all of them hold. One that raises does not."""
+        results: list[bool] = []
+
+        async def call() -> None:
+            for condition in conditions:
+                result = condition(self._context.session)
+                if inspect.isawaitable(result):
+                    result = await result
+                results.append(bool(result))
+                if not result:
+                    return
+
+        self._ask(
+            name, call, lambda run: on_end(run.error is None and len(results) == len(conditions) and all(results))
+        )
+
+    def ask(self, name: str, question: Callable[[], Awaitable[Any]], on_end: Callable[[Any], None]) -> None:
+        """Ask a classifier; `on_end` is called with its answer, or with None if it raises."""
+        answers: list[Any] = []
+
+        async def call() -> None:
+            answers.append(await question())
+
+        self._ask(name, call, lambda run: on_end(answers[0] if answers and run.error is None else None))
+
+    def _ask(self, name: str, call: Callable[[], Awaitable[None]], then: Callable[[Run], None]) -> None:
+        run = self._context.hooks.start("callback", name, call, self._limit, source=SOURCE)
+        self._context.group.start_soon(self._end, run, lambda: then(run), name=f"end of {name}")
+
+    # --- the end
+
+    def cut(self) -> None:
+        """Cut the body that runs."""
+        if self._body is not None:
+            self._body.cut()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a body runs."""
+        return self._body is not None and not self._body.is_over
+
+    async def ended(self) -> None:
+        """Wait for the end of the body that was cut; the caller limits it."""
+        if self._body is not None:
+            await self._body.wait()
+
+
+async def _speak(pieces: AsyncIterable[Any], voice: BodyVoice) -> None:
+    source = aiter(pieces)
+    try:
+        async for piece in source:
+            if not isinstance(piece, str):
+                raise ConfigurationError(f"a body must yield str, got {shown(piece)}; yield the text to speak")
+            if piece and not voice.push(piece):
+                return
+            await checkpoint()  # a body that never waits must not hold the loop
+    finally:
+        if (aclose := getattr(source, "aclose", None)) is not None:
+            await aclose()

@@ -1,0 +1,431 @@
+"""GraphRuntime: feeds the machine of a session's graph, in one task, and carries out its effects in order."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import anyio
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.agent import AgentControl
+from vivavoce.agents.core.call_site import calling_tool
+from vivavoce.agents.core.context import NO_ADDITIONS, Additions, SessionContext
+from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.dialogue.graph.intent import Intent
+from vivavoce.agents.dialogue.graph.state import GraphEvent, State
+from vivavoce.agents.dialogue.graph.state_graph import StateGraph
+from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, IntentMatch
+from vivavoce.agents.dialogue.machine import effects as e
+from vivavoce.agents.dialogue.machine import inputs as i
+from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
+from vivavoce.agents.dialogue.machine.rules import Event, EventKind, OnEvent, OnFile, OnForm, OnTool, StateRules
+from vivavoce.agents.dialogue.runtime.additions import additions_of
+from vivavoce.agents.dialogue.runtime.code import SOURCE, GraphCode
+from vivavoce.agents.dialogue.runtime.turns import JudgedTurn, SayVoice
+from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.speech.turn_dialogue import SpokenTurn, TurnDialogue
+from vivavoce.agents.tools.calls import ToolCalls
+from vivavoce.agents.tools.context import RunContext
+from vivavoce.agents.turn.inputs import ToolsStarted
+from vivavoce.pipelines.core.clock import TimerHandle
+from vivavoce.pipelines.core.errors import SessionError, describe
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.llm.tools import ToolCall
+
+logger = logging.getLogger(__name__)
+
+JUDGE_LIMIT = 30.0
+"""Seconds for which a turn waits until it is judged; code of the graph has limits of its own."""
+USER_TURN = "user_turn"
+"""The name of the event that is a turn of the caller."""
+
+
+class _Waiter:
+    """A tool that waits until its event is judged, with all bodies that it leads to."""
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.ran_body = False
+
+    def body_runs(self) -> None:
+        """A body answers."""
+        self.ran_body = True
+
+
+class GraphRuntime(TurnDialogue):
+    """The graph of one session at work.
+
+    Args:
+        limit: Seconds for one run of a condition or a classifier, and of a body between its speeches.
+    Raises:
+        GraphError: The graph has faults.
+    """
+
+    def __init__(self, context: SessionContext, graph: StateGraph, *, limit: float) -> None:
+        self.graph = graph
+        for warning in graph.check():
+            logger.warning("The conversation graph: %s", warning)
+        self._context = context
+        self._rules = graph.rules()
+        self._machine = GraphMachine(self._rules)
+        self._states = {state.name: state for state in graph.states}
+        self._intents = {intent.name: intent for intent in graph.intents}
+        self._additions = {name: self._additions_of(state) for name, state in self._states.items()}
+        self._code = GraphCode(context, limit=limit)
+        self._tools: ToolCalls | None = None
+        self._history: HistoryControl | None = None
+        self._inputs: deque[i.GraphInput] = deque()
+        self._news = anyio.Event()
+        self._timer: TimerHandle | None = None
+        self._is_open = False
+        self._turns: dict[str, JudgedTurn] = {}
+        """Turns by their events; the event of a turn has the id of the speech that answers it."""
+        self._last_of_turn: tuple[str, str] = ("", "")
+        """The last turn, and its event."""
+        self._waiters: dict[str, _Waiter] = {}
+        self._events: dict[str, GraphEvent] = {}
+        self.event: GraphEvent | None = None
+        """The last event that was judged."""
+        self.intent: IntentMatch | None = None
+        """The intent of the last speech."""
+
+    # --- life
+
+    def open(self, tools: ToolCalls, history: HistoryControl) -> None:
+        """Take session events, and begin the task."""
+        self._tools, self._history, self._is_open = tools, history, True
+        self._listen()
+        self._context.group.start_soon(self._run, name=SOURCE)
+
+    def begin(self) -> None:
+        """The conversation begins, or goes on: `on_enter` is over."""
+        self._post(i.Begun())
+        if self._machine.state:
+            self._show_state()
+
+    def close(self) -> None:
+        """Take no more events and cut the body that runs."""
+        self._is_open = False
+        self._inputs.clear()
+        self._arm(None)
+        for turn in self._turns.values():
+            turn.settle()
+        for waiter in self._waiters.values():
+            waiter.done.set()
+        self._code.cut()
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body runs."""
+        return self._code.is_running
+
+    async def body_ended(self) -> None:
+        """Wait for the end of the body; the caller limits it."""
+        await self._code.ended()
+
+    # --- snapshots
+
+    def taken(self) -> dict[str, Any]:
+        """Return the state of the machine as JSON."""
+        return self._machine.to_json(now=self._context.clock.now())
+
+    def resume(self, taken: Mapping[str, Any]) -> None:
+        """Go on from that state; the session starts next.
+
+        Raises:
+            ConfigurationError: It is of another graph or shape.
+        """
+        self._machine = GraphMachine.resume(self._rules, taken, now=self._context.clock.now())
+
+    # --- reading
+
+    @property
+    def state(self) -> State | None:
+        """The present state."""
+        return self._states.get(self._machine.state)
+
+    @property
+    def waiting(self) -> tuple[GraphEvent, ...]:
+        """The events that wait for a later state."""
+        return tuple(self._events.get(event.id, GraphEvent(event.name)) for event in self._machine.waiting)
+
+    @property
+    def judges_speech(self) -> bool:
+        """Whether speech is judged before it is answered."""
+        rules = self._rules.states.get(self._machine.state)
+        return rules is not None and _judges(rules) and not AgentControl.of(self._context.live.agent).is_task
+
+    @property
+    def ever_judges_speech(self) -> bool:
+        """Whether it does so in any state."""
+        return any(_judges(rules) for rules in self._rules.states.values())
+
+    # --- events
+
+    def receive(self, event: GraphEvent, *, kind: EventKind = "event", subject: str = "") -> None:
+        """Take an event, on the session's event loop."""
+        self._post_event(Event(new_id("event"), kind, event.name, subject), event)
+
+    def move(self, state: str) -> None:
+        """Move to a state, on the session's event loop."""
+        self._post(i.MoveRequested(state))
+
+    def data_changed(self) -> None:
+        """Private data have changed, or the application wants transitions to be judged; in any thread."""
+        if self._is_open:
+            self._context.inbox.on_loop(self._note_data)
+
+    def _note_data(self) -> None:
+        if not any(isinstance(one, i.DataChanged) for one in self._inputs):
+            self._post(i.DataChanged())
+
+    def _listen(self) -> None:
+        """Take the session's own events that the graph names."""
+        names = {event.name for event in ev.EVENT_TYPES}
+        triggers = [rule.trigger for state in self._rules.states.values() for rule in state.rules]
+        wanted: dict[str, None] = {one.name: None for one in triggers if isinstance(one, OnEvent) and one.name in names}
+        if any(isinstance(one, OnFile) for one in triggers):
+            wanted[ev.FileReceived.name] = None
+        if any(isinstance(one, OnForm) for one in triggers):
+            wanted[ev.FormSubmitted.name] = None
+        for name in wanted:
+            self._context.log.emitter.on(name, partial(self._noted, name))
+
+    def _noted(self, name: str, event: ev.SessionEvent) -> None:
+        if isinstance(event, ev.FileReceived):
+            self.receive(GraphEvent(name, event.file), kind="file", subject=event.file.media_type)
+        elif isinstance(event, ev.FormSubmitted):
+            self.receive(GraphEvent(name, event.form), kind="form", subject=type(event.form).__name__)
+        else:
+            self.receive(GraphEvent(name, event))
+
+    async def called(self, call: ToolCall, output: str) -> None:
+        """Take the call of a tool, if a state waits for one of that name, and wait until that is judged."""
+        rules = self._rules.states.values()
+        if not any(rule.trigger == OnTool(call.name) for state in rules for rule in state.rules):
+            return
+        event = Event(new_id("event"), "tool", call.name)
+        tool = calling_tool()
+        turn = None if tool is None else self._turns.get(tool.speech_id)
+        self._answered_by(call.call_id, await self._judged(event, i.EventReceived(event), output, turn))
+
+    async def _choose(self, intent: Intent, context: RunContext, slots: Any) -> str:
+        """Take an intent that the answering model has chosen; return the output of its call."""
+        self.intent = IntentMatch(intent.name, 1.0, slots)
+        turn = self._turns.get(context.speech.id)
+        event = Event(new_id("event"), "speech", USER_TURN)
+        before = self._machine.state
+        text = "" if turn is None else turn.spoken.text
+        ran_body = await self._judged(event, i.IntentChosen(event, intent.name), text, turn)
+        self._answered_by(context.call_id, ran_body)
+        if self._machine.state == before and not ran_body:
+            return "No transition is taken; the conversation goes on as before."
+        return f"The conversation is in the state {self._machine.state!r} now; follow its instructions."
+
+    async def _judged(self, event: Event, given: i.GraphInput, data: Any, turn: JudgedTurn | None) -> bool:
+        """Send an event of a tool, which that turn has called, and wait until it is judged.
+
+        Returns:
+            Whether a body ran.
+        """
+        if not self._is_open:
+            return False
+        if turn is not None:
+            self._turns[event.id] = turn
+        waiter = self._waiters[event.id] = _Waiter()
+        self._events[event.id] = GraphEvent(event.name, data)
+        self._post(given)
+        try:
+            with anyio.move_on_after(JUDGE_LIMIT) as scope:
+                await waiter.done.wait()
+        finally:
+            del self._waiters[event.id]
+            if self._turns.pop(event.id, None) is not None and turn is not None:
+                turn.spoken.record.answered_in(self._machine.state)
+        if scope.cancelled_caught:
+            self._report(f"the graph did not take the call of {event.name!r} within {JUDGE_LIMIT:g} s")
+        return waiter.ran_body
+
+    def _answered_by(self, call_id: str, has_body: bool) -> None:
+        if has_body and self._tools is not None:
+            self._tools.leave_unanswered(call_id)
+
+    # --- turns of the caller
+
+    async def judge(self, turn: SpokenTurn) -> None:
+        """Wait until the turn is judged, or a body answers it."""
+        if not self._is_open or not turn.text.strip() or AgentControl.of(self._context.live.agent).is_task:
+            return
+        event_id, (last_turn, last_event) = turn.handle.id, self._last_of_turn
+        if last_turn == turn.turn_id:  # it has merged with more words
+            self._post(i.TurnUndone(last_event))
+        self._last_of_turn = turn.turn_id, event_id
+        judged = self._turns[event_id] = JudgedTurn(turn)
+        turn.handle.add_done_callback(self._forget_turn)
+        self._post_event(Event(event_id, "speech", USER_TURN), GraphEvent(USER_TURN, turn.text))
+        if turn.is_remote:
+            return
+        self._code.wait_for_body(event_id)
+        with anyio.move_on_after(JUDGE_LIMIT) as scope:
+            await judged.decided.wait()
+        if scope.cancelled_caught:
+            self._post(i.TurnUndone(event_id))
+            self._report(f"the graph did not judge a turn within {JUDGE_LIMIT:g} s; the model answers it")
+
+    def _forget_turn(self, handle: SpeechHandle) -> None:
+        self._turns.pop(handle.id, None)
+
+    # --- the task
+
+    def _post_event(self, event: Event, data: GraphEvent) -> None:
+        if self._is_open:
+            self._events[event.id] = data
+            self._post(i.EventReceived(event))
+
+    def _post(self, event: i.GraphInput) -> None:
+        if self._is_open:
+            self._inputs.append(event)
+            self._news.set()
+
+    async def _run(self) -> None:
+        clock = self._context.clock
+        while True:
+            while self._inputs:
+                self._take(self._inputs.popleft())
+            due = self._machine.next_deadline()
+            if due is not None and due <= clock.now():
+                self._take(i.Tick())
+                continue
+            self._news = anyio.Event()
+            self._arm(due)
+            await self._news.wait()
+
+    def _arm(self, due: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if due is None else self._context.clock.call_at(due, lambda: self._news.set())
+
+    def _take(self, event: i.GraphInput) -> None:
+        try:
+            for effect in self._machine.handle(event, now=self._context.clock.now()):
+                self._apply(effect)
+        except Exception as error:  # noqa: BLE001 - a fault of ours: the conversation goes on without this input
+            logger.error("The conversation graph failed at %s: %s", type(event).__name__, describe(error))
+            self._context.report_error(error, SOURCE)
+        for event_id, waiter in self._waiters.items():
+            if not any(_event_of(one) == event_id for one in self._inputs) and not self._machine.has_to_judge(event_id):
+                waiter.done.set()
+        kept = {event.id for event in self._machine.waiting}
+        for event_id in [one for one in self._events if one not in kept]:
+            if not any(_event_of(one) == event_id for one in self._inputs) and not self._machine.has_to_judge(event_id):
+                del self._events[event_id]
+
+    # --- effects
+
+    def _apply(self, effect: e.GraphEffect) -> None:
+        if (event := self._events.get(effect.event_id)) is not None:
+            self.event = event
+        match effect:
+            case e.Judge():
+                transition = self._states[effect.state].transitions[effect.transition]
+                name = f"a condition of the graph's state {effect.state!r}"
+                self._code.judge(
+                    name, transition.conditions, lambda holds: self._post(i.Judged(effect.question, holds))
+                )
+            case e.Classify():
+                self._classify(effect)
+            case e.Moved():
+                self._moved(effect)
+            case e.RunBody():
+                self._run_body(effect)
+            case e.Settled():
+                if (turn := self._turns.get(effect.event_id)) is not None:
+                    turn.spoken.record.answered_in(self._machine.state)
+                    turn.settle()
+            case e.EventDropped():
+                self._report(f"more than {MAX_WAITING} events wait for a state that takes them; the oldest is dropped")
+            case e.MovesExceeded():
+                self._report(f"one event caused {MAX_MOVES} moves; the graph stops in the state {effect.state!r}")
+
+    def _classify(self, effect: e.Classify) -> None:
+        state, event = self._states[self._machine.state], self._events[effect.event_id]
+        classifier = state.intents
+        assert isinstance(classifier, IntentClassifier)
+        assert self._history is not None, "open() comes first"
+        intents, history = [self._intents[name] for name in effect.intents], self._history.for_model()
+        self.intent = None
+
+        def found(match: Any) -> None:
+            if not isinstance(match, IntentMatch) or match.name not in effect.intents:
+                match = IntentMatch("", 0.0)
+            elif match.score >= MIN_SCORE:
+                self.intent = match
+            self._post(i.Classified(effect.question, match.name, match.score))
+
+        name = f"the classifier {type(classifier).__name__} of the graph"
+        self._code.ask(name, partial(classifier.classify, event.data, intents, history), found)
+
+    def _moved(self, effect: e.Moved) -> None:
+        transition = self._transition(effect)
+        if transition and (turn := self._turns.get(effect.event_id)) is not None:
+            turn.spoken.record.moved(transition)
+        self._show_state()
+        self._context.log.note(
+            ev.DialogueMoved, old=effect.source, state=effect.state, reason=effect.reason, transition=transition
+        )
+
+    def _transition(self, effect: e.Moved) -> str:
+        if effect.transition is None:
+            return ""
+        own = self._states[effect.source].transitions
+        if effect.transition < len(own):
+            return repr(own[effect.transition])
+        intent = self._states[effect.state].global_intent
+        return f"set_global({'' if intent is None else intent.name!r}) → {effect.state!r}"
+
+    def _show_state(self) -> None:
+        """Give the answering model the instructions and tools of the present state."""
+        live, added = self._context.live, self._additions.get(self._machine.state, NO_ADDITIONS)
+        if added != live.additions:
+            live.additions = added
+            live.connection.update(live.instructions, live.tools, is_history_changed=False)
+
+    def _run_body(self, effect: e.RunBody) -> None:
+        state = self._states[effect.state]
+        body = state.on_no_match if effect.is_fallback else state.on_enter
+        assert body is not None
+        turn, waiter = self._turns.get(effect.event_id), self._waiters.get(effect.event_id)
+        answer_id = ""
+        if turn is not None and turn.takes_answer:
+            answer_id = turn.spoken.handle.id
+            self._context.inbox.post(ToolsStarted(answer_id))  # new words are a new turn now
+            turn.spoken.record.answered_in(effect.state)
+            turn.answer()
+        if waiter is not None:
+            waiter.body_runs()
+        name = f"the {'fallback ' * effect.is_fallback}body of the graph's state {effect.state!r}"
+        voice = turn if turn is not None and answer_id else SayVoice(self._context)
+        self._code.run_body(
+            name, body, voice, answer_id=answer_id, on_end=lambda failed: self._post(i.BodyEnded(effect.run, failed))
+        )
+
+    # --- small parts
+
+    def _additions_of(self, state: State) -> Additions:
+        intents = [self._intents[name] for name in self._rules.states[state.name].intents]
+        return additions_of(state, intents, self._choose)
+
+    def _report(self, problem: str) -> None:
+        self._context.report_error(SessionError(problem), SOURCE, is_recovered=True)
+
+
+def _judges(rules: StateRules) -> bool:
+    return rules.has_fallback or (rules.has_classifier and rules.asks_for_intent)
+
+
+def _event_of(given: i.GraphInput) -> str:
+    return given.event.id if isinstance(given, i.EventReceived | i.IntentChosen) else ""

@@ -1,0 +1,94 @@
+"""JudgedTurn: a turn of the caller that the graph judges. BodyVoice: how the text of a body gets to the caller."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+
+import anyio
+
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.speech.flow_parts import TextParts
+from vivavoce.agents.speech.turn_dialogue import SpokenTurn
+
+
+class BodyVoice(ABC):
+    """Takes the text that a body yields."""
+
+    @abstractmethod
+    def push(self, text: str) -> bool:
+        """Speak a piece; return whether more is wanted: not once the caller has interrupted."""
+
+    def close(self) -> None:
+        """The body has no more text."""
+
+
+class JudgedTurn(BodyVoice):
+    """One turn. Its bodies answer it by one text, in the order in which they run."""
+
+    def __init__(self, spoken: SpokenTurn) -> None:
+        self.spoken = spoken
+        self.decided = anyio.Event()
+        """Set when it is judged, or a body answers it."""
+        self._parts: TextParts | None = None
+        self._is_settled = False
+
+    @property
+    def takes_answer(self) -> bool:
+        """Whether a body may answer it."""
+        return not (self.spoken.is_remote or self._is_settled or self.spoken.handle.is_done)
+
+    def answer(self) -> None:
+        """A body begins to answer it."""
+        if self._parts is None:
+            self._parts = TextParts()
+            self.spoken.answer(self._parts)
+        self.decided.set()
+
+    def settle(self) -> None:
+        """It is judged, and all of its bodies have ended."""
+        self._is_settled = True
+        if self._parts is not None:
+            self._parts.close()
+        self.decided.set()
+
+    def push(self, text: str) -> bool:
+        """Speak a piece of the answer."""
+        if self._parts is None or not self.takes_answer:
+            return False
+        self._parts.push(text)
+        return True
+
+
+class SayVoice(BodyVoice):
+    """Speaks the text of a body outside of turns, by `say()`; speech that the body itself asks for begins a new one."""
+
+    def __init__(self, context: SessionContext) -> None:
+        self._context = context
+        self._handle: SpeechHandle | None = None
+        self._parts: TextParts | None = None
+
+    def push(self, text: str) -> bool:
+        """Speak a piece."""
+        run = self._context.hooks.here("turn hook")
+        if self._parts is not None and run is not None and run.handles[-1] is not self._handle:
+            self.close()
+            self._parts = None
+        elif self._handle is not None and self._handle.is_done:
+            return False
+        if self._parts is None:
+            self._parts = TextParts()
+            self._handle = self._context.session.say(_texts(self._parts))
+        self._parts.push(text)
+        return True
+
+    def close(self) -> None:
+        """End the text."""
+        if self._parts is not None:
+            self._parts.close()
+
+
+async def _texts(parts: TextParts) -> AsyncIterator[str]:
+    async for piece in parts.next_part():
+        yield piece.text

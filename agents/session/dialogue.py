@@ -1,0 +1,72 @@
+"""Makes the runtime of a session's conversation graph, whose modules are loaded only then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
+from vivavoce.pipelines.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from vivavoce.agents.dialogue.runtime.runtime import GraphRuntime
+    from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
+
+
+def has_graph(options: SessionOptions) -> bool:
+    """Whether the session follows a graph."""
+    return options.dialogue is not None and options.dialogue.graph is not None
+
+
+def check_no_flow(options: SessionOptions) -> None:
+    """Refuse a conversation flow beside a graph: both would answer.
+
+    Raises:
+        ConfigurationError: The session has a graph.
+    """
+    if has_graph(options):
+        raise ConfigurationError(
+            "a session follows a conversation graph or a ConversationFlow, got both; "
+            "leave DialogueOptions(graph=…) or the flow out"
+        )
+
+
+def make_graph_runtime(context: SessionContext, options: SessionOptions, pipeline: Pipeline) -> GraphRuntime | None:
+    """Return the runtime of the session's graph; None without a graph.
+
+    Raises:
+        GraphError: The graph has faults.
+        CapabilityError: It judges speech, and the pipeline's server decides turns.
+    """
+    if options.dialogue is None or options.dialogue.graph is None:
+        return None
+    from vivavoce.agents.dialogue.runtime.runtime import GraphRuntime
+
+    runtime = GraphRuntime(context, options.dialogue.graph, limit=options.speech.hook_timeout)
+    check_graph_turns(runtime, pipeline)
+    return runtime
+
+
+def make_session_dialogue(context: SessionContext, runtime: GraphRuntime | None) -> SessionDialogue | None:
+    """Return the graph as applications know it; None without one."""
+    if runtime is None:
+        return None
+    from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
+
+    return SessionDialogue(context, runtime)
+
+
+def check_graph_turns(runtime: GraphRuntime | None, pipeline: Pipeline) -> None:
+    """Refuse a pipeline, or a fallback of it, whose server answers before the graph has judged.
+
+    Raises:
+        CapabilityError: The graph judges speech, and the pipeline's server decides turns.
+    """
+    if runtime is None or not runtime.ever_judges_speech:
+        return
+    if pipeline.capabilities.decides_turns == "remote":
+        remedy = "switch off the turn detection of the model's server, or let ModelIntents() choose"
+        raise CapabilityError(pipeline.name, "a graph whose classifier judges intents", remedy)
+    if pipeline.fallback is not None:
+        check_graph_turns(runtime, pipeline.fallback)

@@ -1,0 +1,229 @@
+"""Transitions of a graph in a session besides intents: tools, data, events; bodies; the wiring of a graph."""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+
+from kit.dialogue import RealtimeHarness, booking, graph_harness
+from vivavoce.agents import (
+    Agent,
+    AgentSession,
+    AgentTask,
+    ConversationFlow,
+    DialogueOptions,
+    GraphError,
+    GraphEvent,
+    PatternIntents,
+    SessionOptions,
+    StateGraph,
+    function_tool,
+)
+from vivavoce.agents.events import DialogueMoved
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+BOTH = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])
+
+
+class Desk(Agent):
+    """Has a tool."""
+
+    def __init__(self) -> None:
+        super().__init__("Help.")
+
+    @function_tool
+    async def count(self) -> str:
+        "Count a guest."
+        private = self.session.memory.private
+        number = int(private.get("guests", 0)) + 1
+        private.set("guests", number)
+        return str(number)
+
+
+def call(number: int) -> list[Any]:
+    """A step of the model that calls the tool."""
+    return [ToolCall(call_id=f"call{number}", name="count", arguments="{}")]
+
+
+@BOTH
+def test_a_tool_s_call_moves_before_the_model_s_next_step(kind: type[SessionHarness]) -> None:
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two", instructions="Say how many.")
+    one.when_tool_called("count").go_to(two)
+    llm = ScriptedLLM(call(1), "One guest.")
+    harness = graph_harness(graph, llm, agent=Desk(), kind=kind)
+    harness.caller.says("a guest", 1.0, 2.0)
+    harness.run(until=6.0)
+
+    assert [request.instructions for request in llm.requests] == ["Help.", "Help.\n\nSay how many."]
+    assert harness.session.turns[-1].dialogue_state == "two"
+
+
+def test_private_data_that_change_take_a_transition() -> None:
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_variable_matches_operation("guests", lambda value, target: (value or 0) >= target, 2).go_to(two)
+    llm = ScriptedLLM(call(1), "One.", call(2), "Two.")
+    harness = graph_harness(graph, llm, agent=Desk())
+    harness.caller.types("a guest", 1.0)
+    harness.caller.types("another one", 4.0)
+    harness.run(until=8.0)
+
+    assert [(move.state, round(move.at)) for move in harness.recording.of(DialogueMoved)] == [("one", 0), ("two", 4)]
+
+
+def test_events_of_the_application_and_of_the_session_move() -> None:
+    graph = StateGraph()
+    one, two, three, four = (graph.new_state(name, initial=name == "one") for name in ("one", "two", "three", "four"))
+    one.when_event("paid").go_to(two)
+    two.when_event("key_pressed").with_condition(lambda session: session.dialogue.event.data.key == "5").go_to(three)
+    three.when_condition(lambda session: session.userdata == "ready").go_to(four)
+    harness = graph_harness(graph)
+    harness.caller.presses("45", 2.0)
+
+    async def act(harness: SessionHarness) -> None:
+        dialogue = harness.session.dialogue
+        dialogue.receive_event(GraphEvent("early"))
+        dialogue.receive_event(GraphEvent("paid", 12))
+        await harness.until(1.0)
+        assert dialogue.current_state is two
+        assert dialogue.events == (GraphEvent("early"),)
+        await harness.until(4.0)
+        assert dialogue.current_state is three
+        harness.session.userdata = "ready"
+        await harness.until(5.0)
+        assert dialogue.current_state is three
+        dialogue.manage_transition()
+        await harness.until(6.0)
+        assert dialogue.current_state is four
+        dialogue.move("one")
+        await harness.until(7.0)
+        assert dialogue.current_state is one
+        with pytest.raises(ConfigurationError, match="one, two, three, four"):
+            dialogue.move("five")
+
+    harness.run(act)
+
+
+def test_a_condition_that_raises_does_not_hold_and_a_plain_body_runs_in_a_thread() -> None:
+    graph, threads = StateGraph(), []
+    one, two, three = (graph.new_state(name, initial=name == "one") for name in ("one", "two", "three"))
+
+    @three.body
+    def note(session: AgentSession[Any]) -> None:
+        threads.append(threading.current_thread())
+        _ = session.say("Done.")
+
+    def broken(session: object) -> bool:
+        raise RuntimeError("no condition")
+
+    one.when_event("x").with_condition(broken).go_to(two)
+    one.when_event("x").with_condition(operator.truth).go_to(three)
+    harness = graph_harness(graph)
+    harness.expects_error("dialogue", contains="no condition")
+
+    async def act(harness: SessionHarness) -> None:
+        harness.session.dialogue.receive_event(GraphEvent("x"))
+
+    harness.run(act, until=3.0)
+    assert threads
+    assert threads[0] is not threading.main_thread()
+    assert harness.messages == [("assistant", "Done.")]
+
+
+def test_a_body_may_await_a_task_and_speak_between_its_pieces() -> None:
+    class AskName(AgentTask[str]):
+        def __init__(self) -> None:
+            super().__init__("Ask for the name.")
+
+        async def on_enter(self) -> None:
+            await self.session.say("Your name?")
+
+        @function_tool
+        async def given(self, name: str) -> None:
+            "The name."
+            self.complete(name)
+
+    graph = StateGraph(PatternIntents())
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_intent_matched(graph.new_intent("book", ["book a table"])).go_to(two)
+
+    @two.body
+    async def ask(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield "Gladly. "
+        name = await AskName()
+        yield f"Thank you, {name}."
+        await session.say("One moment.")
+        yield "It is booked."
+
+    given = [ToolCall(call_id="1", name="given", arguments='{"name": "Bob"}')]
+    harness = graph_harness(graph, ScriptedLLM(given))
+    harness.caller.says("book a table", 1.0, 2.0)
+    harness.caller.says("bob", 6.0, 6.6)
+    harness.run(until=20.0)
+
+    said = [text for role, text in harness.messages if role == "assistant"]
+    assert said == ["Gladly.", "Your name?", "Thank you, Bob.", "One moment.", "It is booked."]
+
+
+# --- wiring
+
+
+class Echo(ConversationFlow):
+    """A flow."""
+
+    async def run(self, transcript: str) -> AsyncIterator[str]:
+        yield transcript
+
+
+def test_a_graph_beside_a_flow_is_refused() -> None:
+    options = SessionOptions(dialogue=DialogueOptions(graph=booking()))
+    with pytest.raises(ConfigurationError, match="a conversation graph or a ConversationFlow"):
+        SessionHarness(Agent("Help."), options=options, conversation_flow=Echo()).run(until=0.5)
+    harness = graph_harness(booking())
+
+    async def act(harness: SessionHarness) -> None:
+        with pytest.raises(ConfigurationError, match="a conversation graph or a ConversationFlow"):
+            harness.session.set_conversation_flow(Echo())
+
+    harness.run(act)
+
+
+def test_a_session_checks_its_graph_and_one_without_says_so() -> None:
+    graph = StateGraph()
+    graph.new_state("a")
+    with pytest.raises(GraphError, match="one state must be initial"):
+        graph_harness(graph).run(until=0.5)
+    with pytest.raises(ConfigurationError, match="graph must be"):
+        DialogueOptions(graph="booking")  # type: ignore[arg-type]
+    harness = SessionHarness(Agent("Help."))
+
+    async def act(harness: SessionHarness) -> None:
+        with pytest.raises(ConfigurationError, match="follows no graph"):
+            _ = harness.session.dialogue
+
+    harness.run(act)
+
+
+def test_the_close_cuts_a_body() -> None:
+    graph, ends = StateGraph(), []
+    state = graph.new_state("only", initial=True)
+
+    @state.body
+    async def wait(session: AgentSession[Any]) -> None:
+        try:
+            await anyio.sleep(9)
+        finally:
+            ends.append("cut")
+
+    harness = graph_harness(graph)
+    harness.run(until=1.0)
+    assert ends == ["cut"]
+    assert harness.close_report is not None
+    assert harness.close_report.seconds < 1.0

@@ -1,0 +1,136 @@
+"""Who judges the intents of a graph in a session: the answering model, or a classifier before it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import BaseModel
+
+from kit.dialogue import RealtimeHarness, booking, graph_harness, way
+from vivavoce.agents import (
+    Agent,
+    AgentSession,
+    DialogueOptions,
+    IntentClassifier,
+    IntentMatch,
+    PatternIntents,
+    SessionOptions,
+    StateGraph,
+)
+from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, ToolCall
+from vivavoce.pipelines.core.errors import CapabilityError
+
+BOTH = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])
+
+
+class Booking(BaseModel):
+    """A table."""
+
+    people: int
+    day: str
+
+
+def chosen_by_model() -> StateGraph:
+    """A graph whose intents the answering model chooses."""
+    graph = StateGraph()
+    book = graph.new_intent("book", ["a table please"], slots=Booking, description="a table for a day")
+    bye = graph.new_intent("bye")
+    greeting = graph.new_state("greeting", initial=True)
+    details = graph.new_state("details", instructions="Confirm the table.")
+    done = graph.new_state("done")
+
+    @done.body
+    async def leave(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield "See you."
+
+    greeting.when_intent_matched(book).go_to(details)
+    details.when_intent_matched(bye).go_to(done)
+    return graph
+
+
+def chooses(name: str, **slots: object) -> list[Any]:
+    """A step of the model that chooses an intent."""
+    arguments = json.dumps({"slots": slots} if slots else {})
+    return [ToolCall(call_id=f"call_{name}", name=f"intent_{name}", arguments=arguments)]
+
+
+@BOTH
+def test_the_answering_model_chooses_an_intent_and_answers_by_the_new_instructions(kind: type[SessionHarness]) -> None:
+    llm = ScriptedLLM(chooses("book", people=2, day="monday"), "Two on monday.", chooses("bye"))
+    harness = graph_harness(chosen_by_model(), llm, kind=kind)
+    harness.caller.says("a table for two on monday", 1.0, 2.0)
+    harness.caller.says("goodbye", 5.0, 6.0)
+
+    async def look(harness: SessionHarness) -> None:
+        await harness.until(4.5)
+        intent = harness.session.dialogue.intent
+        assert intent is not None
+        assert (intent.name, intent.slots) == ("book", Booking(people=2, day="monday"))
+
+    harness.run(look, until=10.0)
+
+    assert way(harness) == ["greeting", "details", "done"]
+    asked = [(request.instructions, [tool.name for tool in request.tools]) for request in llm.requests]
+    assert asked == [
+        ("You take bookings.", ["intent_book"]),
+        ("You take bookings.\n\nConfirm the table.", ["intent_bye"]),
+        ("You take bookings.\n\nConfirm the table.", ["intent_bye"]),
+    ], "a body that answered needs no further step of the model"
+    assert [text for role, text in harness.messages if role == "assistant"] == ["Two on monday.", "See you."]
+    turns = [turn for turn in harness.session.turns if turn.kind == "turn"]
+    assert turns[0].transitions == ("'greeting', when_intent_matched('book') → 'details'",)
+
+
+def test_a_server_that_decides_turns_works_with_the_model_s_choice_only() -> None:
+    def session(graph: StateGraph) -> SessionHarness:
+        options = SessionOptions(dialogue=DialogueOptions(graph=graph))
+        return SessionHarness(Agent("Help."), model=ScriptedRealtimeModel(), options=options)
+
+    session(chosen_by_model()).run(until=0.5)
+    with pytest.raises(CapabilityError, match="judges intents"):
+        session(booking()).run(until=0.5)
+
+
+class Failing(IntentClassifier):
+    """Raises, or hangs."""
+
+    def __init__(self, *, hangs: bool) -> None:
+        self.hangs = hangs
+
+    async def classify(self, text: str, intents: Any, history: Any) -> IntentMatch | None:
+        if self.hangs:
+            await anyio.sleep(60)
+        raise RuntimeError("no idea")
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["raises", "hangs"])
+def test_a_classifier_that_fails_leaves_the_answer_to_the_model(hangs: bool) -> None:
+    graph = StateGraph(Failing(hangs=hangs))
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_intent_matched(graph.new_intent("x")).go_to(two)
+    harness = graph_harness(graph, ScriptedLLM("I see."))
+    harness.expects_error("dialogue")
+    harness.caller.says("hello there", 1.0, 2.0)
+    harness.run(until=16.0)
+
+    assert way(harness) == ["one"]
+    assert harness.messages[-1] == ("assistant", "I see.")
+
+
+@pytest.mark.parametrize("judged", [False, True], ids=["by the model", "by a classifier"])
+def test_no_answer_begins_ahead_where_a_classifier_judges(judged: bool) -> None:
+    graph = StateGraph(PatternIntents() if judged else None)
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_intent_matched(graph.new_intent("x", ["something else"])).go_to(two)
+    llm = ScriptedLLM("I see.", "I see.", delay=0.2)
+    harness = graph_harness(graph, llm)
+    harness.preemptive = True
+    harness.caller.says("hello there", 1.0, 2.0)
+    harness.run(until=6.0)
+
+    assert [turn.preemptive for turn in harness.session.turns] == [not judged]
+    assert len(llm.requests) == 1
