@@ -443,6 +443,7 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     Closed,
     ConnectionReplaced,
     DialogueExpired,
+    DialogueMoved,
     ErrorOccurred,
     FalseInterruption,
     FileReceived,
