@@ -13,7 +13,7 @@ SERVERS := $(wildcard tests/kit/servers/install.py)
 help:
 	@echo "make demo         an agent answers a call, here, without keys or servers (ARGS=... go to: vivavoce demo)"
 	@echo "make test         all tests with coverage; installs their further programs by pip and Go modules"
-	@echo "make test-all     make test, and every test of a room on both servers"
+	@echo "make test-all     make test, every test of a room on both servers, and more draws of the laws"
 	@echo "make lint         ruff, mypy, import contracts"
 	@echo "make reference    write docs/options.md and docs/events.md, from the docstrings in the source"
 	@echo "make mutate       mutation testing of agents/turn for an hour (ARGS='--minutes 20' for less)"
@@ -56,6 +56,7 @@ DEMO := $(addprefix tests/e2e/,test_demo.py test_demo_telemetry.py test_report_p
 
 test-all: export VIVAVOCE_TEST_TWINS := 1
 test-all: export VIVAVOCE_SOAK_SECONDS := 60
+test-all: export VIVAVOCE_LAWS := 300
 test-all: test
 
 # Side by side. Calls are judged by the clock and mostly wait for sound: they have priority and run as for a user, without

@@ -50,7 +50,7 @@ from vivavoce.pipelines.testing import HANG, ScriptedSTT, ScriptedVAD, StepItem
 from vivavoce.pipelines.testing.scripted_turn_detector import ScriptedTurnDetector
 from vivavoce.pipelines.vad.base import VADOptions
 
-CALLS = int(os.environ.get("VIVAVOCE_LAWS", "150"))
+CALLS = int(os.environ.get("VIVAVOCE_LAWS", "60"))
 pytestmark = pytest.mark.timeout(max(240, CALLS))  # a loaded machine; the signal in mid-step looks like a broken law
 
 END = 16.0
