@@ -246,6 +246,11 @@ class SessionContext:
         """Note an `error` event."""
         self.log.report_error(error, source, is_recovered=is_recovered)
 
+    @property
+    def is_metered(self) -> bool:
+        """Whether the usage is metered."""
+        return self._meter is not None
+
     def add_usage(self, used: UsageRecord, kind: str, made_by: str = "") -> None:
         """Add to the usage of the session.
 
@@ -255,6 +260,11 @@ class SessionContext:
         """
         self.log.add_usage(used)
         if self._meter is not None and (model := made_by or model_in_use(self.session.pipeline, kind)):
+            self._meter.used(model, used)
+
+    def add_estimate(self, used: UsageRecord, model: str) -> None:
+        """Meter usage that the model has not reported; the session's usage and its records do not have it."""
+        if self._meter is not None:
             self._meter.used(model, used)
 
     def turn_answered(self, latency: float | None) -> None:

@@ -29,7 +29,15 @@ def model_in_use(pipeline: Pipeline, kind: str) -> str:
     Returns:
         Such as `openai/gpt-4o`; empty if it has no such part.
     """
-    kinds = ("llm", "realtime_model") if kind == "llm" else (kind,)
+    return _model_of(pipeline, ("llm", "realtime_model") if kind == "llm" else (kind,))
+
+
+def text_model_in_use(pipeline: Pipeline) -> str:
+    """Return provider and model of the pipeline's LLM; empty if it has none: a realtime model is not one."""
+    return _model_of(pipeline, ("llm",))
+
+
+def _model_of(pipeline: Pipeline, kinds: tuple[str, ...]) -> str:
     for named, part in pipeline.parts():
         if named in kinds:
             return part.model if part.members else name_of(part)

@@ -6,4 +6,11 @@ application's calls go through `memory` and `namespace` to the store, and raise 
 `writer`, off the audio path. `lease` renews the session's right to its memory, and hears requests to close it; other
 processes read in a log of the store which sessions run and which have ended (`session_state`). An unused memory has no
 task.
+
+Decisions:
+
+* An id names a memory, which outlives its calls. A new `start()` under the id of a session that has ended, or whose
+  process has died, finds data, metadata, streams, agents and history as they were. The budget and the rich replies are
+  of one call: the new one begins with the limits of its options and no use, and shows no part of the call before. Only
+  a session with `resume_from` goes on with the same call.
 """

@@ -106,6 +106,7 @@ class MemoryControl:
         self._is_used = True
         if self.base.is_open and self._lease is None and not self._has_begun:
             self._begin_here()
+            self._context.inbox.call(self.writer.open)
         return self._memory
 
     @cached_property
@@ -172,10 +173,9 @@ class MemoryControl:
         self._open()
         await self._lease.take(takes_over=self._resumed is not None)
         await self._begin_in_store(is_down=self.health.is_failing)
-        if self._resumed is not None:
-            await self._restore_parts()
+        await self._begin_parts()
         if self._budget is not None:
-            await self._budget.open_in_store(self._resumed_budget)
+            await self._budget.open_in_store(self._resumed_budget, is_resumed=self._resumed is not None)
         self._context.group.start_soon(self._sweep, name="sweep of the session store")
 
     def open_here(self) -> None:
@@ -211,7 +211,8 @@ class MemoryControl:
 
     def _open(self) -> None:
         self.base.open(self._context.id if self._resumed is None else self._resumed["id"])
-        self.writer.open()
+        if self._is_used:
+            self.writer.open()
 
     def _begin_here(self) -> None:
         self._has_begun = True
@@ -254,9 +255,13 @@ class MemoryControl:
     def _record_part(self, text: str) -> None:
         self.writer.put(lambda: self._posts.record(text))
 
-    async def _restore_parts(self) -> None:
+    async def _begin_parts(self) -> None:
+        """Go on with the parts of the session that is resumed; a new call shows none of a call before."""
         try:
-            self.replies.restore(await self._posts.read_all())
+            if self._resumed is not None:
+                self.replies.restore(await self._posts.read_all())
+            elif not self.health.is_failing:
+                await self._posts.begin_anew()
         except StoreUnavailable as error:
             self.health.failed(error)
 

@@ -32,7 +32,8 @@ class MemoryOptions:
     name: str = field(default="", repr=False)
     """Name of the session, for people; metadata `name`."""
     budget: BudgetOptions | None = None
-    """Limits for cost, accuracy and latency of the call; None: there are none."""
+    """Limits for cost, accuracy and latency of the call, and their effects. None: there are none, and none can be set
+    during the call; `BudgetOptions()` begins without limits."""
 
     def __post_init__(self) -> None:
         if self.store is not None and not isinstance(self.store, SessionStore):

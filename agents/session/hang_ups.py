@@ -118,8 +118,8 @@ class HangUps:
         return request
 
     def over_budget(self) -> None:
-        """Disconnect the caller of a call that costs too much, and close the session."""
-        self._begin(HangUp("", in_tool=False, is_here=True), CloseReason.BUDGET_EXCEEDED, after_speech=True)
+        """Disconnect the caller of a call that costs too much, at once, and close the session."""
+        self._begin(HangUp("", in_tool=False, is_here=True), CloseReason.BUDGET_EXCEEDED, after_speech=False)
 
     def after_silence(self) -> None:
         """Disconnect a caller who has answered no wake-up; where that fails, the session closes all the same."""

@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -30,12 +32,15 @@ from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.meter import model_in_use, text_model_in_use
 from vivavoce.agents.core.stage_observers import StageObservers
 from vivavoce.agents.core.stage_run import StageRun
+from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import StageError, describe
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.chat_units import BYTES_PER_TOKEN, estimate_tokens
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.pipelines.tts.live_text import LiveText
@@ -55,6 +60,7 @@ class Stages:
     """The streams of replies: those of the pipeline in use, wrapped by hooks and watched by observers, if any."""
 
     def __init__(self, session: SessionContext) -> None:
+        self._session = session
         self._live = session.live
         self._observers = session.stage_observers
 
@@ -64,7 +70,30 @@ class Stages:
         Args:
             failure: Receives the name of the hook while that has the stream.
         """
-        return self._model(request, self._live.connection.generate, failure)
+        make = self._metered if self._session.is_metered else self._live.connection.generate
+        return self._model(request, make, failure)
+
+    async def _metered(self, request: GenerateRequest) -> ModelStream:
+        """Yield a model step, whose usage names its model: another one may be in use when it is counted.
+
+        A step that is cut before its model has reported the tokens is metered by an estimate, since its provider bills
+        it. A realtime model reports those tokens later.
+        """
+        pipeline, said, is_over = self._session.session.pipeline, 0, False
+        async with aclosing(self._live.connection.generate(request)) as events:
+            try:
+                async for event in events:
+                    if isinstance(event, Usage):
+                        is_over = True
+                        if not event.made_by:
+                            event = replace(event, made_by=model_in_use(pipeline, "llm"))
+                    elif isinstance(event, TextDelta):
+                        said += len(event.text.encode(errors="surrogatepass"))
+                    yield event
+            except (GeneratorExit, anyio.get_cancelled_exc_class()):
+                if not is_over and (model := text_model_in_use(pipeline)):
+                    self._session.add_estimate(_estimate(request, said), model)
+                raise
 
     def accept(
         self, reply_id: str, request: Callable[..., Awaitable[GenerateRequest]], failure: Failure
@@ -110,6 +139,16 @@ class Stages:
         else:
             stream = speak(text)
         return stream if not self._observers.has("tts") else _watched(stream, self._observers, "tts")
+
+
+def _estimate(request: GenerateRequest, said: int) -> UsageRecord:
+    """Return about the tokens of a request whose answer has so many bytes."""
+    instructions = request.instructions + request.extra_instructions
+    size = len(instructions.encode(errors="surrogatepass"))
+    return UsageRecord(
+        llm_input_tokens=sum(map(estimate_tokens, request.context)) + math.ceil(size / BYTES_PER_TOKEN),
+        llm_output_tokens=math.ceil(said / BYTES_PER_TOKEN),
+    )
 
 
 async def without_calls(source: ModelStream, speech_id: str) -> ModelStream:

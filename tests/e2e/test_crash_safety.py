@@ -19,8 +19,9 @@ from kit.e2e.listener import Listener, listening
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.talker import record
 from kit.servers.redis_server import running_redis_server
-from vivavoce.agents import RedisStore, StoreCheckpoints
+from vivavoce.agents import RedisStore, SessionMemory, StoreCheckpoints
 from vivavoce.agents.memory.history.store_checkpoints import WORDS_PLACE
+from vivavoce.agents.memory.stores.store import SessionSummary
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -82,12 +83,13 @@ async def test_a_caller_whose_worker_or_whose_job_s_process_is_killed_hears_the_
     assert "Traceback" not in command.seen
 
 
-async def test_a_second_worker_continues_the_call_of_a_killed_one_from_redis(
+async def test_a_second_worker_continues_the_call_of_a_killed_one_and_its_memory_from_redis(
     embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
 ) -> None:
     settings = environment(embedded_room, tmp_path)
     with running_redis_server() as redis:
-        write_app(tmp_path, room_name, store=f"StoreCheckpoints(RedisStore({redis.url!r}))")
+        shared = f"RedisStore({redis.url!r})"
+        write_app(tmp_path, room_name, store=f"StoreCheckpoints({shared})", memory=f"MemoryOptions(store={shared})")
         with (
             running(tmp_path, "start", "app.py", **settings) as first,
             running(tmp_path, "start", "app.py", **settings) as second,
@@ -100,6 +102,7 @@ async def test_a_second_worker_continues_the_call_of_a_killed_one_from_redis(
                 await hears(caller, "At what time?")
                 family = [first.family(), second.family()]
                 process = await _process_that_keeps(redis.url, "At what time?")
+                before = await _note_in_memory(redis.url, "booked.day", "friday")
                 victim, other = (family[0], second) if process in family[0] else (family[1], first)
                 (dead,) = caller.agents
                 for pid in victim:
@@ -107,7 +110,33 @@ async def test_a_second_worker_continues_the_call_of_a_killed_one_from_redis(
                 await _goes_on(caller, dead=dead, killed_at=time.monotonic(), within=GOES_ON_WITHIN["worker"])
                 await caller.room.local_participant.send_text("at seven", topic="lk.chat")
                 await hears(caller, "Booked friday at seven")
-                assert other.end(signal.SIGTERM) == 0
+            await _memory_goes_on(redis.url, before)
+            assert other.end(signal.SIGTERM) == 0
+
+
+async def _note_in_memory(url: str, key: str, value: str) -> SessionSummary:
+    """Set a value in the memory of the one call that there is, and return the call."""
+    store = RedisStore(url)
+    (call,) = await store.sessions()
+    async with SessionMemory.attach(store, call.id) as memory:
+        await memory.data.set(key, value)
+    await store.aclose()
+    return call
+
+
+async def _memory_goes_on(url: str, before: SessionSummary) -> None:
+    """Wait for the end of the call; both of its processes have had one memory."""
+    store = RedisStore(url)
+    (call,) = await store.sessions()
+    assert (call.id, call.metadata) == (before.id, before.metadata)
+    async with SessionMemory.attach(store, call.id) as memory:
+        assert await memory.wait(timeout=20.0)
+        assert await memory.data.get("booked") == {"day": "friday", "time": "19:00"}
+        said = [message.content for message in await memory.get_chat_history()]
+        first = said.index("At what time?")
+        assert said[0].endswith("For which day?")
+        assert any("Booked friday at seven" in text for text in said[first:])
+    await store.aclose()
 
 
 async def _process_that_keeps(url: str, words: str) -> int:

@@ -47,15 +47,17 @@ class ScriptedStore(InProcessStore):
         self.is_down = False
         self.hangs = False
         self.is_full = False
-        """Whether it takes no values; it keeps leases and logs still."""
+        """Whether it takes neither values nor records; it keeps leases still, and can be read."""
         self.calls = 0
 
-    async def _reach(self) -> None:
+    async def _reach(self, *, writes: bool = False) -> None:
         self.calls += 1
         if self.hangs:
             await anyio.sleep_forever()
         if self.is_down:
             raise StoreUnavailable("scripted: the store is down")
+        if writes and self.is_full:
+            raise StoreUnavailable("scripted: the store is full")
 
     async def read(self, place: Place, entry: str) -> str | None:
         await self._reach()
@@ -66,17 +68,15 @@ class ScriptedStore(InProcessStore):
         return await super().read_all(place)
 
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
-        await self._reach()
-        if self.is_full:
-            raise StoreUnavailable("scripted: the store is full")
+        await self._reach(writes=True)
         return await super().write(place, entry, text, nx=nx)
 
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
-        await self._reach()
+        await self._reach(writes=True)
         return await super().change(place, entry, change)
 
     async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
-        await self._reach()
+        await self._reach(writes=True)
         return await super().log(place, texts, keep=keep, closes=closes)
 
     async def log_state(self, place: Place) -> LogState:

@@ -20,6 +20,7 @@ from vivavoce.agents import (
 )
 from vivavoce.agents.events import BudgetExceeded, BudgetWarning, Closed, ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, VirtualClock
+from vivavoce.pipelines import RealtimePipeline
 from vivavoce.pipelines.llm.base import Usage
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.testing import Step
@@ -121,6 +122,30 @@ def test_with_hangup_the_caller_is_disconnected_after_the_goodbye() -> None:
     harness.run(until=20.0)
     assert (said(harness), harness.room.hung_up) == ([ANSWER, GOODBYE], ["caller"])
     assert ended(harness)[0] == "budget_exceeded"
+
+
+def test_the_caller_is_disconnected_after_the_goodbye_though_words_said_during_it_are_being_answered() -> None:
+    class Books(Agent):
+        @function_tool(timeout=600)
+        async def book(self) -> str:
+            """Book."""
+            await anyio.sleep_forever()
+            return ""
+
+    goodbye = "I have to go now, " * 4 + "goodbye."
+    harness = calling(
+        [0.1, ANSWER, tokens(120)],
+        [0.1, CALL, tokens(1)],
+        agent=Books("Help."),
+        then="hangup",
+        goodbye=goodbye,
+    )
+    harness.caller.says("one more thing", 6.0, 7.0, final_at=7.2)
+    harness.run(until=60.0)
+    assert said(harness) == [ANSWER, goodbye]
+    assert harness.room.hung_up == ["caller"]
+    reason, at = ended(harness)
+    assert (reason, at < 15.0) == ("budget_exceeded", True)
 
 
 def test_an_answer_that_the_caller_cuts_is_followed_by_the_goodbye_all_the_same() -> None:
@@ -262,6 +287,24 @@ def test_tokens_of_an_answer_that_was_begun_ahead_and_thrown_away_count() -> Non
     harness.run(until=20.0)
     assert told(harness)[-1] == ("budget_exceeded", "cost", 120.0, 100.0)
     assert (said(harness), ended(harness)[0]) == ([ANSWER, GOODBYE], "budget_exceeded")
+
+
+def test_an_answer_that_is_cut_before_its_tokens_are_reported_counts_by_an_estimate() -> None:
+    harness = calling([0.1, ANSWER, 8.0, tokens(70)], [0.1, "Yes.", tokens(5)])
+    harness.caller.says("stop it now", 4.0, 5.0, final_at=5.2)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(9.0)
+        used = (await harness.session.memory.budget.usage())["scripted"]
+        if isinstance(harness.session.pipeline, RealtimePipeline):  # the model itself reports an answer that was cut
+            assert (used.llm_input_tokens, used.llm_output_tokens) == (5, 0)
+        else:
+            instructions, words = 2, 4 + 3  # a token for each four bytes, and four for the message
+            assert (used.llm_input_tokens, used.llm_output_tokens) == (instructions + words + 5, 13)
+        assert harness.session.usage.llm_output_tokens == 0
+
+    harness.run(scenario, until=12.0)
+    assert said(harness)[-1] == "Yes."
 
 
 def test_audio_tokens_of_a_model_that_speaks_have_their_own_price() -> None:

@@ -11,5 +11,10 @@ Decisions:
   never added up step by step, so that it is the sum of its parts.
 * The process of the session decides by its own account, at once. The store has a copy for other processes and for the
   session that continues this one.
+* A session that is resumed goes on with the use and the limits; one that begins under the id of an earlier session has
+  its own (`vivavoce.agents.memory`).
+* Limits need BudgetOptions, also those that `set_allocation()` sets: prices, `degrade` and `goodbye` are there.
+* A model step that is cut before its provider has reported the tokens is counted by an estimate, a token for each four
+  bytes of text: the provider bills it.
 * A limit is reached when the cost or the latency is as high as it, or the accuracy is below it.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from statistics import median
 from typing import Any, Literal
@@ -40,6 +40,17 @@ class Decision:
     limit: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """The use of the sessions that this one continues."""
+
+    usage: Mapping[str, UsageRecord] = field(default_factory=dict)
+    cost: Fraction = Fraction()
+    scores: tuple[float, int] = (0.0, 0)
+    latencies: tuple[float, ...] = ()
+    changes: int = 0
+
+
 class Account:
     """The use and the limits of one call.
 
@@ -50,15 +61,14 @@ class Account:
 
     def __init__(self, allocation: Allocation, *, warn_at: float, price_of: Callable[[str], Price | None]) -> None:
         self.allocation = allocation
-        self.changes = 0
-        """Grows with each change of the use."""
         self._warn_at = warn_at
         self._price_of = price_of
+        self._earlier = _Earlier()
+        self._changes = 0
+        """Of this session."""
         self._usage: dict[str, UsageRecord] = {}
-        self._before: dict[str, UsageRecord] = {}
-        """The usage of the sessions that this one continues."""
         self._reported = Fraction()
-        """The cost that others have reported, and that of the sessions before; exact."""
+        """The cost that others have reported; exact."""
         self._scores, self._score_count = 0.0, 0
         self._latencies: deque[float] = deque(maxlen=TURNS)
         self._levels: dict[Kind, int] = dict.fromkeys(KINDS, 0)
@@ -118,9 +128,19 @@ class Account:
         return self._level(kind) == len(_LEVELS)
 
     @property
+    def changes(self) -> int:
+        """Grows with each change of the use."""
+        return self._earlier.changes + self._changes
+
+    @property
+    def earlier_changes(self) -> int:
+        """The changes in the sessions before."""
+        return self._earlier.changes
+
+    @property
     def cost(self) -> float:
         """The cost so far."""
-        return math.fsum([*self.costs.values(), float(self._reported)])
+        return math.fsum([*self.costs.values(), float(self._earlier.cost + self._reported)])
 
     @property
     def costs(self) -> dict[str, float]:
@@ -130,9 +150,9 @@ class Account:
     @property
     def usage(self) -> dict[str, UsageRecord]:
         """The usage of each model, in the sessions before too."""
-        names = dict.fromkeys([*self._before, *self._usage])
-        nothing = UsageRecord()
-        return {name: add_usage(self._before.get(name, nothing), self._usage.get(name, nothing)) for name in names}
+        before, nothing = self._earlier.usage, UsageRecord()
+        names = dict.fromkeys([*before, *self._usage])
+        return {name: add_usage(before.get(name, nothing), self._usage.get(name, nothing)) for name in names}
 
     def use(self) -> dict[str, float | None]:
         """Return cost, mean score and median latency; None where there is no value yet."""
@@ -142,8 +162,19 @@ class Account:
         if kind == "cost":
             return self.cost
         if kind == "accuracy":
-            return self._scores / self._score_count if self._score_count else None
-        return median(self._latencies) if self._latencies else None
+            scores, count = self._all_scores
+            return scores / count if count else None
+        latencies = self._all_latencies
+        return median(latencies) if latencies else None
+
+    @property
+    def _all_scores(self) -> tuple[float, int]:
+        scores, count = self._earlier.scores
+        return scores + self._scores, count + self._score_count
+
+    @property
+    def _all_latencies(self) -> list[float]:
+        return [*self._earlier.latencies, *self._latencies][-TURNS:]
 
     # --- keeping
 
@@ -151,36 +182,37 @@ class Account:
         """Return the use as plain data."""
         return {
             "cost": self.cost,
-            "scores": [self._scores, self._score_count],
-            "latencies": list(self._latencies),
+            "scores": list(self._all_scores),
+            "latencies": self._all_latencies,
             "usage": {name: asdict(used) for name, used in self.usage.items()},
             "changes": self.changes,
         }
 
     def restore(self, data: Mapping[str, Any]) -> list[Decision]:
-        """Go on with that use, in place of the present one."""
-        self._usage.clear()
+        """Go on with the use of the sessions before, in place of such use that was restored earlier.
+
+        The use of this session, if it has begun, comes on top.
+        """
         known = {each.name for each in fields(UsageRecord)}
-        self._before = {
+        usage = {
             name: UsageRecord(**{key: value for key, value in used.items() if key in known})
             for name, used in data["usage"].items()
         }
-        self._reported = Fraction(data["cost"])
-        self._scores, self._score_count = data["scores"]
-        self._latencies = deque(data["latencies"], maxlen=TURNS)
-        self.changes = data["changes"]
-        self._levels = dict.fromkeys(KINDS, 0)
+        scores, count = data["scores"]
+        self._earlier = _Earlier(
+            usage, Fraction(data["cost"]), (scores, count), tuple(data["latencies"]), data["changes"]
+        )
         self._due = {
             "cost": 0,
-            "accuracy": 0 if self._score_count else 1,
-            "latency": max(0, TURNS - len(self._latencies)),
+            "accuracy": 0 if self._all_scores[1] else 1,
+            "latency": max(0, TURNS - len(self._all_latencies)),
         }
         return [decision for kind in KINDS for decision in self._judge(kind)]
 
     # --- inside
 
     def _changed(self, kind: Kind) -> list[Decision]:
-        self.changes += 1
+        self._changes += 1
         self._due[kind] = max(0, self._due[kind] - 1)
         return self._judge(kind)
 

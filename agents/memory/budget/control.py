@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
@@ -33,6 +33,35 @@ LOOK_INTERVAL = 1.0
 SOURCE = "budget"
 
 
+class _Newest:
+    """Writes the newest state of something. At most one such write waits, however often the state changes."""
+
+    def __init__(self, writer: MemoryWriter, write: Callable[[], Awaitable[None]]) -> None:
+        self._writer = writer
+        self._write = write
+        self.is_due = False
+        """Whether the store does not have the newest state."""
+
+    def put(self) -> None:
+        """The state has changed."""
+        self.is_due = True
+        self.put_again()
+
+    def put_again(self) -> None:
+        """Put the write into the queue once more, if the queue has lost it in a long outage."""
+        if self.is_due and not self._writer.has(self._make):
+            self._writer.put(self._make)
+
+    async def _make(self) -> None:
+        while self.is_due:  # again, if the state has changed meanwhile
+            self.is_due = False
+            try:
+                await self._write()
+            except BaseException:
+                self.is_due = True
+                raise
+
+
 class BudgetControl:
     """The session's side of its budget."""
 
@@ -46,7 +75,6 @@ class BudgetControl:
     ) -> None:
         self._context = context
         self._base = base
-        self._writer = writer
         self._health = health
         self.meter = meter
         self._revision = 0
@@ -55,13 +83,19 @@ class BudgetControl:
         """Whether the use in the store is this session's, unless a later session continues this one."""
         self._reports = 0
         """Index of the next report to take."""
-        self._is_use_waiting = self._is_allocation_waiting = False
+        self._kept_use = _Newest(writer, self._write_use)
+        self._kept_allocation = _Newest(writer, self._write_allocation)
+        self._has_set_limits = False
+        """Whether code of this process has set limits."""
         self._is_open = False
+        self._is_resumed = False
+        self._has_read = False
+        """Whether the budget that the store had before this session was taken, or there is none to take."""
 
     # --- life
 
     def open_here(self, resumed: Mapping[str, Any] | None) -> None:
-        """Begin to write to a store that no other process has.
+        """Begin to write to a store that only this process has.
 
         Args:
             resumed: The budget of a snapshot (`state()`) that is continued.
@@ -70,19 +104,25 @@ class BudgetControl:
         """
         if resumed is not None:
             self._restore(resumed)
+        self._has_read = True
         self._begin()
 
-    async def open_in_store(self, resumed: Mapping[str, Any] | None) -> None:
-        """Go on with the budget of a shared store, or of a snapshot if that is newer, and look for changes there.
+    async def open_in_store(self, resumed: Mapping[str, Any] | None, *, is_resumed: bool) -> None:
+        """Begin in a shared store, and look for changes of other processes there.
+
+        A session that is resumed goes on with the budget of the store, or of the snapshot if that is newer; if the
+        store is down, as soon as it is back. Another one begins anew, also under the id of a session that has ended.
 
         Raises:
             ConfigurationError: As `open_here()`.
         """
+        self._is_resumed = is_resumed
         if resumed is not None:
             self._restore(resumed)
         try:
             if not self._health.is_failing:
                 await self._read_first()
+                await self._take_reports()
         except Exception as error:  # noqa: BLE001 - a store is foreign code; the call goes on without it
             self._health.failed(error)
         self._begin()
@@ -111,6 +151,7 @@ class BudgetControl:
         wanted = before.changed(given, nx=nx)
         self._allocate(wanted)
         if wanted != before:
+            self._has_set_limits = True
             self._save_allocation()
         return wanted != before
 
@@ -124,12 +165,11 @@ class BudgetControl:
         return {**self.meter.account.to_json(), "reports": self._reports, "writer": self._writer_id}
 
     def _save(self) -> None:
-        if self._is_open and not self._is_use_waiting:
-            self._is_use_waiting = True
-            self._writer.put(self._write_use)
+        if self._is_open:
+            self._kept_use.put()
 
     async def _write_use(self) -> None:
-        self._is_use_waiting = False  # first: a change during the call is written by another one
+        await self._read_first()
 
         def change(before: str | None) -> tuple[str | None, None]:
             writer = None if before is None else decode(before).get("writer")
@@ -140,33 +180,41 @@ class BudgetControl:
         self._has_written = True
 
     def _save_allocation(self) -> None:
-        if self._is_open and not self._is_allocation_waiting:
-            self._is_allocation_waiting = True
-            self._writer.put(self._write_allocation)
+        if self._is_open:
+            self._kept_allocation.put()
 
     async def _write_allocation(self) -> None:
         """Write the limits over those of another process, which were set before."""
+        await self._read_first()
 
-        def change(before: str | None) -> tuple[str, int]:
+        def change(before: str | None) -> tuple[str | None, int]:
             revision = 0 if before is None else allocation_from(before).revision
+            if before is not None and self._is_resumed and not self._has_set_limits and revision >= self._revision:
+                return before, revision
             revision = max(revision, self._revision) + 1
             return KeptAllocation(self.meter.account.allocation, revision).to_text(), revision
 
         if not self._base.is_lost:
             self._revision = await self._base.store.change(self._base.place(NAMESPACE), ALLOCATION, change)
-        self._is_allocation_waiting = False
 
     # --- from the store
 
     async def _read_first(self) -> None:
+        """Take the budget of the sessions that this one continues, once. A new call takes none."""
+        if self._has_read:
+            return
         base, place = self._base, self._base.place(NAMESPACE)
-        if (text := await base.within(base.store.read(place, ALLOCATION))) is not None:
-            self._take_allocation(allocation_from(text))
-        if (text := await base.within(base.store.read(place, USE))) is not None:
-            kept = decode(text)
-            if kept["changes"] > self.meter.account.changes:
-                self._restore_use(kept)
-        await self._take_reports()
+        if not self._is_resumed:
+            state = await base.within(base.store.log_state(base.place(REPORTS)))
+            self._reports, self._has_read = state.next_index, True
+            return
+        limits = await base.within(base.store.read(place, ALLOCATION))
+        use = await base.within(base.store.read(place, USE))
+        self._has_read = True
+        if limits is not None and not self._has_set_limits:
+            self._take_allocation(allocation_from(limits))
+        if use is not None and (kept := decode(use))["changes"] > self.meter.account.earlier_changes:
+            self._restore_use(kept)
 
     def _restore(self, resumed: Mapping[str, Any]) -> None:
         try:
@@ -187,21 +235,16 @@ class BudgetControl:
             await anyio.sleep(LOOK_INTERVAL)
             try:
                 text = await base.within(base.store.read(base.place(NAMESPACE), ALLOCATION))
-                if text is not None and not self._is_allocation_waiting:
+                if text is not None and not self._kept_allocation.is_due:
                     self._take_allocation(allocation_from(text))
-                await self._take_reports()
+                if self._has_read:  # until then, the use in the store may hold these reports
+                    await self._take_reports()
             except Exception as error:  # noqa: BLE001 - a store is foreign code; the call goes on without it
                 self._health.failed(error)
                 continue
             self._health.worked()
-            self._write_again()
-
-    def _write_again(self) -> None:
-        """Put writes that still wait once more: the writer loses the oldest ones in a long outage."""
-        if self._is_use_waiting:
-            self._writer.put(self._write_use)
-        if self._is_allocation_waiting:
-            self._writer.put(self._write_allocation)
+            for kept in (self._kept_use, self._kept_allocation):
+                kept.put_again()
 
     def _take_allocation(self, kept: KeptAllocation) -> None:
         if kept.revision > self._revision:

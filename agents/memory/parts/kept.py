@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MAX_PARTS = 100
 MAX_KEPT_BYTES = 32 * 1024 * 1024
 """Bytes of all images and files together; the newest one stays in any case."""
+BEGIN = '{"begins": true}'
+"""The record with which a new call begins under the id of one before."""
 MAX_RECORDED_BYTES = 512 * 1024
 """Bytes of an image or a file that go into its record; of a larger one the record has name, type and size only."""
 
@@ -74,6 +76,8 @@ class KeptParts:
                 _answer(answered, record.get("chosen"))
             elif "message" in record:
                 self._keep(_kept(record))
+            elif "begins" in record:
+                self._parts.clear()
         for part in self:
             if part.plain.get("state") == "open":
                 part.plain["state"] = "closed"

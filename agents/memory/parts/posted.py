@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.parts.kept import MAX_RECORDED_BYTES, kept_part, record_of
+from vivavoce.agents.memory.parts.kept import BEGIN, MAX_RECORDED_BYTES, kept_part, record_of
 from vivavoce.agents.memory.parts.part import Form, Part
 from vivavoce.agents.memory.session_state import SessionState
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -19,7 +19,8 @@ class PostedParts:
 
     def __init__(self, base: MemoryBase) -> None:
         self._base = base
-        self._next = 0
+        self._next: int | None = None
+        """Index of the next record to read; None: that behind the records of calls before, which is not known yet."""
 
     async def post_from_outside(self, part: Part) -> str:
         """Record a part from another process than the session's, which then sends it; return its id.
@@ -44,6 +45,13 @@ class PostedParts:
         base = self._base
         await base.within(base.store.log(base.place(LOG), [text], keep=KEPT))
 
+    async def begin_anew(self) -> None:
+        """Begin a new call under the id of one before: its parts are left out from now on."""
+        following = await self._following()
+        if following:
+            await self.record(BEGIN)
+        self._next = following
+
     async def read_all(self) -> list[str]:
         """Return all records, oldest first."""
         self._next = 0
@@ -52,7 +60,13 @@ class PostedParts:
     async def read_new(self) -> list[str]:
         """Return the records since the last call."""
         base = self._base
+        if self._next is None:
+            self._next = await self._following()
         found = await base.within(base.store.records(base.place(LOG), self._next, KEPT))
         if found:
             self._next = found[-1].index + 1
         return [record.text for record in found]
+
+    async def _following(self) -> int:
+        base = self._base
+        return (await base.within(base.store.log_state(base.place(LOG)))).next_index

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +38,12 @@ LOOK_INTERVAL, LONGEST_LOOK = 0.05, 0.25
 READ_INTERVAL = 2.0
 """Seconds after which the records are read in any case: the file's times are coarse."""
 
+USED_INTERVAL = 1.0
+"""Seconds between two notes that a session is used."""
+
+MAX_NOTED = 10_000
+"""Sessions with such a note in memory; then the old ones are dropped."""
+
 LINGER = 1.0
 """Seconds for which the thread waits for further calls."""
 
@@ -64,8 +71,11 @@ TABLES = ("sessions", "leases", "entries", "logs", "records")
 class _Call:
     """A call that waits for the thread, and its outcome."""
 
-    def __init__(self, run: Callable[[sqlite3.Connection], Any], uses: str | None, *, only_reads: bool) -> None:
+    def __init__(
+        self, run: Callable[[sqlite3.Connection], Any], uses: str | None, *, only_reads: bool, may_raise: bool
+    ) -> None:
         self._run = run
+        self._may_raise = may_raise
         self._result: Any = None
         self._error: Exception | None = None
         self.uses = uses
@@ -80,6 +90,9 @@ class _Call:
 
     def carry_out(self, database: sqlite3.Connection) -> None:
         """Run it. Its own error takes back its own changes only; one of the file is raised."""
+        if not self._may_raise:
+            self._result = self._run(database)
+            return
         database.execute("SAVEPOINT one")
         try:
             self._result = self._run(database)
@@ -121,6 +134,8 @@ class SqliteStore(SessionStore):
         self._is_due = False
         """Whether that batch has not begun."""
         self._opened: sqlite3.Connection | None = None
+        self._noted: dict[str, float] = {}
+        """When it was last noted in the file that a session is used. Only the thread uses it."""
 
     def __reduce__(self) -> tuple[type[SqliteStore], tuple[Path]]:
         """Be the same file in another process, with a connection of its own."""
@@ -160,7 +175,7 @@ class SqliteStore(SessionStore):
                 database.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", (*at, after))
             return result
 
-        return await self._run(carry_out, place.session_id)
+        return await self._run(carry_out, place.session_id, may_raise=True)
 
     async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
         """Append records and drop all but the newest `keep`; return the index of the next record to come."""
@@ -264,10 +279,10 @@ class SqliteStore(SessionStore):
             ).fetchall()
             over = [name for (name,) in rows if not is_pinned(_entries(database, Place(name, METADATA)))]
             for session_id in over:
-                _erase(database, session_id)
+                self._erase(database, session_id)
             return over
 
-        return await self._run(erase)
+        return await self._run(erase, may_raise=True)
 
     async def summaries(self) -> list[SessionSummary]:
         """Return all sessions, those written last first."""
@@ -279,11 +294,11 @@ class SqliteStore(SessionStore):
                 for name, used_at in rows
             ]
 
-        return await self._run(read)
+        return await self._run(read, may_raise=True)
 
     async def delete(self, session_id: str) -> bool:
         """Erase a session; return whether there was one."""
-        return await self._run(lambda database: _erase(database, session_id))
+        return await self._run(lambda database: self._erase(database, session_id))
 
     async def aclose(self) -> None:
         """Close the file; a later call opens it again."""
@@ -313,9 +328,20 @@ class SqliteStore(SessionStore):
     # --- the thread
 
     async def _run(
-        self, run: Callable[[sqlite3.Connection], T], uses: str | None = None, *, only_reads: bool = False
+        self,
+        run: Callable[[sqlite3.Connection], T],
+        uses: str | None = None,
+        *,
+        only_reads: bool = False,
+        may_raise: bool = False,
     ) -> T:
-        call = _Call(run, uses, only_reads=only_reads)
+        """Run a call in the thread.
+
+        Args:
+            uses: The session that it writes to.
+            may_raise: Whether it may raise errors of its own, which must not harm the calls of the same transaction.
+        """
+        call = _Call(run, uses, only_reads=only_reads, may_raise=may_raise)
         self._waiting.append(call)
         await asyncio.shield(self._batch())  # it carries out the calls of others too
         result: T = call.result()
@@ -348,13 +374,16 @@ class SqliteStore(SessionStore):
                 for call in calls:
                     call.carry_out(database)
                 now = self._clock.wall()
-                for session_id in {call.uses for call in calls if call.uses is not None and not call.has_failed}:
+                used = {call.uses for call in calls if call.uses is not None and not call.has_failed}
+                due = [one for one in used if now - self._noted.get(one, -math.inf) >= USED_INTERVAL]
+                for session_id in due:
                     database.execute(
                         "INSERT INTO sessions VALUES (?, ?, NULL) "
                         "ON CONFLICT (session_id) DO UPDATE SET used_at = excluded.used_at",
                         (session_id, now),
                     )
                 database.execute("COMMIT")
+                self._note(due, now)
             except BaseException:
                 if database.in_transaction:
                     database.execute("ROLLBACK")
@@ -362,6 +391,19 @@ class SqliteStore(SessionStore):
         except Exception as error:  # noqa: BLE001 - raised in each caller
             for call in calls:
                 call.fail(self._described(error))
+
+    def _note(self, used: Iterable[str], now: float) -> None:
+        """Note in memory that it is in the file that sessions are used."""
+        if len(self._noted) >= MAX_NOTED:
+            self._noted = {one: at for one, at in self._noted.items() if now - at < USED_INTERVAL}
+        self._noted.update(dict.fromkeys(used, now))
+
+    def _erase(self, database: sqlite3.Connection, session_id: str) -> bool:
+        self._noted.pop(session_id, None)  # a later write of it is noted at once
+        rows = [
+            database.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)).rowcount for table in TABLES
+        ]
+        return rows[0] > 0
 
     def _described(self, error: Exception) -> Exception:
         if isinstance(error, StoreError | ConfigurationError):
@@ -418,8 +460,3 @@ def _next_records(database: sqlite3.Connection, starts: Mapping[Place, int], lim
         if rows:
             found[place] = [Record(number, text) for number, text in rows]
     return found
-
-
-def _erase(database: sqlite3.Connection, session_id: str) -> bool:
-    rows = [database.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)).rowcount for table in TABLES]
-    return rows[0] > 0

@@ -24,8 +24,9 @@ from vivavoce.agents import (
     function_tool,
 )
 from vivavoce.agents.agent import CompletedTurn
+from vivavoce.agents.core.write_queue import MAX_WAITING
 from vivavoce.agents.events import ErrorOccurred, HistoryItemAdded, HistoryItemRemoved
-from vivavoce.agents.history.feed import BATCH, MAX_WAITING
+from vivavoce.agents.history.feed import BATCH
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, SessionError
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, ConfigChange

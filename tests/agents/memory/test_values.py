@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from kit.memory import ScriptedStore
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.store import Place
@@ -50,11 +51,13 @@ async def test_a_value_that_is_no_json_or_too_long_is_refused(value: object, rea
 
 
 @pytest.mark.parametrize("key", ["", ".", "a.", ".a", "a..b", "a\n", "a\0b", "k" * 513, None, 5, b"a"], ids=repr)
-async def test_an_illegal_key_is_refused(key: str) -> None:
-    data = namespace()
+async def test_an_illegal_key_is_refused_before_the_store_is_reached(key: str) -> None:
+    store = ScriptedStore()
+    data = Namespace(store, Place("session_1", "data"), timeout=1.0)
     for call in (data.get(key), data.set(key, 1), data.delete(key), data.append(key, 1), data.length(key)):
         with pytest.raises(ValueError, match="a key "):
             await call
+    assert store.calls == 0
 
 
 async def test_changing_what_was_given_or_got_does_not_change_the_store() -> None:

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from kit.memory import session_with
 from vivavoce.agents import StoreUnavailable, StoreValueError
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.write_queue import MAX_WAITING
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stores.in_process import InProcessStore
-from vivavoce.agents.memory.writer import MAX_WAITING, MemoryWriter
+from vivavoce.agents.memory.writer import MemoryWriter
 from vivavoce.agents.testing import VirtualClock, run_virtual
 
 

@@ -15,8 +15,8 @@ LIMIT = 20.0
 
 APP = """
 from vivavoce.agents import (
-    Agent, AgentSession, CrashSafety, JobContext, ProcessExecution, RedisStore, SqliteCheckpoints, StoreCheckpoints,
-    Worker, WorkerOptions, function_tool
+    Agent, AgentSession, CrashSafety, JobContext, MemoryOptions, ProcessExecution, RedisStore, SessionOptions,
+    SqliteCheckpoints, StoreCheckpoints, Worker, WorkerOptions, function_tool
 )
 
 
@@ -27,6 +27,7 @@ class Host(Agent):
     @function_tool
     async def book(self, day: str, time: str) -> str:
         "Book a table."
+        await self.session.memory.data.set("booked.time", time)
         return "booked"
 
     async def on_enter(self):
@@ -36,7 +37,8 @@ class Host(Agent):
 
 async def entrypoint(ctx: JobContext):
     log(f"metadata {ctx.job.metadata} {dict(ctx.job.attributes)}")
-    await AgentSession(Host(), pipeline_of(ctx, "Booked {day} at {time}."), userdata={}).start()
+    pipeline, options = pipeline_of(ctx, "Booked {day} at {time}."), SessionOptions(memory=MEMORY)
+    await AgentSession(Host(), pipeline, userdata={}, options=options).start()
 
 
 worker = Worker(
@@ -51,9 +53,14 @@ worker = Worker(
 """
 
 
-def write_app(folder: Path, agent_name: str, *, store: str = "SqliteCheckpoints()") -> None:
-    """Save the app, whose worker registers `agent_name` and keeps its calls in `store` (an expression)."""
-    (folder / "app.py").write_text(BOOKING + APP.replace("NAME", agent_name).replace("STORE", store))
+def write_app(folder: Path, agent_name: str, *, store: str = "SqliteCheckpoints()", memory: str = "None") -> None:
+    """Save the app, whose worker registers `agent_name`.
+
+    Args:
+        store: Keeps its calls; an expression, as `memory`, the options of each session's memory.
+    """
+    app = APP.replace("NAME", agent_name).replace("STORE", store).replace("MEMORY", memory)
+    (folder / "app.py").write_text(BOOKING + app)
 
 
 def environment(server: RoomEndpoint, folder: Path) -> dict[str, str]:

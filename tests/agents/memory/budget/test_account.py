@@ -283,6 +283,26 @@ def test_an_account_that_is_kept_goes_on_with_the_same_use(inputs: list[Step]) -
     assert other.cost == pytest.approx(budget.cost + 0.25)
 
 
+@given(steps, steps, steps)
+def test_newer_use_of_the_sessions_before_takes_the_place_of_older_and_own_use_stays_on_top(
+    older: list[Step], newer: list[Step], own: list[Step]
+) -> None:
+    before, late, whole = account(), account(), account()
+    for step in older:
+        take(before, step)
+    snapshot = before.to_json()
+    for step in newer:
+        take(before, step)
+    late.restore(snapshot)
+    whole.restore(before.to_json())
+    for step in own:
+        take(late, step)
+        take(whole, step)
+    late.restore(before.to_json())
+    assert late.use() == pytest.approx(whole.use())
+    assert (late.usage, late.changes, late.earlier_changes) == (whole.usage, whole.changes, before.changes)
+
+
 @given(st.lists(amounts, min_size=TURNS))
 def test_the_latency_in_use_is_the_median_of_the_last_five(latencies: list[float]) -> None:
     budget = account(latency=1.0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import pytest
@@ -15,12 +16,14 @@ from vivavoce.agents import (
     AgentSession,
     BudgetOptions,
     InProcessStore,
+    Markdown,
     MemoryOptions,
     Price,
     SessionMemory,
     SessionOptions,
 )
 from vivavoce.agents.events import BudgetExceeded, BudgetWarning, ErrorOccurred
+from vivavoce.agents.memory.stores.store import Change, Place
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines import CascadingPipeline, FallbackLLM, RealtimePipeline
@@ -30,6 +33,7 @@ from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedVAD
 
 Test = Callable[[], Coroutine[Any, Any, None]]
+T = TypeVar("T")
 
 TOKEN = Price(million_input=1e6, million_output=1e6, audio_minute=0, million_characters=0)
 PRICES = {"scripted": TOKEN}
@@ -265,6 +269,73 @@ async def test_a_store_that_is_down_holds_up_no_decision_and_gets_the_use_when_i
     await session.close()
 
 
+@virtually
+async def test_a_store_that_can_be_read_but_takes_no_writes_for_long_loses_none_of_the_session_s_other_writes() -> None:
+    store = ScriptedStore()
+    session = with_budget(store)
+    await started(session)
+    store.is_full = True
+    await session.memory.post(Markdown("hi"))
+    for _ in range(1200):
+        await session.memory.budget.update_use(cost=0.0625)
+        await _pass(1.0)
+    store.is_full = False
+    await _pass(20.0)
+    async with SessionMemory.attach(store, "call") as other:
+        assert (await other.budget.use())["cost"] == 75.0
+    assert len(await store.records(Place("call", "parts"), 0, 10)) == 1
+    assert (await session.close()).lost_writes == 0
+
+
+@virtually
+async def test_use_that_comes_while_the_use_is_being_written_reaches_the_store_too() -> None:
+    store = SlowStore()
+    session = with_budget(store)
+    await started(session)
+    await _pass(1.0)
+    for _ in range(3):
+        await session.memory.budget.update_use(cost=1)
+        await session.memory.budget.set_allocation(latency=1 + (await session.memory.budget.use())["cost"])  # type: ignore[operator]
+        await _pass(0.15)
+    await _pass(2.0)
+    async with SessionMemory.attach(store, "call") as other:
+        assert (await other.budget.use())["cost"] == 3.0
+        assert (await other.budget.allocation())["latency"] == 4.0
+    await session.close()
+
+
+class SlowStore(ScriptedStore):
+    """A store that reads an entry a while before it changes it."""
+
+    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
+        after, result = change(await super().read(place, entry))
+        await anyio.sleep(0.2)
+        await super().change(place, entry, lambda _: (after, None))
+        return result
+
+
+# --- speech, and the voice that spoke it
+
+
+@virtually
+async def test_speech_counts_for_the_voice_that_spoke_it_also_when_the_voice_changes_meanwhile() -> None:
+    session = session_of(cascade(), cost=-1, latency=9.0)
+    await session.start(LocalTransport(VirtualClock()))
+    first = "Word after word after word. " * 20
+    words = session.say(first)
+    await _pass(2.0)
+    change = session.change_component(tts=OtherTTS())
+    await _pass(1.0)
+    await session.interrupt()
+    await words
+    await change
+    await session.say("Seven.")
+    usage = await session.memory.budget.usage()
+    assert usage["other"].tts_characters == len("Seven.")
+    assert usage["scripted"].tts_characters > len("Seven.")
+    await session.close()
+
+
 # --- a session that goes on
 
 
@@ -322,6 +393,90 @@ def test_a_session_that_continues_a_killed_one_takes_the_newest_use_of_the_store
         async with SessionMemory.attach(store, "first") as other:
             assert (await other.budget.use())["cost"] == 61.0
         await second.close()
+
+    run_virtual(main())
+
+
+def test_a_session_that_is_resumed_in_an_outage_goes_on_with_the_store_s_use_once_that_is_back() -> None:
+    async def main() -> None:
+        root = ScriptedStore()
+        dead, own = copy.copy(root), copy.copy(root)  # the same data, reached by two processes
+        first = _talking(60, dead, "first")
+        await started(first)
+        taken = first.snapshot()
+        await first.reply("Answer.")
+        async with SessionMemory.attach(root, "first") as other:
+            await other.budget.update_use(cost=3)
+            await other.budget.set_allocation(cost=150)
+            await _pass(2.0)
+            dead.is_down = own.is_down = True
+            await other.budget.update_use(cost=4)
+            second = _talking(50, own, "second")
+            await started(second, resume_from=taken)
+            mine = second.memory.budget
+            await mine.update_use(cost=5, accuracy=0.5)
+            assert await mine.use() == {"cost": 5.0, "accuracy": 0.5, "latency": None}
+            await _pass(20.0)
+            own.is_down = False
+            await _pass(10.0)
+            expected = {"cost": 60.0 + 3.0 + 4.0 + 5.0, "accuracy": 0.5, "latency": None}
+            assert await mine.use() == await other.budget.use() == expected
+            assert (await mine.usage())["scripted"].llm_input_tokens == 60
+            assert (await mine.allocation())["cost"] == (await other.budget.allocation())["cost"] == 150
+        await second.close()
+        await first.close()
+
+    run_virtual(main())
+
+
+def test_limits_that_are_set_in_an_outage_are_kept_when_the_store_is_back() -> None:
+    async def main() -> None:
+        store = ScriptedStore()
+        first = _talking(60, store, "first")
+        await started(first)
+        taken = first.snapshot()
+        await first.memory.budget.set_allocation(cost=150)
+        await first.close()
+        store.is_down = True
+        second = _talking(50, store, "second")
+        await started(second, resume_from=taken)
+        assert await second.memory.budget.set_allocation(cost=90)
+        store.is_down = False
+        await _pass(10.0)
+        async with SessionMemory.attach(store, "first") as other:
+            limits = await other.budget.allocation()
+        assert limits["cost"] == (await second.memory.budget.allocation())["cost"] == 90
+        await second.close()
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_new_call_under_an_old_id_begins_with_its_own_limits_and_no_use(is_down: bool) -> None:
+    async def main() -> None:
+        store = ScriptedStore()
+        first = with_budget(store)
+        await started(first)
+        await first.memory.budget.update_use(cost=90, accuracy=0.5)
+        await first.memory.budget.set_allocation(cost=500)
+        await first.memory.data.set("visits", 1)
+        await first.close()
+        async with SessionMemory.attach(store, "call") as other:
+            await other.budget.update_use(cost=5)  # comes too late for that call
+            store.is_down = is_down
+            second = with_budget(store)
+            await started(second)
+            mine = second.memory.budget
+            await _pass(3.0)
+            store.is_down = False
+            await _pass(10.0)
+            assert await mine.use() == await other.budget.use() == {"cost": 0.0, "accuracy": None, "latency": None}
+            assert (await mine.allocation())["cost"] == (await other.budget.allocation())["cost"] == 100
+            await other.budget.update_use(cost=3)
+            await _pass(1.2)
+            assert (await mine.use())["cost"] == 3.0
+        assert await second.memory.data.get("visits") == 1
+        assert (await second.close()).lost_writes == 0
 
     run_virtual(main())
 

@@ -296,6 +296,40 @@ def test_a_resumed_session_shows_the_parts_again_and_its_forms_are_closed() -> N
     resumed.run(second).expect_history(("user", "a"), ("assistant", "Fine."))
 
 
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_new_call_under_the_id_of_one_before_shows_none_of_its_parts(is_down: bool) -> None:
+    async def main() -> None:
+        store = ScriptedStore()
+        first = session_with(MemoryOptions(store=store))
+        await started(first)
+        await first.memory.post(Markdown("old"))
+        async with SessionMemory.attach(store, "call") as other:
+            await other.post(Markdown("old, from afar"))
+            await anyio.sleep(1.0)
+            await first.close()
+            store.is_down = is_down
+            second = session_with(MemoryOptions(store=store))
+            room = await started(second)
+            room.join("caller")
+            await anyio.sleep(3.0)
+            store.is_down = False
+            await anyio.sleep(10.0)
+            assert messages(room) == []
+            new = [await second.memory.post(Markdown("new")), await other.post(Markdown("new, from afar"))]
+            await anyio.sleep(1.0)
+            assert [one["id"] for one in messages(room)] == new
+        third = session_with(MemoryOptions(store=store), id="later")
+        room = await started(third, resume_from=second.snapshot())
+        room.join("caller")
+        await anyio.sleep(1.0)
+        if not is_down:  # without the store nothing says where the call began
+            assert sorted(one["id"] for one in messages(room)) == sorted(new)
+        await second.close()
+        await third.close()
+
+    run_virtual(main())
+
+
 def test_another_process_posts_a_part_too_but_no_form_and_no_large_file() -> None:
     store = InProcessStore(clock=VirtualClock())
 

@@ -1,0 +1,171 @@
+"""WriteQueue: makes a session's writes to a store or a sink, in a task of its own, so that no turn waits for them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext
+from itertools import islice
+from typing import Generic, Protocol, TypeVar
+
+import anyio
+
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.pipelines.core.errors import SessionError
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
+
+T = TypeVar("T")
+
+MAX_WAITING = 1000
+"""Entries that may wait, an hour of talk, besides those of a resumed session; then the oldest are lost."""
+
+
+class WriteHealth(Protocol):
+    """Notes how the writes of a queue end, and reports failures. `by` is the queue's name."""
+
+    def worked(self, by: str = "") -> None:
+        """A write was made."""
+
+    def failed(self, error: Exception, by: str = "") -> None:
+        """A write failed, and will be made again."""
+
+    def lost(self, error: Exception) -> None:
+        """Entries are lost."""
+
+
+class WriteQueue(Generic[T]):
+    """Takes entries without waiting and writes them in order.
+
+    A write that fails is made again, with the later entries, until the close, which tries once more.
+
+    Args:
+        target: Where the entries go, for errors, for example `"the history sink"`.
+        write: Writes entries, the oldest first, within a limit of its own. After a failure it is called again, and may
+            therefore write an entry twice.
+        name: Of the task, and of this queue in `health`.
+        batch: Entries of one write.
+        pauses: Seconds from a failed write to the next try, doubled each time: the first and the longest.
+        refusals: Errors after which the entries of a write are lost: the target can never take them.
+    """
+
+    def __init__(
+        self,
+        context: SessionContext,
+        target: str,
+        write: Callable[[Sequence[T]], Awaitable[object]],
+        health: WriteHealth,
+        *,
+        name: str,
+        batch: int = 1,
+        pauses: tuple[float, float] = (0.5, 5.0),
+        refusals: tuple[type[Exception], ...] = (),
+    ) -> None:
+        self._context = context
+        self._target = target
+        self._write_entries = write
+        self._health = health
+        self._name = name
+        self._batch = batch
+        self._first_pause, self._longest_pause = pauses
+        self._refusals = refusals
+        self._waiting: deque[T] = deque()
+        self._limit = MAX_WAITING
+        self._news = anyio.Event()
+        self._ended: anyio.Event | None = None
+        self._is_closing = self._is_over = False
+        self._lost = 0
+        self._is_loss_reported = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened."""
+        return self._ended is not None
+
+    @property
+    def lost(self) -> int:
+        """The entries that were lost; after the close, those that waited in vain too."""
+        return self._lost + (len(self._waiting) if self._is_over else 0)
+
+    def open(self) -> None:
+        """Begin to write, in a task of the session; entries noted before are written too. Call it in a task."""
+        if self._ended is None and not self._is_closing:
+            self._ended = anyio.Event()
+            self._context.group.start_soon(self._run, self._ended, name=self._name)
+
+    def begin_with(self, entries: Iterable[T]) -> None:
+        """Note the entries of an earlier session, however many."""
+        self._waiting.extend(entries)
+        self._limit = MAX_WAITING + len(self._waiting)
+        self._news.set()
+
+    def put(self, entry: T) -> None:
+        """Note an entry. Call it on the session's event loop. After the close the entry is lost."""
+        if self._is_over:
+            self._lost += 1
+            return
+        self._waiting.append(entry)
+        if len(self._waiting) > self._limit:
+            self._waiting.popleft()
+            self._lost += 1
+            if not self._is_loss_reported:
+                self._is_loss_reported = True
+                self._health.lost(SessionError(f"{self._target} is {self._limit} changes behind; the oldest are lost"))
+        self._news.set()
+
+    def has(self, entry: T) -> bool:
+        """Return whether such an entry waits, or is being written."""
+        return entry in self._waiting
+
+    def drop(self) -> None:
+        """Lose the entries that wait, and all later ones."""
+        self._is_closing = self._is_over = True
+        self._news.set()
+
+    async def aclose(self) -> None:
+        """Write the waiting entries and end; the caller limits it."""
+        self._is_closing = True
+        self._news.set()
+        try:
+            if self._ended is not None:
+                await self._ended.wait()
+        finally:
+            self._is_over = True
+
+    async def _run(self, ended: anyio.Event) -> None:
+        pause = 0.0
+        try:
+            while not self._is_over and (self._waiting or not self._is_closing):
+                # After a failure the target rests for a while; the close does not wait for that.
+                with anyio.move_on_after(pause) if pause else nullcontext():
+                    while not self._is_closing and (pause or not self._waiting):
+                        self._news = anyio.Event()
+                        await self._news.wait()
+                if not self._waiting or self._is_over or await self._write():
+                    pause = 0.0
+                elif self._is_closing:
+                    break
+                else:
+                    pause = min(max(2 * pause, self._first_pause), self._longest_pause)
+        finally:
+            ended.set()
+
+    async def _write(self) -> bool:
+        """Write the oldest entries; return whether that is over."""
+        entries, lost_before, is_taken = list(islice(self._waiting, self._batch)), self._lost, True
+        try:
+            with strays_as_errors(self._target):
+                await self._write_entries(entries)
+        except self._refusals as error:
+            is_taken = False
+            self._health.lost(error)
+        except Exception as error:  # noqa: BLE001 - a store is foreign code; the conversation goes on without it
+            self._health.failed(error, self._name)
+            return False
+        else:
+            self._health.worked(self._name)
+        # Entries that were dropped meanwhile were the oldest: they are over after all, and were counted as lost.
+        dropped = min(self._lost - lost_before, len(entries))
+        self._lost += (0 if is_taken else len(entries)) - dropped
+        for _ in range(len(entries) - dropped):
+            self._waiting.popleft()
+        return True

@@ -1,0 +1,101 @@
+"""Each call of a memory that reaches the store raises StoreUnavailable without it: no result is empty by mistake."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from kit.memory import ScriptedStore, session_with, started
+from vivavoce.agents import BudgetOptions, Markdown, MemoryOptions, SessionMemory, StoreUnavailable, Stream
+from vivavoce.agents.memory.budget.budget import Budget
+from vivavoce.agents.memory.namespace import Namespace
+from vivavoce.agents.testing import run_virtual
+
+TIMEOUT = 1.0
+
+Call = Callable[[SessionMemory, Stream], Awaitable[object]]
+
+CALLS: dict[type, dict[str, Call]] = {
+    Namespace: {
+        "get": lambda memory, _: memory.data.get("key", "none"),
+        "get_all": lambda memory, _: memory.metadata.get_all(),
+        "set": lambda memory, _: memory.data.set("key", 1),
+        "delete": lambda memory, _: memory.data.delete("key"),
+        "append": lambda memory, _: memory.agent_data("desk").append("list", 1),
+        "length": lambda memory, _: memory.stream_data("orders").length("list"),
+    },
+    Budget: {
+        "allocation": lambda memory, _: memory.budget.allocation(),
+        "set_allocation": lambda memory, _: memory.budget.set_allocation(latency=2.0),
+        "use": lambda memory, _: memory.budget.use(),
+        "usage": lambda memory, _: memory.budget.usage(),
+        "update_use": lambda memory, _: memory.budget.update_use(accuracy=0.5),
+    },
+    Stream: {
+        "write": lambda _, stream: stream.write(1),
+        "control": lambda _, stream: stream.control("PROGRESS"),
+        "close": lambda _, stream: stream.close(),
+        "read": lambda _, stream: anext(stream.read()),
+    },
+    SessionMemory: {
+        "to_dict": lambda memory, _: memory.to_dict(),
+        "add_agent": lambda memory, _: memory.add_agent("cook"),
+        "remove_agent": lambda memory, _: memory.remove_agent("cook"),
+        "list_agents": lambda memory, _: memory.list_agents(),
+        "open_stream": lambda memory, _: memory.open_stream("orders"),
+        "notify": lambda memory, _: memory.notify("desk", "orders", ["new"]),
+        "subscribe": lambda memory, _: anext(memory.subscribe(["orders"])),
+        "get_stream_debug_info": lambda memory, _: memory.get_stream_debug_info(),
+        "get_chat_history": lambda memory, _: memory.get_chat_history(),
+        "save_reasoning_event": lambda memory, _: memory.save_reasoning_event("reasoning_step", "thinks"),
+        "get_reasoning_events": lambda memory, _: memory.get_reasoning_events(),
+        "link_pending_reasoning_events": lambda memory, _: memory.link_pending_reasoning_events(),
+        "post": lambda memory, _: memory.post(Markdown("hi")),
+        "stop": lambda memory, _: memory.stop(),
+        "wait": lambda memory, _: memory.wait(timeout=60.0),
+    },
+}
+
+
+@pytest.mark.parametrize("owner", CALLS, ids=lambda owner: owner.__name__)
+def test_all_calls_that_reach_the_store_are_tried(owner: type) -> None:
+    waits = {name for name, member in vars(owner).items() if inspect.iscoroutinefunction(member)}
+    waits |= {name for name, member in vars(owner).items() if "AsyncGenerator" in str(_returned(member))}
+    assert {name for name in waits if not name.startswith("_")} == set(CALLS[owner])
+
+
+def _returned(member: Any) -> object:
+    return getattr(member, "__annotations__", {}).get("return", "")
+
+
+@pytest.mark.parametrize("fault", ["is_down", "hangs"])
+@pytest.mark.parametrize(
+    "call",
+    [pytest.param(call, id=f"{owner.__name__}.{name}") for owner in CALLS for name, call in CALLS[owner].items()],
+)
+def test_without_its_store_a_call_of_another_process_raises_within_the_limit(call: Call, fault: str) -> None:
+    async def main() -> None:
+        store = ScriptedStore()
+        session = session_with(MemoryOptions(store=store, budget=BudgetOptions()))
+        await started(session)
+        await anyio.sleep(1.0)
+        async with SessionMemory.attach(store, "call", timeout=TIMEOUT) as memory:
+            stream = await memory.open_stream("orders", tags=["orders"])
+            await stream.write("tea")
+            await memory.data.set("key", 1)
+            setattr(store, fault, True)
+            before = anyio.current_time()
+            with pytest.raises(StoreUnavailable):
+                await call(memory, stream)
+            assert anyio.current_time() - before <= TIMEOUT + 0.01
+        with pytest.raises(StoreUnavailable):
+            async with SessionMemory.attach(store, "call", timeout=TIMEOUT):
+                raise AssertionError("unreachable: the store is down")
+        setattr(store, fault, False)
+        await session.close()
+
+    run_virtual(main())
