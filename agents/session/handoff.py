@@ -313,8 +313,14 @@ class Handoffs:
         if not task.is_settled:
             await self._hooks.end_first(has_tasks=bool(self.tasks))
             await self._setup.for_handoff(task.task)
+        if not task.is_settled:
             await self._requests.take_for(agents)
-        if task.is_settled or self._context.closing.is_asked:
+            if task.is_settled and not self._context.closing.is_asked:  # the agent behind it has its own back
+                await self._requests.take_for(self.line_to(self._live.agent))
+        if self._context.closing.is_asked:
+            return
+        if task.is_settled:
+            await self._setup.end(task.task)
             return
         task.take_over(self._live.agent, self._history.last_sequence)
         self._take(handoff, agents)

@@ -75,7 +75,7 @@ class Tasks:
                 raise
             finally:
                 self._open.remove(control)
-                self._changed.set()
+                self._wake_waiting()
             if control.outcome == "replaced" and (tool := calling_tool()) is not None:
                 self._tools.leave_unanswered(tool.call_id)
         else:
@@ -84,7 +84,6 @@ class Tasks:
 
     async def _run(self, control: TaskControl[Any]) -> None:
         while not (control.is_settled or self._may_begin):
-            self._changed = anyio.Event()
             await self._changed.wait()
         if self._handoffs.is_replacing and self._context.hooks.here("agent hook") is not None:
             control.settle("replaced")  # the agent leaves as soon as its hook has ended
@@ -112,6 +111,8 @@ class Tasks:
         """End all tasks, since the session closes."""
         for control in reversed(self._open):
             control.settle("closed")
+            if control.is_settled:  # perhaps before, so that it waits to give the conversation back
+                control.end()
 
     def _settled(self, control: TaskControl[Any], tool: ToolSite | None) -> None:
         """Its outcome is known: have it give the conversation back, behind the step of the call that settled it.
@@ -142,7 +143,12 @@ class Tasks:
                 inner.settle("cancelled")
             self._tools.end_task(control.task)
             self._handoffs.end_task(control)
-        self._changed.set()
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        """Have the code whose task waits for its place look again."""
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
 
     # --- the code that awaits
 

@@ -69,6 +69,7 @@ def test_between_goodbye_and_greeting_there_is_no_silence_while_the_recogniser_c
     harness.run(scenario, until=10.0)
     before, *others = silences(harness)
     assert before > 2.0  # the first agent has the conversation meanwhile
+    assert others
     assert all(silence <= VOICE_DELAY for silence in others)
 
 
@@ -132,7 +133,9 @@ def test_a_recogniser_that_cannot_be_opened_costs_no_silence_and_the_agent_goes_
     assert harness.session.agent is second
     assert harness.messages[-2:] == [("user", "hello"), ("assistant", "Yes.")]
     assert len(harness.recording.of(ErrorOccurred)) == 1
-    assert all(silence <= VOICE_DELAY for silence in silences(harness)[1:-1])
+    between = silences(harness)[1:-1]
+    assert between
+    assert all(silence <= VOICE_DELAY for silence in between)
 
 
 @BOTH
@@ -197,8 +200,8 @@ def test_components_that_change_meanwhile_are_taken_and_the_agent_s_are_opened_a
 
 
 @BOTH
-@pytest.mark.parametrize("closes_at", [1.5, 4.0])
-def test_a_close_ends_what_was_opened_for_a_handoff(closes_at: float) -> None:
+@pytest.mark.parametrize(("closes_at", "opened"), [(1.5, 0), (4.0, 1)])
+def test_a_close_ends_what_was_opened_for_a_handoff(closes_at: float, opened: int) -> None:
     stt = ScriptedSTT(open_delay=1.0)
     second = Clerk("second", stt=stt)
     harness = call(second)
@@ -208,11 +211,12 @@ def test_a_close_ends_what_was_opened_for_a_handoff(closes_at: float) -> None:
         _ = session.say("A long speech that goes on for a while, so that the handoff has to wait for its end.")
         handoff = session.update_agent(second)
         await harness.until(closes_at)
+        assert (stt.open_attempts, len(stt.streams)) == (1, opened)
         await session.close()
         assert handoff.outcome == "cancelled"
 
     harness.run(scenario)
-    assert all(stream.is_closed for stream in stt.streams)
+    assert [stream.is_closed for stream in stt.streams] == [True] * opened
 
 
 @BOTH
