@@ -71,6 +71,11 @@ class RecogniserBack:
 
 
 @dataclass(frozen=True, slots=True)
+class RecogniserReplaced:
+    """Words from here on are of another recogniser. The one before may still settle older ones, by past finals."""
+
+
+@dataclass(frozen=True, slots=True)
 class UserTurnPredicted:
     """A turn detector's verdict on the present pause."""
 
@@ -179,6 +184,7 @@ PipelineEvent = (
     | UserFinal
     | RecogniserLost
     | RecogniserBack
+    | RecogniserReplaced
     | UserTurnPredicted
     | UserTurnEnded
     | UserAudioCommitted

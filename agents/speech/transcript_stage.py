@@ -33,13 +33,13 @@ from vivavoce.agents.core.stage_run import StageRun
 from vivavoce.agents.speech.stages import Ends, opened_stream
 from vivavoce.pipelines.core.errors import StageError, describe
 from vivavoce.pipelines.core.watchdog import Watchdog
-from vivavoce.pipelines.events import PipelineEvent, UserFinal, UserInterim, UserTurnEnded
+from vivavoce.pipelines.events import PipelineEvent, RecogniserReplaced, UserFinal, UserInterim, UserTurnEnded
 
 logger = logging.getLogger(__name__)
 
 COMPONENT = "stt_stage"
 _WORDS = (UserFinal, UserInterim)
-_ORDERED = (UserFinal, UserInterim, UserTurnEnded)
+_ORDERED = (UserFinal, UserInterim, UserTurnEnded, RecogniserReplaced)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from vivavoce.agents.turn.pipeline_inputs import (
 from vivavoce.pipelines.events import (
     RecogniserBack,
     RecogniserLost,
+    RecogniserReplaced,
     RemoteReplyCancelled,
     RemoteReplyStarted,
     UserAudioCommitted,
@@ -55,6 +56,7 @@ __all__ = [
     "PlayoutStarted",
     "RecogniserBack",
     "RecogniserLost",
+    "RecogniserReplaced",
     "RemoteReplyCancelled",
     "RemoteReplyStarted",
     "ResultsCarried",
@@ -441,6 +443,7 @@ TurnInput = (
     | UserFinal
     | RecogniserLost
     | RecogniserBack
+    | RecogniserReplaced
     | UserTurnPredicted
     | UserTurnEnded
     | UserAudioCommitted

@@ -275,6 +275,8 @@ class TurnMachine:
                 self._user.hears_words_since = None
             case i.RecogniserBack():
                 self._user.hears_words_since = now
+            case i.RecogniserReplaced():
+                self._turn_commit.take_recogniser()
             case i.UserTurnPredicted():
                 self._user_turns.predicted(event.complete, now)
             case i.UserTurnEnded():

@@ -17,6 +17,9 @@ from vivavoce.pipelines.core.errors import ProviderError, first_error
 from vivavoce.pipelines.events import (
     PipelineEvent,
     PipelineFailed,
+    RecogniserBack,
+    RecogniserLost,
+    RecogniserReplaced,
     UserSpeechEnded,
     UserSpeechStarted,
     UserVoicePaused,
@@ -108,6 +111,8 @@ class Ears:
         self._ways: tuple[_Way, ...] = ()
         self._leaving: _Leaving | None = None
         """The recogniser that hears on although its successor was taken."""
+        self._settling: Recognizer | None = None
+        """The one that has left, in whose time the caller has spoken last."""
         self._set_up(self._made(components, context, None))
 
     def _made(self, components: SpeechComponents, context: PipelineContext, old: EarParts | None) -> EarParts:
@@ -295,6 +300,7 @@ class Ears:
         if self.is_speaking and parts.activity is not self._parts.activity:
             self._on_speech_ended(0.0)
         self._leave()
+        self._become_past()
         old, rate = self._parts, self._rate
         if recent is not None:
             self.forget_recent(recent)
@@ -311,6 +317,8 @@ class Ears:
             for stage in hears:
                 stage.push(frame)
         self._behind = 0.0
+        if self._recognizer is not None and self._recognizer.is_lost:
+            self._emit(RecogniserLost())
         if self.is_speaking and parts.activity is old.activity:
             self._emit(UserSpeechStarted(self._spoke_at))
         return old
@@ -323,19 +331,32 @@ class Ears:
             return
         if not self.has_vad:
             recognizer.flush()  # no end of speech will be reported to it
-        recognizer.leave(is_past=True)
+        recognizer.become_past()
+        recognizer.leave()
 
     def _leave(self) -> None:
         """Have the recogniser that hears its last utterance settle that; its successor hears from here on."""
         if self._leaving is None:
             return
-        leaving, self._leaving = self._leaving, None
+        old, self._leaving = self._leaving.recognizer, None
         if self.is_speaking:
-            leaving.recognizer.flush()
-        leaving.recognizer.leave(is_past=False)
+            old.flush()
+        old.leave()
+        self._settling = old
         self._set_up(self._parts)
+        if self.is_speaking:
+            self._become_past()
         if self._recognizer is not None:
             self._begin_rest(self._recognizer)
+            if old.is_lost != self._recognizer.is_lost:
+                self._emit(RecogniserBack() if old.is_lost else RecogniserLost())
+
+    def _become_past(self) -> None:
+        """Words from here on are of the present recogniser, and not of the one that has left."""
+        if self._settling is not None:
+            self._settling.become_past()
+            self._settling = None
+            self._emit(RecogniserReplaced())
 
     # --- the VAD
 
@@ -358,6 +379,7 @@ class Ears:
             self._recognizer.speech_started(ago)
         self._spoke_at = self._clock.now() - ago
         self._emit(UserSpeechStarted(self._spoke_at))
+        self._become_past()
 
     def _on_speech_ended(self, ago: float) -> None:
         self.is_speaking = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -59,10 +60,14 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         self._input_rate = context.input_rate
         self._kept = RecentFrames(KEPT_SECONDS, dropping("stt"))
         self._stream: STTStream | None = None
+        self._before: STTStream | None = None
+        """A stream that was lost, and may have kept audio for the next one."""
         self._has_given_up = False
         self._speech_at: float | None = None
         self._is_flush_due = False
         self._interim = ""
+        self._successor_speaks = False
+        """Whether another recogniser may have words by now, so that the words of this one are past."""
         self._life = anyio.CancelScope()
         self._leaves_at: TimerHandle | None = None
         """When no words of a recogniser that was left can be late any more."""
@@ -97,16 +102,30 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
 
         self._emit = emit_but_loss
 
-    def leave(self, *, is_past: bool) -> None:
+    def leave(self) -> None:
         """Hear no more: another recogniser has taken over. `run()` ends when no words can be late any more.
 
         Until then it settles what it has heard.
-
-        Args:
-            is_past: Whether its successor may have words before these come.
         """
-        self._emit = _only_late(self._emit, is_past=is_past)
+        self._emit = partial(self._emit_late, self._emit)
         self._leaves_at = self._clock.call_at(self._clock.now() + LATE_WORDS, self._life.cancel)
+
+    def become_past(self) -> None:
+        """Its successor may have words from here on."""
+        self._successor_speaks = True
+
+    def _emit_late(self, emit: Callable[[PipelineEvent], None], event: PipelineEvent) -> None:
+        """Emit an event of a recogniser that was left: its finals still matter, and a failure to close it."""
+        if isinstance(event, UserFinal):
+            if event.text.strip():
+                emit(replace(event, is_past=self._successor_speaks))
+        elif isinstance(event, PipelineFailed) and event.recovered:
+            emit(event)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its stream was lost, and no other one is open yet."""
+        return self._lost is not None
 
     @property
     def rate(self) -> int:
@@ -150,8 +169,9 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             self._call(self._stream.discard)
         else:
             self._kept.drain()
+            self._before = None
 
-    def _call(self, call: Callable[..., None], *args: float) -> None:
+    def _call(self, call: Callable[..., None], *args: object) -> None:
         try:
             call(*args)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
@@ -159,8 +179,12 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
 
     def _leave_broken(self, error: BaseException) -> None:
         """Keep frames for the next stream from here on."""
-        self._stream = None
+        self._leave_stream()
         self._break(error)
+
+    def _leave_stream(self) -> None:
+        if self._stream is not None:
+            self._before, self._stream = self._stream, None
 
     # --- for ReconnectingStream
 
@@ -168,7 +192,9 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         return await self._stt.open()
 
     def _begin(self, stream: STTStream) -> None:
-        self._stream = stream
+        self._stream, before, self._before = stream, self._before, None
+        if before is not None:
+            self._call(before.replay, self.push, stream.speech_started, stream.flush)
         for frame in self._kept.drain():
             self.push(frame)
         if self._speech_at is not None:
@@ -191,7 +217,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             self._emit(UserTurnEnded())
 
     def _end(self) -> None:
-        self._stream = None
+        self._leave_stream()
         if self._lost is None:
             return
         if self._interim:
@@ -208,18 +234,8 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         unheard: list[AudioFrame] = []
         if not recovered:
             resampler = Resampler(self._stt.capabilities.sample_rate, self._input_rate)
-            unheard = [frame for kept in self._kept.drain() if (frame := resampler.push(kept)).data]
+            kept: list[AudioFrame] = []
+            if self._before is not None:
+                self._call(self._before.replay, kept.append, lambda _: None, lambda: None)
+            unheard = [frame for one in (*kept, *self._kept.drain()) if (frame := resampler.push(one)).data]
         self._emit(PipelineFailed(error, recovered, "stt", tuple(unheard)))
-
-
-def _only_late(emit: Callable[[PipelineEvent], None], *, is_past: bool) -> Callable[[PipelineEvent], None]:
-    """Return an `emit` for a recogniser that was left: its late finals still matter, and a failure to close it."""
-
-    def emit_late(event: PipelineEvent) -> None:
-        if isinstance(event, UserFinal):
-            if event.text.strip():
-                emit(replace(event, is_past=is_past))
-        elif isinstance(event, PipelineFailed) and event.recovered:
-            emit(event)
-
-    return emit_late

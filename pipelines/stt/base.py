@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.boundary import Expected
@@ -102,6 +102,14 @@ class STTStream(ABC):
 
     def discard(self) -> None:
         """Forget the current utterance: its transcript is not needed."""
+
+    def replay(
+        self, push: Callable[[AudioFrame], None], speech_started: Callable[[float], None], flush: Callable[[], None]
+    ) -> None:
+        """The stream is lost: make the calls again whose words it has not settled, for the next stream.
+
+        For a stream that keeps audio, such as a fallback's; others need not implement it.
+        """
 
 
 class STT(Component, ABC):

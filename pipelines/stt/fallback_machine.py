@@ -17,6 +17,7 @@ carries out in their order. The rules:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 
 from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
@@ -36,6 +37,7 @@ from vivavoce.pipelines.stt.fallback_decisions import (
     Replay,
     TakeOver,
 )
+from vivavoce.pipelines.stt.told_words import ToldWords
 from vivavoce.pipelines.stt.unsettled_audio import UnsettledAudio, Utterance
 
 CLEAR_SPEECH = 1.0
@@ -74,8 +76,7 @@ class FallbackMachine:
         """Words of the serving stream's interim."""
         self._carried = ""
         """Words that an earlier stream has shown, in audio that is heard again."""
-        self._is_told = False
-        """Whether an interim became a final, so that the recogniser's own final of it would be a second one."""
+        self._told = ToldWords()
         self._row: list[ProviderError] = []
         """Failures since a member worked."""
         self._failures: list[tuple[int, ProviderError]] = []
@@ -104,7 +105,6 @@ class FallbackMachine:
 
     def speech_started(self, ago: float, now: float) -> list[Decision]:
         """Speech began."""
-        self._is_told = False
         self._active_at = now
         relief = self._relief
         if (
@@ -122,6 +122,7 @@ class FallbackMachine:
     def flush(self, now: float) -> None:
         """The utterance is over."""
         self._active_at = now
+        self._told.follow()
         self.audio.flush(now)
 
     def discard(self, now: float) -> list[Decision]:
@@ -129,6 +130,7 @@ class FallbackMachine:
         self._active_at = now
         self.audio.discard()
         self._shown = self._carried = ""
+        self._told.forget()
         if self._serving is not None:
             self._dismiss()
             self._forget_search()
@@ -258,19 +260,22 @@ class FallbackMachine:
             self._words_at = now
             self._row.clear()
             self._decided.append(MarkWorking(serving.member))
-        if has_text or isinstance(event, STTFinal):
+            self._silent, self._refused = set(), set()
+        if isinstance(event, STTFinal):
             self._forget_search()
-        if isinstance(event, STTInterim):
-            self._shown = event.text if has_text else ""
-            if has_text:
-                self._is_told = False
-                overdue = now - self._limit if serving.since <= now - self._limit else 0.0
-                one_each = self._traits[serving.member].needs_flush
-                self.audio.interim(overdue, one_each=one_each, at_most=serving.heard)
-            self._decided.append(Emit(event))
-        else:
-            self._final(serving, event, has_text=has_text)
+            self._final(serving, event, now)
+        elif self.audio.open.is_speech or not self._told.are_shown(event.text, now):
+            self._interim(serving, event, now)
         self._settle_search(now)
+
+    def _interim(self, serving: MemberStream, event: STTInterim, now: float) -> None:
+        self._shown = event.text if event.text.strip() else ""
+        if self._shown:
+            self._told.follow()
+            overdue = now - self._limit if serving.since <= now - self._limit else 0.0
+            one_each = self._traits[serving.member].needs_flush
+            self.audio.interim(event.text, overdue, one_each=one_each, at_most=serving.heard)
+        self._decided.append(Emit(event))
 
     def _forget_search(self) -> None:
         self._late.clear()
@@ -278,17 +283,15 @@ class FallbackMachine:
         self._refused.clear()
         self._is_reopened = False
 
-    def _final(self, serving: MemberStream, event: STTFinal, *, has_text: bool) -> None:
-        if self._is_told:  # a second final of the same words
-            self._is_told = False
+    def _final(self, serving: MemberStream, event: STTFinal, now: float) -> None:
+        if (news := self._told.news(event.text, now)) is None:
             return
+        event, has_text = replace(event, text=news), bool(news.strip())
         one_each = self._traits[serving.member].needs_flush
         self.audio.final(has_text=has_text, one_each=one_each, at_most=serving.heard)
         self._shown = ""
-        if has_text:
+        if has_text or not self._carried:
             self._carried = ""
-            self._decided.append(Emit(event))
-        elif not self._carried:
             self._decided.append(Emit(event))
         elif not (self.audio.ended or self.audio.open.is_speech):
             # An earlier recogniser has shown words that this one does not hear.
@@ -310,8 +313,7 @@ class FallbackMachine:
             self._dismiss()
 
     def _is_late(self, now: float) -> None:
-        serving = self._serving
-        assert serving is not None
+        assert (serving := self._serving) is not None
         if self._carried and not self.audio.ended:
             self._conclude(now)
             return
@@ -412,7 +414,7 @@ class FallbackMachine:
                 self._decided.append(MarkFailed(old.member, is_slow=True))
         failures, self._failures = tuple(self._failures), []
         self._decided.append(TakeOver(relief.member, failures, self.audio.take_dropped()))
-        self._is_told = False
+        self._told.forget()
         self._carry()
         self._refused.clear()
         if not has_heard:
@@ -468,25 +470,26 @@ class FallbackMachine:
     def _conclude(self, now: float) -> None:
         """All members were asked, and none has more words of the utterances that have ended."""
         assert self._serving is not None
-        ended, present = self.audio.ended, self.audio.open
-        shows_present = present.is_speech and present.has_words
-        if not shows_present and (not ended or any(one.has_words for one in ended)):
-            self._carry()
-        if self._carried and not self._shown:
-            self._decided.append(Emit(STTFinal(text=self._carried)))
-            self._carried = ""
-            self._is_told = not self.audio.open.is_speech
-            self.audio.forget_noise(now, len(ended))
+        if self._take_shown(now, goes_on=self.audio.open.is_speech and self.audio.open.has_words):
+            self.audio.forget_noise(now, len(self.audio.ended))
         elif self._silent - {self._serving.member}:
-            self.audio.forget_noise(now, len(ended) if self._doubted is None else self._doubted)
+            self.audio.forget_noise(now, len(self.audio.ended) if self._doubted is None else self._doubted)
         else:
             self.audio.excuse(now)
         self._forget_search()
 
+    def _take_shown(self, now: float, *, goes_on: bool) -> list[str]:
+        """Make finals of the words that were shown; not of the open utterance if it goes on."""
+        shown = self.audio.take_shown("" if goes_on else self._carried, goes_on=goes_on)
+        if not goes_on:
+            self._carried = self._shown = ""
+        for text in shown:
+            self._decided.append(Emit(STTFinal(text=text)))
+            self._told.tell(text, now)
+        return shown
+
     def _give_up(self) -> None:
-        if self._carried:
-            self._decided.append(Emit(STTFinal(text=self._carried)))
-            self._carried = ""
+        self._take_shown(0.0, goes_on=False)
         if self._relief is not None:
             self._decided.append(Close(self._relief.id))
             self._relief = None

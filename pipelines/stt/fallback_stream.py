@@ -135,33 +135,39 @@ class FallbackStream(STTStream):
 
     def push(self, frame: AudioFrame) -> None:
         """Take one frame."""
+        self._audio.push(frame)  # also after the loss, until the next stream is opened
         if not self._is_closed:
-            self._audio.push(frame)
             for branch in self._hearing:
                 self._push(branch, frame)
 
     def speech_started(self, ago: float) -> None:
         """Speech began."""
+        self._do(self._machine.speech_started(ago, self._clock.now()))
         if not self._is_closed:
-            self._do(self._machine.speech_started(ago, self._clock.now()))
             for branch in self._hearing:
                 self._speech_started(branch, ago)
 
     def flush(self) -> None:
         """The utterance is over; its final transcript is due within the limit."""
+        self._machine.flush(self._clock.now())
         if not self._is_closed:
-            self._machine.flush(self._clock.now())
             for branch in self._hearing:
                 self._flush(branch)
             self._watch()
 
     def discard(self) -> None:
         """Forget the utterance."""
+        self._do(self._machine.discard(self._clock.now()))
         if not self._is_closed:
-            self._do(self._machine.discard(self._clock.now()))
             for branch in self._hearing:
                 assert branch.stream is not None
                 self._call(branch, branch.stream.discard)
+
+    def replay(
+        self, push: Callable[[AudioFrame], None], speech_started: Callable[[float], None], flush: Callable[[], None]
+    ) -> None:
+        """Make the calls again that no final has settled."""
+        self._audio.replay(push, speech_started, flush)
 
     def _push(self, branch: _Branch, frame: AudioFrame) -> None:
         assert branch.stream is not None

@@ -27,7 +27,7 @@ class Utterance:
         items: Frames, and calls of `speech_started()` between them.
         voiced: Seconds since speech began; 0 without a VAD's report.
         began_at: When speech began.
-        has_words: Whether interims came that no final has settled.
+        shown: Words of its newest interim, while no final has settled them.
         ended_at: When it ended, or was heard again; None while it is open.
         is_excused: Whether every recogniser was asked for its words in vain, so that none owes them any more.
     """
@@ -37,9 +37,14 @@ class Utterance:
     voiced: float = 0.0
     is_speech: bool = False
     began_at: float = 0.0
-    has_words: bool = False
+    shown: str = ""
     ended_at: float | None = None
     is_excused: bool = False
+
+    @property
+    def has_words(self) -> bool:
+        """Whether interims came that no final has settled."""
+        return bool(self.shown)
 
 
 class UnsettledAudio:
@@ -104,8 +109,8 @@ class UnsettledAudio:
 
     # --- events of the recogniser
 
-    def interim(self, overdue: float, *, one_each: bool, at_most: int | None = None) -> None:
-        """Words are on their way: those of the utterance that is spoken, else of one that has ended.
+    def interim(self, text: str, overdue: float, *, one_each: bool, at_most: int | None = None) -> None:
+        """These words are on their way: of the utterance that is spoken, else of one that has ended.
 
         Args:
             one_each: Whether the recogniser reports one final for each flush, so that these are of the oldest one.
@@ -117,9 +122,9 @@ class UnsettledAudio:
         if not heard or (at_most is None and self.open.is_speech):
             if not one_each:
                 self.ended = deque(one for one in self.ended if one.has_words or (one.ended_at or 0.0) > overdue)
-            self.open.has_words = True
+            self.open.shown = text
         else:
-            heard[0 if one_each else -1].has_words = True
+            heard[0 if one_each else -1].shown = text
 
     def final(self, *, has_text: bool, one_each: bool, at_most: int | None = None) -> None:
         """A final settles the utterances to which it belongs.
@@ -129,16 +134,36 @@ class UnsettledAudio:
             at_most: The number of ended utterances that it has heard; None: all.
         """
         if not self.ended:
-            is_speech, began_at = self.open.is_speech, self.open.began_at
-            self.open = Utterance(is_speech=is_speech, began_at=began_at)
-            if is_speech:  # it goes on, as another utterance
-                self.open.items.append(SpeechStarted(0.0))
+            self._begin_rest()
             return
-        self.open.has_words = False
+        self.open.shown = ""
         if one_each or not has_text:
             self.ended.popleft()
         else:
             self.settle(len(self.ended) if at_most is None else at_most)
+
+    def _begin_rest(self) -> None:
+        """The words of the open utterance so far are known; if its speech goes on, the rest is another utterance."""
+        self.open = Utterance(is_speech=self.open.is_speech, began_at=self.open.began_at)
+        if self.open.is_speech:
+            self.open.items.append(SpeechStarted(0.0))
+
+    def take_shown(self, before: str, *, goes_on: bool) -> list[str]:
+        """Return the words that were shown and not settled, oldest first; their audio is kept no more.
+
+        Args:
+            before: Words that an earlier recogniser has shown of this audio, perhaps more of them.
+            goes_on: Whether those of the open utterance are left.
+        """
+        shown = [one.shown for one in (*self.ended, *([] if goes_on else [self.open])) if one.shown]
+        if before and before not in shown:
+            shown[-1:] = [max([*shown[-1:], before], key=len)]
+        # An utterance that is heard again may show its words as those of a later one.
+        shown = [text for at, text in enumerate(shown) if not any(one.startswith(text) for one in shown[at + 1 :])]
+        self.ended = deque(one for one in self.ended if not one.shown)
+        if self.open.shown and not goes_on:
+            self._begin_rest()
+        return shown
 
     def settle(self, number: int) -> None:
         """The oldest ones, so many, hold no words."""
@@ -149,6 +174,8 @@ class UnsettledAudio:
         """No recogniser hears words in the oldest utterances, so many, nor so far in the open one."""
         self.settle(number)
         self.open.began_at, self.open.voiced = now, 0.0
+        if not self.open.is_speech:
+            self.open.shown = ""
 
     def excuse(self, now: float) -> None:
         """No recogniser owes words of these utterances any more; the next one hears them all the same."""

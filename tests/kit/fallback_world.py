@@ -76,6 +76,11 @@ class Stream:
     told: set[int] = field(default_factory=set)
 
 
+def text_of(number: int) -> str:
+    """Return the words of an utterance, which no other one has."""
+    return f"w{number} x{number} y{number}"
+
+
 class World:
     """Runs a call."""
 
@@ -95,6 +100,8 @@ class World:
         self.failed: list[int] = []
         self.has_given_up = False
         self.ends: dict[int, float] = {}
+        self.begun = 0
+        """How many utterances have begun."""
         self._begin(0, 0)
         self.hearing.append(self.streams[0])
 
@@ -128,12 +135,12 @@ class World:
         words = sorted(one for one in stream.heard if self.said[one - 1].is_words)
         stream.heard.clear()
         if temper.answers and (words or temper.needs_flush):
-            text = " ".join(f"w{one}" for one in words)
+            text = " ".join(map(text_of, words))
             self._at(self.now + temper.latency, lambda: self._settle(stream, words, text))
 
     def _show(self, stream: Stream, number: int) -> None:
         if number not in stream.told:
-            self._tell(stream, STTInterim(text=f"i{number}"))
+            self._tell(stream, STTInterim(text=text_of(number)))
 
     def _settle(self, stream: Stream, words: list[int], text: str) -> None:
         stream.told.update(words)
@@ -219,6 +226,7 @@ class World:
         for _ in range(round(seconds / STEP)):
             if self.has_given_up:
                 return
+            self.begun = max(self.begun, number)
             self.machine.audio.push(frame)
             for stream in list(self.hearing):
                 self._push(stream, frame)
@@ -245,4 +253,11 @@ class World:
 
     def words(self, number: int) -> list[float]:
         """The times of the finals that hold that utterance."""
-        return [at for at, text in self.finals if {f"w{number}", f"i{number}"} & set(text.split())]
+        return [at for at, text in self.finals if f"w{number}" in text.split()]
+
+    @property
+    def kept(self) -> set[int]:
+        """The utterances whose audio a next stream hears again."""
+        frames: list[AudioFrame] = []
+        self.machine.audio.replay(frames.append, lambda _: None, lambda: None)
+        return {int(frame.to_numpy()[0]) for frame in frames} - {0}

@@ -61,6 +61,12 @@ class TurnCommit:
         self._preemption = preemption
         self._finals.others_listen(now, self._options.endpointing.transcript_timeout)
 
+    def take_recogniser(self) -> None:
+        """Another recogniser of the pipeline hears from now on; the one before settles words by past finals."""
+        self._finals.leave()
+        if self._user.turn is not None:
+            self._user.turn.leave_words()
+
     @property
     def owed_until(self) -> float:
         """Until when a recogniser may still settle something that was committed."""
@@ -197,8 +203,17 @@ class TurnCommit:
     def _await_final(
         self, turn: UserTurn, speech_id: str, now: float, *, is_remote: bool = False, item_id: str = ""
     ) -> Guess | None:
-        guess = None
+        guess = left = None
         name = self._finals.take_name()
+        if turn.past.shown_at is not None:
+            left = Guess(
+                turn.segments[turn.past.shown_at],
+                float("inf") if is_remote else now,
+                was_voice=turn.burst is not None,
+                is_followed=True,
+                is_left=True,
+                committed_at=now,
+            )
         if turn.interim or (is_remote and not turn.segments):
             # A remote model has heard the words itself; its transcript may come at any time.
             until = float("inf") if is_remote else now + self._options.endpointing.transcript_timeout
@@ -214,7 +229,7 @@ class TurnCommit:
                 came_at=turn.utterance_at if turn.interim else float("-inf"),
                 committed_at=now,
             )
-        self._finals.committed(turn, speech_id, guess, now)
+        self._finals.committed(turn, speech_id, guess, left)
         return guess
 
     def audio_named(self, item_id: str) -> None:

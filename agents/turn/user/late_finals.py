@@ -138,14 +138,14 @@ class CommittedTurn:
         speech_id: Its answer; empty for a backchannel.
     """
 
-    def __init__(self, turn: UserTurn, speech_id: str, guess: Guess | None) -> None:
+    def __init__(self, turn: UserTurn, speech_id: str, guess: Guess | None, left: Guess | None) -> None:
         self.turn_id = turn.turn_id
         self.speech_id = speech_id
         self.began_at = turn.began_at
         before, behind = turn.committed
         self._before: list[str | Guess] = [before]
         self._behind: list[str | Guess] = [behind]
-        self._take(turn, guess)
+        self._take(turn, guess, left)
 
     @property
     def text(self) -> str:
@@ -157,10 +157,10 @@ class CommittedTurn:
         """Its words before the next ones and, once it was opened, those behind them."""
         return join(*map(_text, self._before)), join(*map(_text, self._behind))
 
-    def goes_on(self, turn: UserTurn, speech_id: str, guess: Guess | None) -> None:
+    def goes_on(self, turn: UserTurn, speech_id: str, guess: Guess | None, left: Guess | None) -> None:
         """It was committed again, with the words that the turn has got since."""
         self.turn_id, self.speech_id = turn.turn_id, speech_id
-        self._take(turn, guess)
+        self._take(turn, guess, left)
 
     def settle(self, guess: Guess, text: str) -> None:
         """That guess was of these words."""
@@ -174,8 +174,12 @@ class CommittedTurn:
         place = words.index(guess)
         self._before, self._behind = words[:place], words[place + 1 :]
 
-    def _take(self, turn: UserTurn, guess: Guess | None) -> None:
-        said = [*turn.segments] if guess is None else [*turn.segments, guess]
+    def _take(self, turn: UserTurn, guess: Guess | None, left: Guess | None) -> None:
+        said: list[str | Guess] = [*turn.segments]
+        if left is not None and turn.past.shown_at is not None:
+            said[turn.past.shown_at] = left
+        if guess is not None:
+            said.append(guess)
         self._before, self._behind = [*self._before, *said, *self._behind, turn.typed], []
 
 
@@ -191,11 +195,12 @@ class LateFinals:
         self._unnamed: deque[Guess | None] = deque()
         self._name = ""
 
-    def committed(self, turn: UserTurn, speech_id: str, guess: Guess | None, now: float) -> None:
+    def committed(self, turn: UserTurn, speech_id: str, guess: Guess | None, left: Guess | None) -> None:
         """That turn was committed, perhaps once more.
 
         Args:
             guess: Its newest utterance, if that is not settled.
+            left: Words of it that a recogniser which was replaced has shown and not settled.
         """
         # Of guesses that a remote model heard and did not name only the newest is kept: its final may come never.
         is_replaced = guess is not None
@@ -206,11 +211,13 @@ class LateFinals:
         ]
         whole = next((whole for whole, _ in self._open if whole.turn_id in (turn.turn_id, turn.past.amends)), None)
         if whole is not None:
-            whole.goes_on(turn, speech_id, guess)
-        if guess is not None:
+            whole.goes_on(turn, speech_id, guess, left)
+        new = [each for each in (left, guess) if each is not None]
+        if new:
             for _, older in self._open:
                 older.has_newer = True
-            self._open.append((whole or CommittedTurn(turn, speech_id, guess), guess))
+            whole = whole or CommittedTurn(turn, speech_id, guess, left)
+            self._open += [(whole, each) for each in new]
 
     def _is_nameless(self, guess: Guess) -> bool:
         return not guess.item_id and guess not in self._unnamed
@@ -242,12 +249,17 @@ class LateFinals:
 
     def others_listen(self, now: float, timeout: float) -> None:
         """Another pipeline hears from now on: finals of the one before come soon, and by their names."""
-        self.words_follow()
+        self.leave()
         for _, guess in self._open:
             guess.until = guess.expires_at = min(guess.until, now + timeout)
-            guess.is_left = True
         self._unnamed.clear()
         self._name = ""
+
+    def leave(self) -> None:
+        """Another recogniser hears from now on: past finals settle these guesses."""
+        self.words_follow()
+        for _, guess in self._open:
+            guess.is_left = True
 
     def clear(self) -> None:
         """Wait for none any more."""

@@ -89,17 +89,21 @@ class Over:
 
 @dataclass(slots=True)
 class Past:
-    """The part of an open turn that comes from committed turns.
+    """The part of an open turn that comes from committed turns, or from a recogniser that was replaced.
 
     Args:
         late_merges: How often it has merged after a long pause (`guard`).
         amends: The turn whose message, amended by a late final, is to be answered anew as this one; empty: none.
         amended: How many of its first segments settle a committed guess; they are not taken back.
+        segments: How many of its first segments are of a recogniser that was replaced.
+        shown_at: Which segment that recogniser has only shown, and may still settle; None for none.
     """
 
     late_merges: int = 0
     amends: str = ""
     amended: int = 0
+    segments: int = 0
+    shown_at: int | None = None
 
 
 @dataclass(slots=True)
@@ -251,9 +255,26 @@ class UserTurn:
         if text:
             self.segments.append(text)
 
+    def leave_words(self) -> None:
+        """Another recogniser hears from here on: what the one before has shown counts, until a past final settles it.
+
+        Only speech that goes on is still owed a final.
+        """
+        self.past.shown_at = len(self.segments) if self.interim else None
+        if self.interim:
+            self.segments.append(self.interim)
+            self.interim = ""
+        self.past.segments = len(self.segments)
+        self.owed.bursts = int(self.is_speech_going_on)
+
     def add_past_final(self, text: str) -> None:
         """A recogniser that was replaced settles words before those of its successor, which owes its own finals."""
-        self.segments.insert(max(self.hushed, self.past.amended), text)
+        if self.past.shown_at is not None:
+            self.segments[self.past.shown_at], self.past.shown_at = text, None
+            return
+        place = max(self.hushed, self.past.amended, self.past.segments)
+        self.segments.insert(place, text)
+        self.past.segments = place + 1
 
     def _lacks(self, final: str, item_id: str) -> bool:
         """Whether the interim is of a later utterance than that final."""

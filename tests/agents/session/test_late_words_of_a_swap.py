@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from vivavoce.agents import Agent
@@ -12,7 +13,7 @@ from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.pipelines.stt.base import STTCapabilities
-from vivavoce.pipelines.testing import ScriptedSTT, ScriptedVAD
+from vivavoce.pipelines.testing import HANG, ScriptedSTT, ScriptedSTTStream, ScriptedVAD
 
 BOTH = pytest.mark.usefixtures("each_pipeline")
 """Holds on both pipelines."""
@@ -175,6 +176,82 @@ def test_late_words_of_a_whole_pipeline_that_was_left_are_answered_by_the_next_o
 
     harness.run(scenario, until=6.0)
     harness.expect_history(("user", "my number is five"), ("assistant", "Thanks."))
+
+
+# --- a recogniser that hears on, as the caller is in the midst of a sound that was taken for noise
+
+
+def hearing_on(old: ScriptedSTT, *answers: str) -> SessionHarness:
+    """A call in which the sound from 0.5 to 8.0 counts as noise from 5.5 on, so that a change comes in its midst."""
+    harness = hearing(old, *answers)
+    harness.caller.makes_noise(0.5, 8.0)
+    return harness
+
+
+@BOTH
+@pytest.mark.parametrize("final_delay", [0.3, 1.55, 3.0, 4.9, HANG])
+def test_words_that_it_has_shown_stay_before_those_of_its_successor_and_come_once(final_delay: float) -> None:
+    old = ScriptedSTT(["number five"], final_delay=final_delay)
+    harness = hearing_on(old, "Cut.", "Thanks.")  # the first one when the turn is about to be over, unheard
+    harness.caller.is_recognised("number five", 6.5, is_final=False)
+    harness.caller.makes_noise(8.4, 9.4)
+    harness.run(changing(1.0, ScriptedSTT(["in the High Street"], final_delay=0.1)), until=20.0)
+    assert [text for role, text in harness.messages if role == "user"] == ["number five in the High Street"]
+    assert len(harness.session.turns) == 1
+
+
+@BOTH
+def test_words_that_it_settles_behind_those_of_its_successor_stand_before_them() -> None:
+    old = ScriptedSTT(["number five"], final_delay=1.55)  # at 9.75; the turn is over at 9.8
+    harness = hearing_on(old, "Thanks.")
+    harness.caller.makes_noise(8.6, 9.4)
+    harness.run(changing(1.0, ScriptedSTT(["in the High Street"], final_delay=0.1)), until=14.0)
+    assert [text for role, text in harness.messages if role == "user"] == ["number five in the High Street"]
+
+
+@BOTH
+@pytest.mark.parametrize("tries", [2, 9])
+def test_its_loss_does_not_end_the_rules_of_noise_for_the_rest_of_the_call(tries: int) -> None:
+    old, new = ScriptedSTT(), ScriptedSTT()
+    harness = hearing_on(old)
+    harness.caller.makes_noise(12.0, 30.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await changing(1.0, new)(harness)
+        await harness.until(7.8)
+        old.fail_open(*[ProviderConnectionError("gone", provider="scripted")] * tries)  # one try in half a second
+        old.fail()
+        await harness.until(16.9)
+        assert harness.session.user_state == "speaking"
+        await harness.until(17.1)
+        assert harness.session.user_state == "away"
+
+    harness.run(scenario)
+
+
+@BOTH
+def test_sound_is_no_noise_while_the_successor_is_lost() -> None:
+    class OpensAgainSlowly(ScriptedSTT):
+        async def open(self) -> ScriptedSTTStream:
+            await anyio.sleep(9.0 if self.streams else 0.0)
+            return await super().open()
+
+    old, new = ScriptedSTT(), OpensAgainSlowly()
+    harness = hearing_on(old)
+    harness.caller.makes_noise(9.5, 30.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await changing(1.0, new)(harness)
+        await harness.until(7.0)
+        new.fail()
+        await harness.until(7.5)
+        old.fail()  # which is back at once
+        await harness.until(15.9)
+        assert harness.session.user_state == "speaking"
+        await harness.until(21.1)  # five seconds after the successor is back
+        assert harness.session.user_state == "away"
+
+    harness.run(scenario)
 
 
 @BOTH

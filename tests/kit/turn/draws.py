@@ -92,6 +92,7 @@ DECISIONS = st.sampled_from(
         i.UserTurnEnded(),
         i.RecogniserLost(),
         i.RecogniserBack(),
+        i.RecogniserReplaced(),
         i.RemoteReplyCancelled(),
         i.TurnCommitRequested(),
         i.UserAudioStopped(),

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 import pytest
 
 from kit.fallback_listening import FLUSHED, LOST, First, Listening, Mute, Second, listen
+from vivavoce.pipelines import CascadingPipeline
+from vivavoce.pipelines.cascading import CascadingConnection
 from vivavoce.pipelines.core.incidents import on_fallback
-from vivavoce.pipelines.stt.base import STTFinal
+from vivavoce.pipelines.events import PipelineEvent, PipelineFailed, UserFinal
+from vivavoce.pipelines.stt.base import STTCapabilities, STTEndOfTurn, STTFinal
 from vivavoce.pipelines.stt.fallback import FallbackSTT, FallbackSTTOptions
-from vivavoce.pipelines.testing import HANG, ScriptedSTT, ScriptedSTTStream, VirtualClock, run_virtual
+from vivavoce.pipelines.testing import (
+    HANG,
+    ScriptedCaller,
+    ScriptedSTT,
+    ScriptedSTTStream,
+    ScriptedVAD,
+    VirtualClock,
+    run_virtual,
+)
+
+Serve = Callable[..., list[tuple[float, PipelineEvent]]]
+DOWN = [LOST] * 20
 
 
 def test_a_mute_recogniser_is_no_witness_of_its_own_silence() -> None:
@@ -243,3 +259,143 @@ def test_two_streams_of_one_fallback_share_the_health_of_its_members_and_nothing
         return [one.finals, other.finals]
 
     assert run_virtual(main()) == [["one"], ["other"]]
+
+
+# --- words of an interim that were passed on as a final
+
+
+def test_a_late_final_of_words_that_were_passed_on_comes_to_nothing_in_the_next_utterance() -> None:
+    first, second = First(), Second()
+
+    async def act(listening: Listening) -> None:
+        second.fail_open(*DOWN)
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.5)
+        first.interim("my number is five")
+        first.fail_open(*DOWN)
+        await listening.hear(0.5)
+        listening.stream.flush()
+        await listening.hear(3.0)
+        assert listening.finals == ["my number is five"]
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.4)
+        first.final("My number is five.")
+        await listening.hear(0.3)
+        first.interim("thank you")
+        await listening.hear(0.3)
+        listening.stream.flush()
+        first.final("thank you")
+        await listening.hear(2.0)
+
+    assert listen(FallbackSTT([first, second]), act).finals == ["my number is five", "thank you"]
+
+
+@pytest.mark.parametrize(
+    ("then", "finals"),
+    [
+        (["thank you"], ["thank you"]),
+        (["My number is five."], []),
+        (["my number is five, thank you"], ["thank you"]),
+        (["my number is five", "thank you"], ["thank you"]),
+        (["", "thank you"], ["thank you"]),
+    ],
+)
+def test_without_a_vad_words_tell_a_second_final_from_the_next_utterance(then: list[str], finals: list[str]) -> None:
+    first, second = First(), Second()
+
+    async def act(listening: Listening) -> None:
+        second.fail_open(*DOWN)
+        await listening.hear(0.5)
+        first.interim("my number is five")
+        first.fail_open(*DOWN)
+        await listening.hear(0.3)
+        listening.stream.flush()
+        await listening.hear(4.0)
+        for text in then:
+            first.final(text)
+        await listening.hear(2.0)
+
+    assert listen(FallbackSTT([first, second]), act).finals == ["my number is five", *finals]
+
+
+def test_a_short_word_that_the_caller_repeats_is_heard_again() -> None:
+    first, second = First(), Second()
+
+    async def act(listening: Listening) -> None:
+        second.fail_open(*DOWN)
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.3)
+        first.interim("hello")
+        first.fail_open(*DOWN)
+        listening.stream.flush()
+        await listening.hear(3.0)
+        await listening.say(0.4)
+        first.final("hello")
+        await listening.hear(1.0)
+
+    assert [text for text in listen(FallbackSTT([first, second]), act).finals if text] == ["hello", "hello"]
+
+
+def test_interims_of_words_that_were_passed_on_show_no_new_words() -> None:
+    first, second = First(), Second()
+
+    async def act(listening: Listening) -> None:
+        second.fail_open(*DOWN)
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.3)
+        first.interim("my number is five")
+        first.fail_open(*DOWN)
+        listening.stream.flush()
+        await listening.hear(3.0)
+        first.interim("my number is five")
+        first.final("my number is five")
+        await listening.hear(1.0)
+
+    listening = listen(FallbackSTT([first, second]), act)
+    assert [event.text for _, event in listening.events if not isinstance(event, STTEndOfTurn)] == [
+        "my number is five",
+        "my number is five",
+    ]
+
+
+# --- no recogniser works for a moment
+
+
+@pytest.mark.parametrize("can", [STTCapabilities(emits_interims=False), FLUSHED], ids=["continuous", "needs flush"])
+@pytest.mark.parametrize("fails_at", [2.0, 3.3], ids=["in speech", "behind it"])
+def test_audio_that_no_recogniser_has_settled_is_heard_when_the_fallback_is_opened_again(
+    serve: Serve, can: STTCapabilities, fails_at: float
+) -> None:
+    first, second = First(capabilities=can), Second(["hello"], capabilities=can)
+
+    async def talk(connection: CascadingConnection) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(ScriptedCaller(connection.push_audio, [(1.0, 3.0)]).run, 8.0)
+            await anyio.sleep(fails_at)
+            first.fail_open(LOST, LOST)
+            second.fail_open(LOST)
+            first.fail(LOST)
+
+    events = serve(CascadingPipeline(stt=FallbackSTT([first, second]), vad=ScriptedVAD()), talk)
+    assert [event.text for _, event in events if isinstance(event, UserFinal) and event.text] == ["hello"]
+    assert second.streams[0].pushed_seconds >= 2.0 + 4.0
+    assert len(second.streams[0].flushes) == 1
+
+
+def test_audio_that_no_recogniser_has_settled_goes_to_the_pipeline_that_takes_over(serve: Serve) -> None:
+    first, second = First(), Second()
+
+    async def talk(connection: CascadingConnection) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(ScriptedCaller(connection.push_audio, [(1.0, 3.0)]).run, 8.0)
+            await anyio.sleep(2.5)
+            first.fail_open(*DOWN)
+            second.fail_open(*DOWN)
+            first.fail(LOST)
+
+    events = serve(CascadingPipeline(stt=FallbackSTT([first, second]), vad=ScriptedVAD()), talk)
+    ((at, failed),) = [(at, event) for at, event in events if isinstance(event, PipelineFailed) and not event.recovered]
+    assert sum(frame.duration for frame in failed.unheard) == pytest.approx(at, abs=0.3)

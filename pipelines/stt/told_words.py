@@ -1,0 +1,65 @@
+"""ToldWords: the words of interims that were passed on as finals, since no recogniser made finals of them."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+
+from vivavoce.pipelines.core.words import after_common_words, words_of
+
+LATE_FINAL = 5.0
+"""Seconds in which the recogniser's own final of told words may still come."""
+ALIKE = 0.5
+"""Share of equal words from which a final counts as one of the told words."""
+SURE_WORDS = 3
+"""Words of which a repetition is no chance: fewer may be said again by the caller, such as "hello"."""
+
+
+class ToldWords:
+    """Knows whether a transcript is a second one of words that were told. It is judged by its words."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._until = 0.0
+        self._is_followed = False
+
+    def tell(self, text: str, now: float) -> None:
+        """These words were passed on as a final."""
+        self._texts.append(text)
+        self._until, self._is_followed = now + LATE_FINAL, False
+
+    def follow(self) -> None:
+        """An utterance has ended since, or other words were shown: a final may be of those."""
+        self._is_followed = True
+
+    def forget(self) -> None:
+        """No second final of them can come."""
+        self._texts.clear()
+
+    def are_shown(self, text: str, now: float) -> bool:
+        """Whether an interim, before any new speech, shows only such words again."""
+        return not self._is_followed and now <= self._until and any(_is_like(told, text) for told in self._texts)
+
+    def news(self, text: str, now: float) -> str | None:
+        """Return the words of a final that were not told; None if it is only of such words."""
+        if now > self._until:
+            self._texts.clear()
+        if not text.strip():
+            is_again = bool(self._texts) and not self._is_followed
+            self._texts.clear()
+            return None if is_again else text
+        for told in list(self._texts):
+            size = len(words_of(told))
+            if self._is_followed and size < SURE_WORDS:
+                continue
+            common, rest = after_common_words(text, told)
+            if common == size and rest:
+                text = rest
+                self._texts.remove(told)
+            elif _is_like(told, text):
+                self._texts.remove(told)
+                return None
+        return text
+
+
+def _is_like(told: str, text: str) -> bool:
+    return SequenceMatcher(None, words_of(told), words_of(text), autojunk=False).ratio() >= ALIKE
