@@ -17,11 +17,9 @@ from vivavoce.agents.dialogue.machine import inputs as i
 from vivavoce.agents.dialogue.machine.rules import (
     Event,
     GraphRules,
-    OnFailure,
     OnIntent,
-    OnState,
-    OnTimer,
     Rule,
+    SearchKind,
     StateRules,
     fits,
 )
@@ -88,9 +86,9 @@ class _Cause:
 class _Search:
     """A search for the first rule of the state that holds."""
 
-    kind: Literal["event", "timer", "failure", "state"]
+    kind: SearchKind
     next: int = 0
-    """Index of the rule to look at."""
+    """Position, among the rules of that kind, of the rule to look at."""
     intent: str | None = None
     """The intent of the speech; None: not judged yet."""
     timer: int | None = None
@@ -314,8 +312,10 @@ class GraphMachine:
         """Look at the next rules: take the first that holds, or ask."""
         assert self._search is not None
         search, rules = self._search, self._here.rules
-        while search.next < len(rules):
-            index, rule = search.next, rules[search.next]
+        indices = self._here.by_kind[search.kind]
+        while search.next < len(indices):
+            index = indices[search.next]
+            rule = rules[index]
             if self._needs_intent(rule, search):
                 self._question = self._number()
                 self._out.append(e.Classify(self._question, self._event_id, self._here.intents))
@@ -351,10 +351,8 @@ class GraphMachine:
                 return fits(rule.trigger, self._cause.event, search.intent)
             case "timer":
                 return index == search.timer
-            case "failure":
-                return isinstance(rule.trigger, OnFailure)
-            case "state":
-                return isinstance(rule.trigger, OnState)
+            case "failure" | "state":
+                return True
 
     def _take(self, index: int, now: float) -> None:
         """Take a transition of the state."""
@@ -364,7 +362,7 @@ class GraphMachine:
             self._place = replace(self._place, return_to=self._place.state)
         self._move(rule.target, "transition", index, now)
 
-    def _nothing_holds(self, kind: Literal["event", "timer", "failure", "state"], now: float) -> None:
+    def _nothing_holds(self, kind: SearchKind, now: float) -> None:
         cause = self._cause
         assert cause is not None
         if kind == "failure":
@@ -408,8 +406,7 @@ class GraphMachine:
         if self._undoable is not None and self._undoable is not cause:
             self._undoable = None
         self._place = replace(self._place, state=target, stay=self._place.stay + 1)
-        rules = enumerate(self._here.rules)
-        self._timers = {index: now + rule.trigger.seconds for index, rule in rules if isinstance(rule.trigger, OnTimer)}
+        self._timers = {index: now + seconds for index, seconds in self._here.timers}
         self._out.append(e.Moved(target, source, reason, transition, cause.event_id))
         if self._here.has_body:
             self._run_body(is_fallback=False)

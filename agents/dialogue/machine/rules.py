@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 EventKind: TypeAlias = Literal["speech", "file", "form", "tool", "event"]
+
+SearchKind: TypeAlias = Literal["event", "timer", "failure", "state"]
+"""The rules to look at: those for events, for timers, for a body that raised, or for the state itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,9 @@ class Rule:
     is_global: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StateRules:
-    """The rules of one state, in order; those of the global states last."""
+    """The rules of one state, in order; those of the global states last. Sessions share it."""
 
     rules: tuple[Rule, ...] = ()
     has_body: bool = False
@@ -105,11 +109,33 @@ class StateRules:
     `IntentChosen`.
     """
 
-    @property
+    @cached_property
     def intents(self) -> tuple[str, ...]:
         """The intents that speech may have here, each once."""
         named = (rule.trigger.intent for rule in self.rules if isinstance(rule.trigger, OnIntent))
         return tuple(dict.fromkeys(intent for intent in named if intent))
+
+    @cached_property
+    def timers(self) -> tuple[tuple[int, float], ...]:
+        """The rules with a timer, by index, and their seconds."""
+        rules = enumerate(self.rules)
+        return tuple((index, rule.trigger.seconds) for index, rule in rules if isinstance(rule.trigger, OnTimer))
+
+    @cached_property
+    def by_kind(self) -> dict[SearchKind, tuple[int, ...]]:
+        """The indices of the rules of each kind, in their order."""
+        found: dict[SearchKind, list[int]] = {"event": [], "timer": [], "failure": [], "state": []}
+        for index, rule in enumerate(self.rules):
+            match rule.trigger:
+                case OnFailure():
+                    found["failure"].append(index)
+                case OnTimer():
+                    found["timer"].append(index)
+                case OnState():
+                    found["state"].append(index)
+                case _:
+                    found["event"].append(index)
+        return {kind: tuple(indices) for kind, indices in found.items()}
 
     @property
     def asks_for_intent(self) -> bool:

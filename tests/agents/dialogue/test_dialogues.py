@@ -10,6 +10,7 @@ import pytest
 from kit.dialogues import Accept, Ask, Offer, Talker, closed, letter, negotiation, pair
 from kit.kinds import BAD, refuses
 from vivavoce.agents import (
+    AgentTask,
     Dialogue,
     DialogueContext,
     DialogueOptions,
@@ -284,3 +285,26 @@ def test_the_manifest_says_all_that_others_need_to_speak_the_dialogue() -> None:
     assert dialogue.get_overview()["edges"] == manifest["edges"]
     assert dialogue.rules["offer"] == ["again", "accept", "refuse"]
     assert dialogue.is_cyclic
+
+
+def test_a_handler_may_await_a_task_in_which_the_caller_is_asked() -> None:
+    class Confirm(AgentTask[bool]):
+        async def on_enter(self) -> None:
+            await self.session.say("Do you take it?")
+            self.complete(True)
+
+    async def test() -> None:
+        channel = LocalChannel()
+        seller = await Talker(channel, "seller").start()
+
+        @seller.dialogue.on("ask", Ask)
+        async def ask(ctx: DialogueContext, sender: str, message: Ask) -> None:
+            seller.log.append(f"takes it: {await Confirm('Confirm.')}")
+
+        assert (await channel.deliver(letter(seller.dialogue, Ask(item="tea")))).status == "delivered"
+        await anyio.sleep(30.0)
+        assert seller.log == ["takes it: True"]
+        assert [one.content for one in seller.session.history.messages("assistant")] == ["Do you take it?"]
+        await closed(seller)
+
+    run_virtual(test())
