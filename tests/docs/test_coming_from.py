@@ -20,8 +20,11 @@ from vivavoce.agents import (
     Edge,
     SessionMemory,
     SessionStore,
+    State,
+    StateGraph,
     Stream,
 )
+from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
 
 TEXT = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 ROOTS: dict[str, type] = {
@@ -29,12 +32,16 @@ ROOTS: dict[str, type] = {
     "ctx": DialogueContext,
     "dialogue": Dialogue,
     "edge": Edge,
+    "graph": StateGraph,
     "memory": SessionMemory,
     "session": AgentSession,
+    "state": State,
     "store": SessionStore,
     "stream": Stream,
 }
 """The objects that the page names, by their classes."""
+TYPES: dict[str, type] = {"SessionDialogue": SessionDialogue}
+"""Classes that annotations name for type checkers only."""
 
 
 def shown() -> list[str]:
@@ -71,8 +78,9 @@ def resolve(node: ast.expr) -> Any:
 
 
 def _returned(function: Callable[..., Any]) -> Any:
-    """Return the class of the result; None if its name is known to type checkers only."""
-    return function.__globals__.get(str(function.__annotations__.get("return")))
+    """Return the class of the result; None if it is no class that the page goes on from."""
+    name = str(function.__annotations__.get("return"))
+    return function.__globals__.get(name) or TYPES.get(name)
 
 
 @pytest.mark.parametrize("code", shown())
@@ -86,6 +94,8 @@ def test_the_page_shows_calls_of_each_object() -> None:
     assert {one.partition(".")[0].partition("(")[0] for one in found} >= {
         "session",
         "dialogue",
+        "graph",
+        "state",
         "memory",
         "stream",
         "SessionMemory",
