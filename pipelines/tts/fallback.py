@@ -18,7 +18,7 @@ from vivavoce.pipelines.core.members import FallbackOptions, Member, Members, ch
 from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, TTS, AudioChunk, TTSCapabilities, Word
 from vivavoce.pipelines.tts.rest_of_text import RestOfText
-from vivavoce.pipelines.tts.spoken_part import Pace, SpokenPart, whole_sentences
+from vivavoce.pipelines.tts.spoken_part import SpokenPart, whole_sentences
 
 CHECK = "Hello."
 """The text of a check."""
@@ -49,9 +49,11 @@ class FallbackTTS(TTS):
     If a voice raises or is silent for too long, the next one goes on: with the whole text if no audio has come; behind
     the last word whose audio is complete, if the voice gives word times; else with the sentence in which the voice
     broke off. So each word is heard, and no sentence that was heard in full comes again. Where a voice has no word
-    times, a text of several sentences is spoken sentence by sentence; if it is streamed, the sentence is found by the
-    pace of the voice. In the background a short synthesis checks whether a voice that failed works again. The code that
-    made the voices closes them.
+    times, text is spoken sentence by sentence, and not streamed. In the background a short synthesis checks whether a
+    voice that failed works again. The code that made the voices closes them.
+
+    A voice is closed before the next one speaks, within its limit. One whose clean-up hangs and shields itself from
+    cancellation cannot be left: the session's limits (`SpeechLimits`) end the speech.
 
     All audio has the rate of the first voice. The capability `emits_words` is the first voice's too: another voice
     gives word times if it has them.
@@ -74,9 +76,8 @@ class FallbackTTS(TTS):
         self._capabilities = TTSCapabilities(
             sample_rate=first.sample_rate,
             emits_words=first.emits_words,
-            streams_text=first.streams_text and all(other.streams_text for other in others),
+            streams_text=all(each.streams_text and each.emits_words for each in (first, *others)),
         )
-        self._paces = [Pace() for _ in self._members.components]
 
     @property
     def model(self) -> str:
@@ -90,7 +91,7 @@ class FallbackTTS(TTS):
 
     @property
     def capabilities(self) -> TTSCapabilities:
-        """Rate and word times of the first voice; text is streamed if all of them stream it."""
+        """Rate and word times of the first voice; text is streamed if all of them stream it and give word times."""
         return self._capabilities
 
     async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
@@ -116,15 +117,16 @@ class FallbackTTS(TTS):
         return whole_sentences(text) or [text]
 
     async def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
-        """Speak text as it comes. Only if all voices stream text.
+        """Speak text as it comes. Only if all voices stream text and give word times.
 
         Raises:
-            CapabilityError: One of them takes whole sentences only.
+            CapabilityError: One of them does not.
             ProviderError: All voices failed.
         """
-        if not self._capabilities.streams_text:
-            lacking = next(one for one in self._members.components if not one.capabilities.streams_text)
-            raise CapabilityError(lacking.provider, "streams_text", "use synthesize() with whole sentences")
+        for voice in self._members.components:
+            for name in ("streams_text", "emits_words"):
+                if not getattr(voice.capabilities, name):
+                    raise CapabilityError(voice.provider, name, "use synthesize() with whole sentences")
         rest = RestOfText(text)
         async with aclosing(self._speak(rest, lambda voice: voice.stream(rest.pieces()))) as chunks:
             async for chunk in chunks:
@@ -141,7 +143,7 @@ class FallbackTTS(TTS):
         """
         errors: list[ProviderError] = []
         for member, successor in self._members.line():
-            part = SpokenPart(self._paces[member.number])
+            part = SpokenPart()
             try:
                 stream = self._speak_with(member, rest, ask, part, is_last=successor is None, is_first=not before)
                 async with aclosing(stream) as chunks:
@@ -184,7 +186,6 @@ class FallbackTTS(TTS):
                 yield chunk
         if is_silent and not rest.is_over:
             raise ProviderError(f"needed audio of {len(rest.text)} characters, got none", provider=voice.provider)
-        part.finish(rest.text)
 
     async def _in_time(
         self, stream: AsyncGenerator[AudioChunk, None], rest: RestOfText, voice: TTS

@@ -11,8 +11,9 @@ import pytest
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderConnectionError, ProviderError
 from vivavoce.pipelines.core.incidents import FellBack, on_fallback
 from vivavoce.pipelines.core.tending import Tending
+from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing import HANG, ScriptedTTS, ScriptedTTSOptions, TTSFault, VirtualClock, run_virtual
-from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities
+from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities, Word
 from vivavoce.pipelines.tts.fallback import FallbackTTS, FallbackTTSOptions
 
 LOST = ProviderConnectionError("down", provider="first")
@@ -147,29 +148,54 @@ def test_without_word_times_the_sentence_is_spoken_again_in_which_the_voice_brok
     assert seconds(chunks) == pytest.approx(words * pace + (12 - words + again) * 0.2)
 
 
-@PACES
-@pytest.mark.parametrize("words", [1, 2, 3])
-@STREAMED
-def test_without_word_times_no_word_of_the_first_sentence_is_lost(words: int, pace: float, streams_text: bool) -> None:
-    first, second = (
-        Breaks(words, emits_words=False, streams_text=streams_text, pace=pace),
-        Second(streams_text=streams_text),
-    )
-    tts = FallbackTTS([first, second])
-    run_virtual(stream(tts, SENTENCES[0]) if streams_text else speak(tts, SENTENCES[0]))
-    assert second.texts == [SENTENCES[0]]
+class Spells(TTS):
+    """It spells the text in its own way, gives a word every half second, and breaks off behind the last one."""
+
+    provider = "spells"
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
+    @property
+    def capabilities(self) -> TTSCapabilities:
+        return TTSCapabilities(sample_rate=16000, emits_words=True)
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        for number, word in enumerate(self._words):
+            times = Word(word, number / 2, (number + 1) / 2)
+            yield AudioChunk(AudioFrame.silence(0.5, 16000), words=(times,))
+        raise LOST
 
 
-def test_streamed_without_word_times_the_sentence_is_found_by_the_pace_that_the_voice_had() -> None:
-    first, second = Breaks(12 + 6, emits_words=False, streams_text=True, pace=0.5), Second(streams_text=True)
+@pytest.mark.parametrize(
+    ("text", "words", "rest"),
+    [
+        ("I paid 5 for five apples", "I paid five for", "five apples"),
+        ("I paid 5 for five apples", "I paid five", "5 for five apples"),  # of "5" it may have been only a part
+        ("The room is 2 floors up, room two.", "The room is two floors", "up, room two."),
+        ("It is at 3 p.m. and at 4 p.m. too", "It is at three p m and at", "4 p.m. too"),
+        ("Take 2024 as it is, 24 times", "Take twenty twenty four as", "it is, 24 times"),
+        ("another an apple", "another an", "apple"),
+        ("Yes, yes and yes!", "yes yes", "and yes!"),
+        ("a cat and a dog and a bird", "a cat and a", "dog and a bird"),
+        ("今天天气很好，今天很热", "今天 天气", "很好，今天很热"),
+        ("one two", "one two", ""),
+    ],
+)
+def test_no_later_equal_word_is_taken_for_one_that_the_voice_spells_in_another_way(
+    text: str, words: str, rest: str
+) -> None:
+    second = Second(emits_words=True)
+    run_virtual(speak(FallbackTTS([Spells(*words.split()), second]), text))
+    assert second.texts == ([rest] if rest else [])
 
-    async def main() -> None:
-        tts = FallbackTTS([first, second])
-        await say_all(tts, streams_text=True)
-        await say_all(tts, streams_text=True)
 
-    run_virtual(main())
-    assert " ".join(second.texts).split() == " ".join(SENTENCES[1:]).split()
+def test_a_long_text_with_another_spelling_in_its_middle_goes_on_at_its_place() -> None:
+    text = " ".join(f"word{number % 7} and" for number in range(300)).replace("word3", "3", 1)
+    words = text.replace(" 3 ", " number three ", 1).split()[:400]
+    second = Second(emits_words=True)
+    run_virtual(speak(FallbackTTS([Spells(*words), second]), text))
+    assert second.texts == [" ".join(text.split()[399:])]
 
 
 def test_a_voice_that_fails_after_its_last_word_changes_nothing_for_the_caller() -> None:
@@ -308,15 +334,15 @@ def test_streamed_text_goes_on_with_the_next_voice_and_no_later_word_is_lost() -
 
 
 def test_a_voice_that_waits_for_streamed_text_does_not_hang() -> None:
-    first, second = First(streams_text=True), Second(streams_text=True)
+    first, second = First(emits_words=True, streams_text=True), Second(emits_words=True, streams_text=True)
     chunks = run_virtual(stream(FallbackTTS([first, second]), "one ", 20.0, "two"))
     assert seconds(chunks) == pytest.approx(0.4)
     assert second.texts == []
 
 
 def test_a_voice_that_hangs_with_streamed_text_to_speak_is_passed_over() -> None:
-    first = First(streams_text=True, faults={0: TTSFault("before")})
-    second = Second(streams_text=True)
+    first = First(emits_words=True, streams_text=True, faults={0: TTSFault("before")})
+    second = Second(emits_words=True, streams_text=True)
 
     async def main() -> None:
         clock = VirtualClock()
@@ -334,7 +360,8 @@ def test_an_error_of_the_text_is_raised_and_blames_no_voice() -> None:
         raise KeyError("mine")
 
     async def main() -> None:
-        tts = FallbackTTS([First(streams_text=True), Second(streams_text=True)])
+        voices = [First(emits_words=True, streams_text=True), Second(emits_words=True, streams_text=True)]
+        tts = FallbackTTS(voices)
         with pytest.raises(KeyError, match="mine"):
             async for _ in tts.stream(broken()):
                 pass
@@ -343,19 +370,21 @@ def test_an_error_of_the_text_is_raised_and_blames_no_voice() -> None:
     run_virtual(main())
 
 
-def test_text_is_streamed_only_if_all_voices_do() -> None:
-    tts = FallbackTTS([First(streams_text=True, emits_words=True), Second(sample_rate=8000)])
+@pytest.mark.parametrize("lacks", ["streams_text", "emits_words"])
+def test_text_is_streamed_only_if_all_voices_do_and_say_where_they_are(lacks: str) -> None:
+    second = Second(sample_rate=8000, streams_text=lacks != "streams_text", emits_words=lacks != "emits_words")
+    tts = FallbackTTS([First(streams_text=True, emits_words=True), second])
     assert tts.capabilities == TTSCapabilities(sample_rate=24000, emits_words=True, streams_text=False)
 
     async def main() -> None:
-        with pytest.raises(CapabilityError, match="second lacks the capability 'streams_text'"):
+        with pytest.raises(CapabilityError, match=f"second lacks the capability '{lacks}'"):
             await stream(tts, "one")
 
     run_virtual(main())
 
 
 def test_a_closed_synthesis_closes_its_voice_and_reads_no_more_text() -> None:
-    first = First(streams_text=True, options=ScriptedTTSOptions(chunk_interval=0.1))
+    first = First(emits_words=True, streams_text=True, options=ScriptedTTSOptions(chunk_interval=0.1))
     is_closed: list[bool] = []
 
     async def endless() -> AsyncGenerator[str, None]:
@@ -367,7 +396,7 @@ def test_a_closed_synthesis_closes_its_voice_and_reads_no_more_text() -> None:
             is_closed.append(True)
 
     async def main() -> None:
-        speech = FallbackTTS([first, Second(streams_text=True)]).stream(endless())
+        speech = FallbackTTS([first, Second(emits_words=True, streams_text=True)]).stream(endless())
         async for _ in speech:
             break
         await speech.aclose()
