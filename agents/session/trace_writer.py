@@ -24,6 +24,7 @@ from vivavoce.agents.core.session_files import session_file
 from vivavoce.agents.core.threads import SerialThread
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.trace.record import RecordedMachine, TraceStep, end_line, header_line, step_line
+from vivavoce.agents.turn.trace.rules import rules
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.core.private_file import create_private
@@ -132,7 +133,8 @@ class TraceWriter:
             ours = version("vivavoce")
         except PackageNotFoundError:  # run from its sources
             ours = ""
-        file.write(header_line(self._options, session_id=self._session_id, version=ours, began_at=self._began_at))
+        about = {"session_id": self._session_id, "version": ours, "rules": rules()}
+        file.write(header_line(self._options, began_at=self._began_at, **about))
         while True:
             entry = self._entries.get()
             if isinstance(entry, str):

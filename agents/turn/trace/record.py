@@ -8,12 +8,13 @@ cannot be replayed.
 
 A trace is one line for the beginning, one for each input, one for the end:
 
-    {"trace": "vivavoce", "format": 2, "version": "0.1.0", "session": "session_1", "began_at": 1767225600.0,
-     "options": {"is": "TurnOptions", ...}, "not_replayable": []}
+    {"trace": "vivavoce", "format": 3, "version": "0.1.0", "rules": "1f0e2d3c4b5a", "session": "session_1",
+     "began_at": 1767225600.0, "options": {"is": "TurnOptions", ...}, "not_replayable": []}
     {"at": 4.5, "input": {"is": "SessionStarting"}, "effects": [{"is": "SetAgentState", ...}], "deadline": null}
     {"end": "closed"}
 
-Times are the session clock's, exact to the bit. The user's words are in it: they are inputs.
+Times are the session clock's, exact to the bit. The user's words are in it: they are inputs. `rules` shows a reader
+whether the machine that wrote it had other code (`rules.py`).
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.pipelines.core.errors import TraceError
 
-FORMAT = 2
-"""Of the lines. Inputs, effects or rules that change make a new one; an added input, which old traces lack, not."""
+FORMAT = 3
+"""Of the lines. Inputs or effects that change, or all of the rules, make a new one. An added input, which old traces
+lack, does not, and neither does a single rule: `rules` shows that."""
 OLDEST_FORMAT = 1
 """The oldest one that can still be read and shown. Only `FORMAT` is replayed: the rules have changed since."""
 
@@ -82,11 +84,12 @@ class RecordedMachine(TurnMachine):
 # --- lines
 
 
-def header_line(options: TurnOptions, *, session_id: str, version: str, began_at: float) -> str:
+def header_line(options: TurnOptions, *, session_id: str, version: str, began_at: float, rules: str = "") -> str:
     """Return the first line of a trace.
 
     Args:
         version: Of vivavoce.
+        rules: The fingerprint of the machine's rules.
         began_at: Wall time, seconds since the Unix epoch.
     """
     plain = encode(options)
@@ -95,6 +98,7 @@ def header_line(options: TurnOptions, *, session_id: str, version: str, began_at
             "trace": "vivavoce",
             "format": FORMAT,
             "version": version,
+            "rules": rules,
             "session": session_id,
             "began_at": began_at,
             "options": plain,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.trace.record import FORMAT, OLDEST_FORMAT, Plain, decode, encode
+from vivavoce.agents.turn.trace.record import FORMAT, OLDEST_FORMAT, Plain, decode, encode, opaque_parts
+from vivavoce.agents.turn.trace.rules import rules
 from vivavoce.pipelines.core.errors import TraceError
 
 
@@ -37,8 +38,10 @@ class Trace:
     Args:
         version: Of the vivavoce that wrote it.
         format: Of the lines; one that is older than `FORMAT` can be shown and not replayed.
+        rules: The fingerprint of the rules of the machine that wrote it; empty if unknown.
         began_at: Wall time, seconds since the Unix epoch.
-        not_replayable: The options that are only named in it.
+        not_replayable: The options, and parts of inputs, that are only named in it: code of an application that
+            decides, such as its own policy.
         end: "closed", or why there is no more; empty when nothing says so, because the session or its process was
             still running or was killed.
         cut_line: The last line, of which only a part was written; 0 when there is none.
@@ -56,6 +59,12 @@ class Trace:
     end: str = ""
     cut_line: int = 0
     damaged_line: int = 0
+    rules: str = ""
+
+    @property
+    def is_of_other_rules(self) -> bool:
+        """Whether the machine that wrote it had other code than the one here: it may have decided otherwise."""
+        return bool(self.rules and rules()) and self.rules != rules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +120,11 @@ def read_trace(lines: Iterable[str]) -> Trace:
         format=written,
         began_at=float(header.get("began_at", 0.0)),
         options=header.get("options"),
-        not_replayable=tuple(str(part) for part in header.get("not_replayable", ())),
+        rules=str(header.get("rules", "")),
+        not_replayable=(
+            *(str(part) for part in header.get("not_replayable", ())),
+            *(part for step in steps for part in opaque_parts(step.event, f"line {step.line}: input")),
+        ),
         steps=tuple(steps),
         end=end,
         cut_line=cut,
@@ -124,7 +137,8 @@ def replay(trace: Trace) -> Difference | None:
 
     Raises:
         TraceError: The trace cannot be replayed: it is of an older format, or its options or an input are only named
-            in it, or are of another version of vivavoce.
+            in it, or are of another version of vivavoce. A trace of other rules is replayed: to see whether a bug that
+            it shows is mended.
     """
     if trace.format != FORMAT:
         raise TraceError(

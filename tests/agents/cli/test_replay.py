@@ -136,6 +136,14 @@ def test_another_version_is_told(trace: Path) -> None:
     assert "Written by vivavoce 0.0.1, replayed by" in printed
 
 
+def test_other_rules_are_told_and_the_trace_is_replayed(trace: Path) -> None:
+    assert "other code" not in run(trace)[1]
+    change(trace, 0, lambda plain: plain.update(rules="000000000000"))
+    status, printed = run(trace)
+    assert status == 0
+    assert "Written by a turn machine of other code: it may have decided otherwise on purpose." in printed
+
+
 def test_a_trace_that_was_given_up_says_why(trace: Path) -> None:
     change(trace, find(trace, '"end"'), lambda plain: plain.update(end="the disk was too slow"))
     assert "The trace ends before the session did: the disk was too slow." in run(trace, "--check")[1]
@@ -154,7 +162,7 @@ def test_a_trace_of_the_older_format_is_shown_and_not_replayed(trace: Path) -> N
     status, printed = run(trace)
     assert status == 1
     assert "UserFinal(text='stop it now')" in printed
-    assert "the trace can be shown and not replayed: needed format 2, got 1" in printed
+    assert "the trace can be shown and not replayed: needed format 3, got 1" in printed
     assert "replay it with the vivavoce that wrote it, 0.1.0" in printed
     assert "Traceback" not in printed
 
@@ -172,7 +180,7 @@ def _files(folder: Path) -> None:
     (folder / "notes.txt").write_text("hello\n")
     (folder / "empty.jsonl").write_text("")
     (folder / "binary.jsonl").write_bytes(b"\xff\xfe\x00")
-    (folder / "future.jsonl").write_text('{"trace": "vivavoce", "format": 3, "version": "9.0"}\n')
+    (folder / "future.jsonl").write_text('{"trace": "vivavoce", "format": 4, "version": "9.0"}\n')
     (folder / "none").mkdir()
     (folder / "some").mkdir()
     (folder / "some" / "a.jsonl").write_text("")
@@ -188,7 +196,7 @@ def _files(folder: Path) -> None:
         (["notes.txt"], "'notes.txt': this is no trace: needed a file that a session wrote"),
         (["empty.jsonl"], "this is no trace"),
         (["binary.jsonl"], "this is no trace: it is not text"),
-        (["future.jsonl"], "needed a trace of format 1 to 2, got 3; replay it with the vivavoce that wrote it, 9.0"),
+        (["future.jsonl"], "needed a trace of format 1 to 3, got 4; replay it with the vivavoce that wrote it, 9.0"),
         (["/proc/self/mem"], "cannot read '/proc/self/mem'"),
         ([], "Missing argument"),
     ],

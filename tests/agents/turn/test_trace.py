@@ -14,6 +14,7 @@ import pytest
 from vivavoce.agents.states import AgentState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import InterruptionOptions, TurnOptions
 from vivavoce.agents.turn.trace.record import (
@@ -28,6 +29,7 @@ from vivavoce.agents.turn.trace.record import (
     step_line,
 )
 from vivavoce.agents.turn.trace.replay import Trace, read_trace, replay
+from vivavoce.agents.turn.trace.rules import rules
 from vivavoce.pipelines.core.errors import TraceError
 
 OPTIONS = TurnOptions(interruption=InterruptionOptions(backchannels=frozenset({"mhm", "ok"}), max_pause=None))
@@ -220,6 +222,33 @@ def test_a_trace_whose_options_are_only_named_is_read_and_not_replayed() -> None
         replay(trace)
 
 
+class Never:
+    """An application's policy: a word of its own for the machine."""
+
+    def decide(self, moment: InterruptionMoment, /) -> Decision:
+        return "ignore"
+
+
+def test_a_policy_that_comes_with_an_agent_makes_the_trace_not_replayable_and_is_named_by_its_line() -> None:
+    own = i.TurnOptionsChanged(endpointing=OPTIONS.endpointing, interruption=InterruptionOptions(mode=Never()))
+    trace = read_trace(lines(*CALL[:2], (1.5, own), *CALL[2:]))
+    assert len(trace.steps) == len(CALL) + 1
+    (named,) = trace.not_replayable
+    assert named == f"line 4: input.interruption.mode: {Never.__module__}.Never"
+    with pytest.raises(TraceError, match=r"cannot be replayed; it only names line 4: input\.interruption\.mode"):
+        replay(trace)
+
+
+def test_a_trace_of_other_rules_says_so_and_is_replayed_all_the_same() -> None:
+    written = lines(*CALL)
+    assert rules() == rules() != ""
+    for told, is_other in ((rules(), False), ("000000000000", True), ("", False)):
+        header = header_line(OPTIONS, session_id="s", version="0.1.0", began_at=0.0, rules=told)
+        trace = read_trace([header, *written[1:]])
+        assert (trace.rules, trace.is_of_other_rules) == (told, is_other)
+        assert replay(trace) is None
+
+
 def test_an_input_that_is_unknown_is_named_by_its_line() -> None:
     written = lines(*CALL)
     written[3] = changed(written[3], lambda plain: plain["input"].update({"is": "UserSang"}))
@@ -267,7 +296,7 @@ def test_what_is_no_trace_is_refused(text: str) -> None:
 
 def test_a_trace_of_another_format_is_refused() -> None:
     written = lines(*CALL)
-    with pytest.raises(TraceError, match=r"needed a trace of format 1 to 2, got 9; .* that wrote it, 0\.1\.0"):
+    with pytest.raises(TraceError, match=r"needed a trace of format 1 to 3, got 9; .* that wrote it, 0\.1\.0"):
         read_trace([changed(written[0], lambda plain: plain.update(format=9))])
     with pytest.raises(TraceError, match="got None; .* of unknown version"):
         read_trace(['{"trace": "vivavoce"}'])
@@ -277,7 +306,7 @@ def test_a_trace_of_the_older_format_is_read_and_not_replayed() -> None:
     written = lines(*CALL)
     trace = read_trace([changed(written[0], lambda plain: plain.update(format=1)), *written[1:]])
     assert len(trace.steps) == len(CALL)
-    with pytest.raises(TraceError, match=r"can be shown and not replayed: needed format 2, got 1.* wrote it, 0\.1\.0"):
+    with pytest.raises(TraceError, match=r"can be shown and not replayed: needed format 3, got 1.* wrote it, 0\.1\.0"):
         replay(trace)
 
 
