@@ -295,7 +295,7 @@ class Agent:
         It may change the request (`dataclasses.replace(request, extra_instructions=…)`), the events, or answer without
         the model; text may be yielded as `str`. The history and the voice get its text. An answer that a realtime
         model's server began is there already: changes of its request have no effect. A realtime model's audio is not
-        changed by its text.
+        changed by its text. One answer takes at most 100,000 characters, about two hours of speech.
         """
         async for event in generate(request):
             yield event

@@ -14,6 +14,7 @@ from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import LoopCall
 from vivavoce.agents.core.speech_handle import SpeechHandle, calling_speech
+from vivavoce.agents.core.stage_run import calling_stage
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.speeches import Speeches
 from vivavoce.agents.states import CloseReason
@@ -32,10 +33,12 @@ class HangUp:
         own: The id of the speech that asked by its code or by a tool of it; empty if none did.
         in_tool: Whether a tool asked.
         is_here: Whether it was asked on the session's loop.
+        after_speech: Whether it waits for the speech before it.
     """
 
-    def __init__(self, own: str, *, in_tool: bool, is_here: bool) -> None:
+    def __init__(self, own: str, *, in_tool: bool, is_here: bool, after_speech: bool = True) -> None:
         self.own = own
+        self._after_speech = after_speech
         self._waits_for_own = False
         """Whether it waits for words of the speech that asked."""
         self._begun: LoopCall | None = None
@@ -61,6 +64,12 @@ class HangUp:
             raise SessionError(
                 f"hangup() cannot be awaited inside speech {self.own!r}, whose words it waits for: do not await it; it "
                 "acts when they have been heard"
+            )
+        stage = calling_stage()
+        if stage is not None and self._after_speech and not self._done.is_set():
+            raise SessionError(
+                f"hangup() cannot be awaited in {stage.name}: it waits for speech, and {stage.holds_up} waits for this "
+                "code; do not await it: it acts when the speech has been heard"
             )
         assert self._begun is not None, "on the loop it is begun when it is asked for"
         await self._begun.reached.wait()
@@ -113,7 +122,8 @@ class HangUps:
         self._caller.transport.check_hangup()
         tool, speech = calling_tool(), calling_speech()
         own = tool.speech_id if tool is not None else "" if speech is None else speech.id
-        request = HangUp(own, in_tool=tool is not None, is_here=self._context.inbox.is_here)
+        here = self._context.inbox.is_here
+        request = HangUp(own, in_tool=tool is not None, is_here=here, after_speech=after_speech)
         self._context.inbox.on_loop(lambda: self._begin(request, CloseReason.USER_INITIATED, after_speech=after_speech))
         return request
 

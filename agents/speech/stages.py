@@ -12,7 +12,8 @@ pipeline's own stream. Decisions:
 * The answer waits for the hook. So speech that comes behind the answer, a task, a handoff and a change of the pipeline
   cannot be awaited there: that is a SessionError at once. It may wait for a speech that has the floor; the limits stand
   still meanwhile.
-* A hook that reads on behind the end of a stream would hold the event loop; it gets an error there.
+* A hook that reads on behind the end of a stream would hold the event loop; it gets an error there. So does an
+  `llm_stage` whose text goes on beyond `MAX_TEXT`: an endless one would fill the memory.
 * Where a hook changes the text that is spoken, the heard words of an interruption are estimated by proportion: the
   voice's word times are those of another text. The history has the model's text, not that of `tts_stage`.
 """
@@ -37,6 +38,7 @@ from vivavoce.agents.core.stage_observers import StageObservers
 from vivavoce.agents.core.stage_run import StageRun
 from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.speech.blaming import Failure
+from vivavoce.agents.speech.text_channel import MAX_TEXT
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import StageError, describe
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
@@ -179,16 +181,19 @@ async def _model_stage(
                 raise StageError(f"generate() needs a GenerateRequest, got {shown(given)}", component="llm_stage")
             return held.inner(make(given))
 
+        length = 0
         async with aclosing(held.hook(lambda: agent.llm_stage(request, generate))) as items:
             async for item in items:
-                if isinstance(item, str):
-                    yield TextDelta(item)
-                elif isinstance(item, _MODEL_ITEMS):
-                    yield item
-                else:
-                    raise StageError(
-                        f"needed text, or an event of the model, got {type(item).__name__}", component="llm_stage"
-                    )
+                event = TextDelta(item) if isinstance(item, str) else item
+                if not isinstance(event, _MODEL_ITEMS):
+                    problem = f"needed text, or an event of the model, got {type(event).__name__}"
+                    raise StageError(problem, component="llm_stage")
+                if not isinstance(event, AudioChunk):
+                    length += max(1, len(event.text)) if isinstance(event, TextDelta) else 1
+                if length > MAX_TEXT:
+                    problem = f"one answer takes a text of at most {MAX_TEXT} characters, got more; end the hook before"
+                    raise StageError(problem, component="llm_stage")
+                yield event
 
 
 async def _voice_stage(

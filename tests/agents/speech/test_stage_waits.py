@@ -12,7 +12,7 @@ import pytest
 from kit.tasks import GetAddress
 from vivavoce.agents import Agent, SessionOptions, SpeechLimits
 from vivavoce.agents.agent import Generate, Speak
-from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.events import Closed, ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.events import UserFinal, UserInterim
@@ -136,6 +136,27 @@ def test_a_task_a_handoff_and_a_change_cannot_be_awaited_there(where: str, deed:
     (error,) = agent.raised
     assert "cannot be awaited" in str(error)
     harness.expect_history(("user", "hello"), ("assistant", "Sure."))
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["at once", "after its first item"])
+@pytest.mark.parametrize("where", STAGES)
+def test_a_hangup_acts_without_being_awaited_there(where: str, is_late: bool) -> None:
+    agent = Doing(where, lambda agent: agent.session.hangup(), is_late=is_late)
+    harness = calling(agent, "Sure, and goodbye.")
+    harness.caller.says("hello", 0.5, 1.0)
+    harness.run(until=8.0)
+    (error,) = agent.raised
+    assert "hangup() cannot be awaited in" in str(error)
+    assert harness.room.hung_up == ["caller"]
+    assert harness.recording.of(Closed)[0].at < 4.0
+
+
+def test_a_hangup_that_waits_for_no_speech_may_be_awaited_there() -> None:
+    agent = Doing("llm_stage", lambda agent: agent.session.hangup(after_speech=False))
+    harness = calling(agent, "Sure.")
+    harness.caller.says("hello", 0.5, 1.0)
+    harness.run(until=4.0)
+    assert (agent.raised, harness.room.hung_up) == ([], ["caller"])
 
 
 def test_an_answer_that_is_begun_ahead_refuses_them_too() -> None:
@@ -307,6 +328,25 @@ def test_a_stage_that_never_waits_does_not_hold_the_loop() -> None:
 
     harness.run(scenario)
     assert harness.close_report is not None
+
+
+def test_an_endless_text_fails_the_answer_at_its_limit_and_the_call_goes_on() -> None:
+    class Babbling(Agent):
+        async def llm_stage(
+            self, request: GenerateRequest, generate: Generate
+        ) -> AsyncGenerator[LLMEvent | AudioChunk | str, None]:
+            while request.context.messages("user")[-1].content == "first":
+                yield "word " * 1000
+            async for event in generate(request):
+                yield event
+
+    harness = calling(Babbling("Help."), "Sure.")
+    harness.expects_error("llm_stage", contains="takes a text of at most 100000 characters")
+    harness.caller.says("first", 0.5, 1.0)
+    harness.caller.says("second", 6.0, 6.5)
+    harness.run(until=9.0)
+    assert [turn.outcome for turn in harness.session.turns] == ["failed", "completed"]
+    assert harness.messages[-1] == ("assistant", "Sure.")
 
 
 # --- wrong use, and closing
