@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
@@ -55,6 +55,7 @@ __all__ = [
     "UserTurnEnded",
     "UserTurnPredicted",
     "check_free",
+    "ears_of",
     "having",
     "is_like",
 ]
@@ -134,6 +135,7 @@ class PipelineContext:
     open_limit: float = 10.0
 
 
+_EARS = ("stt", "vad", "denoise", "turn_detector")
 ONSET_SECONDS = 0.5
 """Seconds of audio before a change that new ears hear too."""
 
@@ -328,6 +330,12 @@ def having(pipeline: Pipeline, components: ComponentSet) -> Pipeline:
         CapabilityError: It has no use for one of them, or they do not go together.
     """
     return pipeline._composed(components) if any(given(components)) else pipeline
+
+
+def ears_of(pipeline: Pipeline) -> ComponentSet:
+    """Return the components of a pipeline that hear the caller, but for a realtime model."""
+    ears: dict[str, Any] = {kind: part for kind, part in pipeline.parts() if kind in _EARS}
+    return ComponentSet(**ears)
 
 
 def is_like(pipeline: Pipeline, other: Pipeline) -> bool:

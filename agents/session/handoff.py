@@ -21,9 +21,12 @@ words are heard before it; from then on only its two hooks speak. Decisions:
   hooks, and those of the old agent are given back there. If the components cannot be had, the agent goes on with those
   before, and the outcome is `failed`. If its `context` fails, that is an `error` event, and it gets the whole
   conversation. A task keeps those of the agent behind it.
-* Components that hear the caller are opened when the handoff is asked for. Until they are open, or have failed, the
-  handoff does not begin: the agent that has the conversation answers the caller meanwhile, and what the application
-  asks for waits behind the handoff. (Of several handoffs that wait, the later ones open theirs in the handoff.)
+* Components that hear the caller are opened when the handoff is asked for, behind a change of the pipeline that is
+  under way. Until they are open, or have failed, the handoff does not begin: the agent that has the conversation
+  answers the caller meanwhile, and what the application asks for waits behind the handoff. (Of several handoffs that
+  wait, the later ones open theirs in the handoff.)
+* The end of a task waits for nothing: the agent behind it speaks at once with its own voice, and hears with the task's
+  components until its own are open again.
 * An agent that was replaced stays in the session, for its running tools, until the close cleans it up. A task that is
   over is cleaned up and freed when it has given the conversation back.
 """
@@ -32,8 +35,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+from anyio import CancelScope
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents import events as ev
@@ -46,6 +51,7 @@ from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.carried_history import CarriedHistory
 from vivavoce.agents.session.handoff_control import HandoffControl
 from vivavoce.agents.session.lifecycle.preparing import AgentSetup
+from vivavoce.agents.session.pipelines.change import PipelineChangeControl
 from vivavoce.agents.session.pipelines.early import EarlySwap
 from vivavoce.agents.session.pipelines.requests import PipelineRequests
 from vivavoce.agents.session.session_agents import SessionAgents
@@ -89,8 +95,10 @@ class Handoffs:
         self._carried = CarriedHistory(context, history, limit=limit)
         self._waiting: dict[str, HandoffControl] = {}
         self._running: HandoffControl | None = None
-        self._opening: HandoffControl | None = None
-        """The one for which components were opened."""
+        self._opening: tuple[HandoffControl, CancelScope] | None = None
+        """The one that waits for a change of the pipeline, or for its components; the scope ends the wait."""
+        self._replacing: PipelineChangeControl | None = None
+        """The change to the components of an agent that has replaced the first one."""
         self.tasks: list[TaskControl[Any]] = []
         """The tasks that have the conversation, or wait for it; the innermost one is the last."""
 
@@ -145,6 +153,7 @@ class Handoffs:
         if task.parent is None:
             self.tasks.remove(task)
             task.end()
+            self._end_opening(task.task)
             return
         if task.outcome not in ("completed", "declined", "failed"):
             self._hooks.cut_entering(task.task)
@@ -178,24 +187,40 @@ class Handoffs:
 
     def _wait(self, handoff: HandoffControl, agents: Sequence[Agent]) -> None:
         """Queue a handoff to the last of these agents; the others stand behind it."""
-        is_only = not self._waiting and self._running is None
-        early = self._requests.open_early(agents) if is_only else None
+        may_wait = not self._waiting and self._running is None and handoff.ends is None
+        early = self._requests.open_early(agents) if may_wait else None
+        opens = early is not None or (may_wait and self._requests.is_changing)
         self._waiting[handoff.id] = handoff
         self._context.inbox.post(
             HandoffRequested(
                 handoff.id,
                 begins_task=handoff.begins is not None,
                 ends_task="" if handoff.ends is None else handoff.ends.handoff_id,
-                opens=early is not None,
+                opens=opens,
             )
         )
-        if early is not None:
-            self._opening = handoff
-            self._context.group.start_soon(self._opened, handoff, early, name=f"opening for {handoff.agent.id}")
+        if opens:
+            self._opening = handoff, CancelScope()
+            opened = partial(self._opened, handoff, agents, early, self._opening[1])
+            self._context.group.start_soon(opened, name=f"opening for {handoff.agent.id}")
 
-    async def _opened(self, handoff: HandoffControl, early: EarlySwap) -> None:
-        await early.done.wait()  # bounded: `start_step` for each component, and its tries
+    async def _opened(
+        self, handoff: HandoffControl, agents: Sequence[Agent], early: EarlySwap | None, scope: CancelScope
+    ) -> None:
+        with scope:
+            while early is None and self._requests.is_changing and not self._context.closing.is_asked:
+                await self._requests.unchanging()  # bounded: each change has a limit for its moment
+                early = self._requests.open_early(agents)
+            if early is not None:
+                await early.done.wait()  # bounded: `start_step` for each component, and its tries
         self._context.inbox.post(HandoffReady(handoff.id))
+
+    def _end_opening(self, agent: Agent) -> None:
+        """Nothing is opened any more for the handoff to that agent."""
+        if self._opening is not None and self._opening[0].agent is agent:
+            scope, self._opening = self._opening[1], None
+            self._requests.drop_early()
+            scope.cancel()
 
     def from_tool(self, agent: Agent, turn_id: str) -> AwaitHandoff:
         """A tool of that turn returned `agent`: request the handoff, and return the wait for its end.
@@ -216,8 +241,14 @@ class Handoffs:
         if self._agents.has_begun:
             self._requests.take_turns([handoff.agent])
         if self._live.is_connected:
-            self._requests.begin_for([handoff.agent])
+            self._replacing = self._requests.begin_for([handoff.agent])
         handoff.set_outcome("completed")
+
+    async def components_taken(self) -> None:
+        """Wait until the components of an agent that has replaced the first one serve, or cannot be had."""
+        while (change := self._replacing) is not None:
+            self._replacing = None
+            await self._requests.taken_for([self._live.agent], change)
 
     # --- effects
 
@@ -337,7 +368,7 @@ class Handoffs:
         if self._context.closing.is_asked:
             return
         agents = self.line_to(handoff.agent)
-        await self._requests.take_for(agents)
+        await self._requests.give_back(agents)
         if self._context.closing.is_asked:
             return
         summary = await self._summary(task)
@@ -377,9 +408,8 @@ class Handoffs:
     def _give_up(self, handoff: HandoffControl) -> None:
         """Nothing more comes of it."""
         handoff.set_outcome("cancelled")
-        if self._opening is handoff:
-            self._opening = None
-            self._requests.drop_early()
+        if self._opening is not None and self._opening[0] is handoff:
+            self._end_opening(handoff.agent)
         self._agents.give_up(handoff.agent)
 
     # --- close

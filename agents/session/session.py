@@ -328,8 +328,9 @@ class AgentSession(Conversation, Generic[UserdataT]):
         """Go on with other components, from the next silence on; await the result to know the end.
 
         All of them take over at one moment, as in `change_pipeline()`: the old recogniser hears a turn to its end, the
-        old voice finishes the speech that plays, and an answer that waits for its tools goes on with the new ones. The
-        streams of the other components stay. Components belong to the application, which closes the old ones too.
+        old voice finishes the speech that plays, and an answer that waits for its tools goes on with the new ones. An
+        llm and a tts alone wait for no turn. The streams of the other components stay. Components belong to the
+        application, which closes the old ones too.
 
         Args:
             stt, llm, tts, vad, denoise, turn_detector: None keeps the present one. To go on without a denoiser, a turn

@@ -72,6 +72,11 @@ class TurnTaking:
             self._context.inbox.post(TurnOptionsChanged(endpointing=endpointing, interruption=interruption))
         return failure
 
+    def take_pipeline(self, pipeline: Pipeline) -> None:
+        """Another pipeline serves from here on: the options of the agent hold again, as far as they go with it."""
+        if self._agents:
+            self.take(self._agents, pipeline)
+
     def _endpointing(self, agents: Sequence[Agent]) -> tuple[EndpointingOptions, str]:
         for agent in reversed(agents):
             if (own := agent.overrides.endpointing) is not None:

@@ -302,13 +302,15 @@ class TurnMachine:
                 self._interruption.caller_came(now)
                 self._wake_ups.caller_came(now)
 
-    def _take_traits(self, traits: PipelineTraits, now: float) -> None:
+    def _take_traits(self, traits: PipelineTraits, now: float, keeps_ears: bool) -> None:
         self._options.take_pipeline(traits)
         self._attempts.limit(traits.max_attempts)
         self._preemption = self._attempts if self._options.has_attempts else None
-        self._user.burst = None  # the new one has heard nothing yet
-        self._user.hears_words_since = now
-        self._turn_commit.take_pipeline(self._preemption, now)
+        self._turn_commit.take_pipeline(self._preemption)
+        if not keeps_ears:
+            self._user.burst = None  # the new one has heard nothing yet
+            self._user.hears_words_since = now
+            self._turn_commit.others_listen(now)
 
     def _take_agent(self, event: i.TurnOptionsChanged) -> None:
         self._options.take_agent(event.endpointing, event.interruption)

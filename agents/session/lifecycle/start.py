@@ -100,6 +100,7 @@ class SessionStart:
             await self._open_memory()
             self._begin(snapshot)
             parts.caller.end_wait()
+        await parts.handoffs.components_taken()
         parts.checkpoints.open()
         if parts.dialogues.has_any:
             with watched("dialogues"):

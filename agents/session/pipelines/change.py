@@ -12,7 +12,7 @@ from vivavoce.agents.core.speech_handle import holds_floor
 from vivavoce.agents.session.pipelines.own import OwnPipeline
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.pipeline import Pipeline, having
+from vivavoce.pipelines.pipeline import Pipeline, ears_of, having
 from vivavoce.pipelines.speech import ComponentSet
 
 PipelineChangeOutcome = Literal["completed", "failed", "cancelled"]
@@ -74,6 +74,7 @@ class PipelineChangeControl:
         components: Those that take the place of the pipeline's that is in use when the change begins, which `pipeline`
             is made of.
         agents: Those whose components do, the outermost first. With neither, `pipeline` is the application's.
+        keeps_ears: Whether the components that hear the caller stay all the same.
     """
 
     def __init__(
@@ -83,11 +84,13 @@ class PipelineChangeControl:
         components: ComponentSet | None = None,
         *,
         agents: Sequence[Agent] = (),
+        keeps_ears: bool = False,
     ) -> None:
         self.id = new_id("change")
         self.pipeline = pipeline
         self.components = components
         self.agents = tuple(agents)
+        self._keeps_ears = keeps_ears
         self.within = within
         self.outcome: PipelineChangeOutcome | None = None
         self.error: Exception | None = None
@@ -129,6 +132,8 @@ class PipelineChangeControl:
         """
         if self.agents:
             self.pipeline = own.with_agents(self.agents)
+            if self._keeps_ears:
+                self.pipeline = having(self.pipeline, ears_of(present))
         elif self.components is not None:
             self.pipeline = having(present, self.components)
         return self.pipeline

@@ -16,8 +16,11 @@ from vivavoce.agents.session.wiring import check_flow, check_wiring, warn_if_dea
 from vivavoce.agents.speech.flow import FlowRunner
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.pipeline import Pipeline, having, is_like
+from vivavoce.pipelines.pipeline import Pipeline, ears_of, having, is_like
 from vivavoce.pipelines.speech import ComponentSet, given
+
+EARS_WITHIN = 60.0
+"""Seconds within which a silence must come for the components that hear the caller again, when a task is over."""
 
 
 class PipelineRequests:
@@ -113,42 +116,80 @@ class PipelineRequests:
         """That handoff is over, or comes to nothing."""
         self._pipelines.drop_early()
 
-    def begin_for(self, agents: Sequence[Agent]) -> PipelineChangeControl | None:
+    @property
+    def is_changing(self) -> bool:
+        """Whether a change was asked for and has not ended."""
+        return self._pipelines.is_changing
+
+    async def unchanging(self) -> None:
+        """Wait until no change is under way, each of which has its limits, or until the session closes."""
+        await self._pipelines.unchanging()
+
+    def begin_for(
+        self, agents: Sequence[Agent], *, keeps_ears: bool = False, within: float | None = None
+    ) -> PipelineChangeControl | None:
         """Ask for the components of an agent, or for the session's own if it has none; None if they are in use.
 
         Args:
             agents: The agent last; before it those behind the task, whose components it keeps where it has none.
+            keeps_ears: Whether the components that hear the caller stay all the same.
+            within: Seconds within which a moment must come; by default as long as a hook.
         Raises:
             CapabilityError: They do not go together with the pipeline's.
         """
         own, in_use = self._pipelines.own, self._pipelines.pipeline
         pipeline = own.with_agents(agents)
+        if keeps_ears:
+            pipeline = having(pipeline, ears_of(in_use))
         if self._meter is not None:
             self._meter.check(pipeline)
-        if not self._pipelines.is_changing and is_like(pipeline, in_use):
+        is_quiet = not self._pipelines.is_changing
+        if not is_quiet and not any(any(given(agent.overrides)) for agent in agents):
+            is_quiet = not self._pipelines.changes_for_agents  # the application's changes hold for this agent as well
+        if is_quiet and is_like(pipeline, in_use):
             own.take_agents(agents)
             return None
-        change = PipelineChangeControl(pipeline, self._options.speech.hook_timeout, agents=agents)
+        limit = self._options.speech.hook_timeout if within is None else within
+        change = PipelineChangeControl(pipeline, limit, agents=agents, keeps_ears=keeps_ears)
         self._pipelines.request(change)
         return change
 
-    async def take_for(self, agents: Sequence[Agent]) -> Exception | None:
+    async def take_for(self, agents: Sequence[Agent], *, keeps_ears: bool = False) -> Exception | None:
         """Have the components of an agent take over; return the error if they could not.
 
         The session then goes on with those before, and has reported the error.
+
+        Args:
+            agents, keeps_ears: As of `begin_for`.
         """
         try:
-            change = self.begin_for(agents)
+            change = self.begin_for(agents, keeps_ears=keeps_ears)
         except ConfigurationError as error:  # the pipeline has changed since the agent was checked
             self._context.report_error(error, "pipeline", is_recovered=True)
             self._pipelines.own.keep_for(agents)
             return error
-        if change is None:
-            return None
+        return None if change is None else await self.taken_for(agents, change)
+
+    async def taken_for(self, agents: Sequence[Agent], change: PipelineChangeControl) -> Exception | None:
+        """Wait for the end of that change to the components of an agent; return the error if they could not be had."""
         await change.done.wait()  # bounded: `start_step` and tries for the opening, `hook_timeout` for the moment
         if change.error is not None:
             self._pipelines.own.keep_for(agents)
         return change.error
+
+    async def give_back(self, agents: Sequence[Agent]) -> None:
+        """Have the components of the agent behind a task take over again; errors are reported.
+
+        Those that hear the caller follow as soon as they are open, and nobody speaks. Until then the agent hears with
+        the task's, so that the caller does not wait in silence. If they cannot be had, the next handoff tries again.
+        """
+        if not self.is_changing:  # else its components come behind that change
+            await self.take_for(agents, keeps_ears=True)
+        try:
+            self.begin_for(agents, within=EARS_WITHIN)
+        except ConfigurationError as error:
+            self._context.report_error(error, "pipeline", is_recovered=True)
+            self._pipelines.own.keep_for(agents)
 
     def take_turns(self, agents: Sequence[Agent]) -> Exception | None:
         """Have the turn-taking options of an agent hold; return the error, which was reported, if they cannot.

@@ -46,6 +46,7 @@ from vivavoce.agents.session.pipelines.opening import Opening
 from vivavoce.agents.session.pipelines.own import OwnPipeline
 from vivavoce.agents.session.pipelines.reports import PipelineReports
 from vivavoce.agents.session.pipelines.swap import ComponentSwap
+from vivavoce.agents.session.turn_taking import TurnTaking
 from vivavoce.agents.session.wiring import turn_traits
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
@@ -76,12 +77,20 @@ class PipelineSwitch:
 
     Args:
         pipeline: The first one.
+        turn_taking: Knows the options of agents that a pipeline must go with.
     """
 
     def __init__(
-        self, context: SessionContext, pipeline: Pipeline, history: HistoryControl, *, options: SessionOptions
+        self,
+        context: SessionContext,
+        pipeline: Pipeline,
+        history: HistoryControl,
+        turn_taking: TurnTaking,
+        *,
+        options: SessionOptions,
     ) -> None:
         self._context = context
+        self._turn_taking = turn_taking
         self._options = options
         self._history = history
         self.own = OwnPipeline(pipeline)
@@ -95,6 +104,8 @@ class PipelineSwitch:
         self._opening: Opening | None = None
         self._early: EarlySwap | None = None
         """The components of the agent whose handoff waits."""
+        self._ended = anyio.Event()
+        """Set, and made anew, when a change has ended."""
         self._losses: dict[str, tuple[AttachedPipeline, PipelineFailed]] = {}
         self._loss_count = 0
 
@@ -114,6 +125,20 @@ class PipelineSwitch:
     def is_changing(self) -> bool:
         """Whether a change was asked for and has not ended."""
         return bool(self._wanted) or self._opening is not None
+
+    @property
+    def changes_for_agents(self) -> bool:
+        """Whether one of these changes is to components of an agent, or back from them."""
+        return any(control.agents for control in self._wanted.values())
+
+    async def unchanging(self) -> None:
+        """Wait until no change is under way, or the session closes."""
+        while self.is_changing and not self._context.closing.is_asked:
+            await self._ended.wait()
+
+    def _note_end(self) -> None:
+        ended, self._ended = self._ended, anyio.Event()
+        ended.set()
 
     @property
     def failure(self) -> Exception | None:
@@ -206,8 +231,11 @@ class PipelineSwitch:
         with context.observer.hook("pipeline_change", old=old, new=new) as watch:
             try:
                 await self._open_new(opening)
+                if opening.control is not None and not opening.control.agents:
+                    self._turn_taking.check_for_all(opening.pipeline)  # another agent may have come since the request
                 traits = turn_traits(self._options, opening.pipeline.capabilities)
-                context.inbox.post(i.PipelineReady(change_id=opening.change_id, traits=traits))
+                keeps_ears = opening.swap is not None and not opening.swap.hears
+                context.inbox.post(i.PipelineReady(change_id=opening.change_id, traits=traits, keeps_ears=keeps_ears))
                 await opening.decided.wait()  # within `within` seconds, by the turn machine
                 if (error := opening.error) is not None:
                     raise error
@@ -232,7 +260,8 @@ class PipelineSwitch:
                     raise early.error
                 return
         self.drop_early()
-        if control is not None and control.is_of_components:
+        is_held = opening.pipeline is self._in_use.attached.opened  # its components were changed since
+        if is_held or (control is not None and control.is_of_components):
             swap = ComponentSwap(
                 self._in_use.attached, opening.pipeline, context.clock, partial(self._fail_swap, opening)
             )
@@ -311,6 +340,8 @@ class PipelineSwitch:
         elif opening.attached is not None:
             self._in_use.take(opening.attached)
         opening.decide()
+        self._turn_taking.take_pipeline(self.pipeline)
+        self._note_end()
         asked = (control.pipeline for control in self._wanted.values())
         self._names.keep([self.pipeline, *asked, *(lost.pipeline for lost, _ in self._losses.values())])
 
@@ -328,6 +359,7 @@ class PipelineSwitch:
             control.set_outcome("completed")
         elif control is not None:
             control.set_outcome("cancelled")
+        self._note_end()
 
     def report_loss(self, effect: fx.ReportLoss) -> None:
         """Report the error of a lost pipeline, and keep the caller's audio where nothing hears it any more."""
@@ -414,6 +446,7 @@ class PipelineSwitch:
         for control in self._wanted.values():
             control.set_outcome("cancelled")
         self._wanted.clear()
+        self._note_end()
         self.drop_early()
 
     async def aclose(self) -> None:

@@ -305,6 +305,10 @@ class Floor:
         has_answers = not self._ending
         return [s for s in waiting if s.goes_before(order) or (has_answers and s.is_for_caller)]
 
+    def is_behind_handoff(self, speech: Speech) -> bool:
+        """Whether a speech that waits does so for a handoff, which runs or whose components are being opened."""
+        return all(speech is not other for other in self.queue)
+
     @property
     def next_handoff(self) -> str:
         """The handoff that gets the floor before any speech that waits; empty where none does."""

@@ -4,8 +4,9 @@ Changes do not overlap: one that is asked for during another follows it. A chang
 
 The pipeline that has heard a turn answers it, and a speech that sounds is finished: a change waits until no turn is
 open, the recogniser owes no words, nothing speaks and all speech asked for before it is over. Speech that is asked for
-afterwards, and speeches that wait for their tools, go on with the new pipeline. A handoff's hooks may wait for a
-change, so a change does not wait for speech that waits for the handoff.
+afterwards, and speeches that wait for their tools, go on with the new pipeline. A handoff may wait for a change, so a
+change does not wait for speech that waits for the handoff. Where all components stay that hear the caller, the turn is
+heard as before: such a change waits for speech only.
 
 When the pipeline in use is lost for good, the change that is under way, or the next one, takes over as soon as it is
 open; without one the pipeline's fallback does, and without a fallback the session closes. The lost pipeline cannot
@@ -67,6 +68,7 @@ class Opened:
     Args:
         order: Its place among the requests for speech: speech that was asked for before it goes first.
         until: When its moment must have come.
+        keeps_ears: Whether all components stay that hear the caller.
         next_since: Since when only speeches that are winding down go before it; None while others do.
         is_patient: Whether it waits for those.
     """
@@ -74,6 +76,7 @@ class Opened:
     traits: PipelineTraits
     order: int
     until: float
+    keeps_ears: bool = False
     next_since: float | None = None
     is_patient: bool = True
 
@@ -82,7 +85,7 @@ class PipelineChanges:
     """Holds the pipeline in use, the change that is under way and the ones behind it.
 
     Args:
-        take: Has the machine go on with the traits of the new pipeline.
+        take: Has the machine go on with the traits of the new pipeline, which may keep the ears.
         owed_until: Returns until when the present recogniser may still settle words that were committed.
         lose_turn: Ends the speech that a lost pipeline was hearing.
         answer_lost_turn: Has the new pipeline answer the last turn, if the lost one has failed to.
@@ -95,7 +98,7 @@ class PipelineChanges:
         floor: Floor,
         user: UserSide,
         *,
-        take: Callable[[PipelineTraits, float], None],
+        take: Callable[[PipelineTraits, float, bool], None],
         owed_until: Callable[[], float],
         lose_turn: Callable[[float], None],
         answer_lost_turn: Callable[[], None],
@@ -137,7 +140,7 @@ class PipelineChanges:
         """The pipeline of the change under way is open."""
         if self._current is not None and self._current.change_id == event.change_id:
             within = FALLBACK_WITHIN if self._is_lost else self._current.within
-            self.ready = Opened(event.traits, self._floor.next_order(), now + within)
+            self.ready = Opened(event.traits, self._floor.next_order(), now + within, event.keeps_ears)
 
     def failed(self, change_id: str) -> None:
         """The pipeline of that change could not be opened."""
@@ -165,7 +168,7 @@ class PipelineChanges:
         """The session starts with that pipeline, since the one before it could not be had."""
         self._in_use = event.pipeline
         self._lose_turn(now)
-        self._take(event.traits, now)
+        self._take(event.traits, now, False)
 
     def close(self) -> None:
         """The session closes: no pipeline is changed any more."""
@@ -216,7 +219,7 @@ class PipelineChanges:
         return is_wound_down and self._is_next(ready)
 
     def _is_next(self, ready: Opened) -> bool:
-        if self._user.is_active or self._is_owed:
+        if not ready.keeps_ears and (self._user.is_active or self._is_owed):
             return False
         return not any(self._goes_first(speech, ready) for speech in self._floor.present)
 
@@ -230,8 +233,8 @@ class PipelineChanges:
         if speech.has_used_tools:
             return False
         is_turn = speech.kind == "turn"
-        if self._floor.handoff and not speech.by_hook:
-            return is_turn and self._options.traits.hears_audio
+        if self._floor.is_behind_handoff(speech):
+            return is_turn and self._options.traits.hears_audio and not ready.keeps_ears
         return is_turn or speech.order < ready.order
 
     def _on_settled(self, now: float) -> None:
@@ -258,7 +261,7 @@ class PipelineChanges:
         self._fallback = ""
         if was_lost:
             self._lose_turn(now)
-        self._take(ready.traits, now)
+        self._take(ready.traits, now, ready.keeps_ears and not was_lost)
         self._out.append(TakePipeline(change.change_id))
         if was_lost:
             self._answer_lost_turn()

@@ -56,9 +56,12 @@ class TurnCommit:
         self.amended: tuple[CommittedTurn, float] | None = None
         """A turn whose words a late final has changed since its answer was heard, and when; none if answered since."""
 
-    def take_pipeline(self, preemption: Preemption | None, now: float) -> None:
-        """Another pipeline hears and answers from now on."""
+    def take_pipeline(self, preemption: Preemption | None) -> None:
+        """Another pipeline answers from now on."""
         self._preemption = preemption
+
+    def others_listen(self, now: float) -> None:
+        """Other components hear the caller from now on."""
         self._finals.others_listen(now, self._options.endpointing.transcript_timeout)
 
     def take_recogniser(self) -> None:

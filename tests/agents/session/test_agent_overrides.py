@@ -119,6 +119,36 @@ def test_the_first_agent_of_a_session_has_its_components_from_the_start() -> Non
     assert (voice.texts, harness.tts.texts) == (["first here."], [])
 
 
+@pytest.mark.parametrize("has_ears", [False, True])
+def test_an_agent_that_replaces_the_first_one_during_the_start_greets_with_its_own_voice(has_ears: bool) -> None:
+    voice = ScriptedTTS()
+    ears: dict[str, Any] = {"stt": ScriptedSTT(["hello"], open_delay=3.0)} if has_ears else {}
+    harness = SessionHarness(Clerk("first"), ScriptedLLM("Yes.", delay=0.1), stt=ScriptedSTT(open_delay=2.0))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        await harness.session.update_agent(Clerk("second", tts=voice, **ears))
+        await harness.started()
+
+    harness.run(scenario, until=7.0, waits_for_start=False)
+    assert (voice.texts, harness.tts.texts) == (["second here."], [])
+
+
+def test_an_agent_that_replaces_the_first_one_during_the_start_enters_if_its_components_cannot_be_had() -> None:
+    stt = ScriptedSTT()
+    stt.fail_open(*[ProviderConnectionError("gone", provider="scripted")] * 3)
+    harness = SessionHarness(Clerk("first"), stt=ScriptedSTT(open_delay=2.0))
+    harness.expects_error("pipeline")
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        await harness.session.update_agent(Clerk("second", tts=ScriptedTTS(), stt=stt))
+        await harness.started()
+
+    harness.run(scenario, until=7.0, waits_for_start=False)
+    assert harness.tts.texts == ["second here."]
+
+
 def test_an_override_that_does_not_fit_is_refused_at_once() -> None:
     llm = ScriptedLLM()
     needy = ScriptedSTT(capabilities=STTCapabilities(needs_flush=True))

@@ -301,6 +301,45 @@ def test_an_agent_whose_options_no_longer_fit_has_the_session_s_with_an_error() 
     assert len(harness.recording.of(ErrorOccurred)) == 1
 
 
+def test_a_pipeline_that_does_not_go_with_an_agent_that_has_come_since_the_request_fails_the_change() -> None:
+    harness = SessionHarness(Clerk("first"), pipeline=cascade())
+    harness.expects_error("pipeline", contains="'manual' of agent 'second'")
+
+    async def scenario(harness: SessionHarness) -> None:
+        session = harness.session
+        handoff = session.update_agent(Clerk("second", endpointing=MANUAL))
+        change = session.change_pipeline(remote())
+        await change
+        await handoff
+        assert (handoff.outcome, change.outcome) == ("completed", "failed")
+        assert "switch off the turn detection" in str(change.exception())
+        assert session.pipeline is harness.pipeline
+
+    harness.run(scenario, until=4.0)
+    assert len(harness.recording.of(ErrorOccurred)) == 1
+
+
+def test_an_agent_that_comes_while_a_pipeline_waits_for_its_moment_has_the_session_s_options_with_an_error() -> None:
+    harness = SessionHarness(Clerk("first"), pipeline=cascade())
+    harness.expects_error("pipeline", contains="'manual' of agent 'second'")
+    harness.caller.makes_noise(3.0, 6.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        session = harness.session
+        _ = session.say("a speech of some twenty words that " + "goes on and on " * 4, interruptible=False)
+        handoff = session.update_agent(Clerk("second", endpointing=MANUAL))
+        change = session.change_pipeline(remote())
+        await harness.until(2.0)  # it is open, and waits: for that speech, and then for the turn that begins meanwhile
+        await handoff
+        assert (handoff.outcome, change.outcome) == ("completed", None)
+        session.input.clear_turn()
+        await change
+        assert (change.outcome, session.agent.id) == ("completed", "second")
+
+    harness.run(scenario, until=12.0)
+    assert len(harness.recording.of(ErrorOccurred)) == 1
+
+
 def test_waits_of_an_agent_beyond_the_budget_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     options = SessionOptions(endpointing=replace(PATIENT, min_delay=0.4))
     AgentSession[None](Clerk("slow", endpointing=EndpointingOptions(min_delay=2.0)), cascade(), options=options)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit.pipeline import Muter
-from vivavoce.agents import Agent, PipelineChange, RunContext, function_tool
+from vivavoce.agents import Agent, AgentOverrides, PipelineChange, RunContext, function_tool
 from vivavoce.agents.events import ErrorOccurred, PipelineChanged
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingPipeline
@@ -160,6 +160,53 @@ def test_noise_that_goes_on_stays_heard_by_the_vad_that_stays() -> None:
     harness.caller.is_recognised("hello", 9.1)
     harness.run(changing(7.0, [], tts=ScriptedTTS()), until=12.0)
     harness.expect_history(("user", "hello"), ("assistant", "Hi."))
+
+
+@pytest.mark.parametrize("part", ["tts", "llm"])
+def test_a_voice_or_a_model_takes_over_in_the_caller_s_turn_and_answers_it(part: str) -> None:
+    new: Any = ScriptedTTS() if part == "tts" else ScriptedLLM(default="Hi.", delay=0.1)
+    harness = SessionHarness(Agent("Help."), ScriptedLLM(default="Hi." if part == "tts" else "Old.", delay=0.1))
+    harness.preemptive = True
+    harness.caller.says("hello there", 0.5, 4.0, interims=[(1.0, "hello")])
+    harness.run(changing(2.0, [], **{part: new}), until=7.0)
+    assert changed_at(harness) == [2.0]
+    harness.expect_history(("user", "hello there"), ("assistant", "Hi."))
+    assert set(new.texts if part == "tts" else harness.tts.texts) == {"Hi."}
+    assert (harness.tts.texts == []) == (part == "tts")
+
+
+@pytest.mark.parametrize("kind", ["cascade", "realtime"])
+@pytest.mark.parametrize("part", ["tts", "stt"])
+def test_the_session_goes_back_to_the_pipeline_with_which_it_began(kind: str, part: str) -> None:
+    stt, voice = ScriptedSTT(["hello"]), ScriptedTTS()
+    if kind == "cascade":
+        llm = ScriptedLLM("Hi.", delay=0.1)
+        harness = SessionHarness(
+            Agent("Help."), pipeline=CascadingPipeline(stt=stt, llm=llm, tts=voice, vad=ScriptedVAD())
+        )
+    else:
+        harness = hearing(ScriptedRealtimeModel("Hi.", hears=["hello"], delay=0.1), tts=voice, stt=stt)
+    harness.caller.makes_noise(5.0, 5.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        session, first = harness.session, harness.pipeline
+        new: Any = ScriptedTTS() if part == "tts" else ScriptedSTT()
+        for change in (
+            lambda: session.change_component(**{part: new}),
+            lambda: session.update_agent(Agent("Help.", overrides=AgentOverrides(tts=ScriptedTTS()))),
+        ):
+            await change()
+            assert session.pipeline is not first
+            back = session.change_pipeline(first)
+            await back
+            assert (back.outcome, back.exception()) == ("completed", None)
+            assert session.pipeline is first
+        await session.say("Here again.")
+
+    harness.run(scenario, until=8.0)
+    assert voice.texts[0] == "Here again."
+    harness.expect_history(("assistant", "Here again."), ("user", "hello"), ("assistant", "Hi."))
+    assert all(stream.is_closed for stream in stt.streams)
 
 
 # --- all or nothing

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
-from vivavoce.agents import Agent, AgentOverrides, AgentTask, function_tool
+from vivavoce.agents import Agent, AgentOverrides, AgentTask, CompletedTurn, function_tool
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.realtime import RealtimePipeline
@@ -49,7 +51,7 @@ def silences(harness: SessionHarness) -> list[float]:
     return [round(then.start - one.start - one.seconds, 2) for one, then in zip(played, played[1:], strict=False)]
 
 
-def call(second: Clerk, kind: str = "cascade", *answers: Any, first: Clerk | None = None) -> SessionHarness:
+def call(second: Clerk, kind: str = "cascade", *answers: Any, first: Agent | None = None) -> SessionHarness:
     first = first or Clerk("first", second)
     if kind == "cascade":
         return SessionHarness(first, ScriptedLLM(*answers, delay=0.1))
@@ -88,6 +90,173 @@ def test_the_agent_before_answers_the_caller_while_the_recogniser_connects(kind:
     said = ["first here.", "hello", "First answers.", "first leaves.", "second here.", "and now", "Second answers."]
     assert [text for _, text in harness.messages] == said
     assert stt.open_attempts == 1
+
+
+@pytest.mark.parametrize("kind", ["cascade", "realtime"])
+@pytest.mark.parametrize("own", [{}, {"tts": ScriptedTTS()}, {"stt": ScriptedSTT(open_delay=2.0)}], ids=list)
+def test_a_handoff_behind_a_change_that_opens_slowly_begins_after_it_and_the_caller_is_answered_meanwhile(
+    own: dict[str, Any], kind: str
+) -> None:
+    second = Clerk("second", **own)
+    harness = call(second, kind, "First answers.")
+    harness.caller.says("hello", 4.0, 4.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        session = harness.session
+        await harness.until(1.6)
+        change = session.change_component(stt=ScriptedSTT(open_delay=9.0))
+        await harness.until(1.8)
+        handoff = session.update_agent(second)
+        await handoff
+        assert (change.outcome, handoff.outcome) == ("completed", "completed")
+
+    harness.run(scenario, until=18.0)
+    said = ["first here.", "hello", "First answers.", "first leaves.", "second here."]
+    assert [text for _, text in harness.messages] == said
+    assert silences(harness)[-1] <= VOICE_DELAY
+
+
+def test_speech_behind_such_a_handoff_keeps_the_change_from_nothing() -> None:
+    second = Clerk("second")
+    harness = call(second)
+
+    async def scenario(harness: SessionHarness) -> None:
+        session = harness.session
+        change = session.change_component(stt=ScriptedSTT(open_delay=3.0))
+        handoff = session.update_agent(second)
+        await session.say("Said by the second.")
+        assert (change.outcome, handoff.outcome) == ("completed", "completed")
+        assert harness.now < 8.0
+
+    harness.run(scenario)
+    assert [text for _, text in harness.messages][-2:] == ["second here.", "Said by the second."]
+
+
+def test_a_task_that_a_turn_s_hook_awaits_during_a_slow_change_begins_behind_it() -> None:
+    class Yes(AgentTask[str]):
+        async def on_enter(self) -> None:
+            await self.session.say("Really?")
+            self.complete("yes")
+
+    class Asking(Agent):
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            turn.text += ", " + await Yes("Ask.", id="yes")
+
+    harness = SessionHarness(Asking("Help."), ScriptedLLM("Fine.", delay=0.1))
+    harness.caller.says("order", 1.0, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        change = harness.session.change_component(stt=ScriptedSTT(open_delay=4.0))
+        await change
+        assert change.outcome == "completed"
+
+    harness.run(scenario, until=9.0)
+    assert [text for _, text in harness.messages] == ["order, yes", "Really?", "Fine."]
+
+
+@pytest.mark.parametrize("kind", ["cascade", "realtime"])
+def test_a_cancelled_task_whose_recogniser_never_opens_holds_nobody_up(kind: str) -> None:
+    hanging = ScriptedSTT(open_delay=HANG)
+    harness = call(Clerk("second"), kind)
+
+    async def scenario(harness: SessionHarness) -> None:
+        session = harness.session
+        await harness.until(2.0)
+        task = AgentTask[str]("Ask.", id="ask", result_type=str, overrides=AgentOverrides(stt=hanging))
+        with anyio.move_on_after(0.5):
+            await session.run_task(task)
+        assert task.outcome == "cancelled"
+        await session.say("Never mind.")
+
+    harness.run(scenario, until=5.0)
+    assert harness.played[-1].start == pytest.approx(2.5 + VOICE_DELAY, abs=0.05)
+    assert all(stream.is_closed for stream in hanging.streams)
+
+
+@pytest.mark.parametrize("is_bad", [False, True], ids=["opens slowly", "cannot be opened"])
+@pytest.mark.parametrize("kind", ["cascade", "realtime"])
+def test_after_a_task_with_ears_of_its_own_the_agent_speaks_at_once_and_hears_on(kind: str, is_bad: bool) -> None:
+    own, theirs = ScriptedSTT(["hello"], open_delay=4.0), ScriptedSTT(["thanks", "thanks", "thanks"])
+    voice, pipelines = ScriptedTTS(), ScriptedTTS()
+
+    class Ask(AgentTask[str]):
+        async def on_enter(self) -> None:
+            await self.session.say("Which number?")
+            self.complete("five")
+
+    if kind == "cascade":
+        llm = ScriptedLLM(default="Fine.", delay=0.1)
+        harness = SessionHarness(
+            Agent("Help."), pipeline=CascadingPipeline(stt=own, llm=llm, tts=pipelines, vad=ScriptedVAD())
+        )
+    else:
+        model = ScriptedRealtimeModel("Fine.", "Fine.", hears=["hello", "hello"], delay=0.1)
+        harness = SessionHarness(
+            Agent("Help."), model=model, pipeline=RealtimePipeline(model, vad=ScriptedVAD(), tts=pipelines, stt=own)
+        )
+    if is_bad:
+        harness.expects_error("pipeline")
+    harness.caller.makes_noise(22.0, 22.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        session = harness.session
+        await harness.until(5.0)
+        own.fail_open(*DOWN * is_bad)
+        await session.run_task(Ask("Ask.", id="ask", overrides=AgentOverrides(stt=theirs, tts=voice)))
+        await session.say("Thank you.")
+
+    harness.run(scenario, until=25.0)
+    assert (voice.texts, pipelines.texts[0]) == (["Which number?"], "Thank you.")
+    assert silences(harness)[0] <= VOICE_DELAY
+    assert harness.messages[-2:] == [("user", "thanks" if is_bad else "hello"), ("assistant", "Fine.")]
+    assert len(harness.recording.of(ErrorOccurred)) == is_bad
+
+
+def test_two_tasks_with_ears_of_their_own_follow_each_other() -> None:
+    ears = [ScriptedSTT(["one"], open_delay=1.0), ScriptedSTT(["two"], open_delay=1.0)]
+
+    class Ask(AgentTask[str]):
+        @function_tool
+        async def give(self, number: str) -> None:
+            """Give the number."""
+            self.complete(number)
+
+    class Desk(Agent):
+        async def on_enter(self) -> None:
+            given = [await Ask("Ask.", id=f"ask{n}", overrides=AgentOverrides(stt=ears[n])) for n in range(2)]
+            await self.session.say(" and ".join(given))
+
+    def give(number: str) -> list[ToolCall]:
+        return [ToolCall(call_id=f"g{number}", name="give", arguments=f'{{"number": "{number}"}}')]
+
+    harness = SessionHarness(Desk("Help."), ScriptedLLM(give("one"), give("two"), "Bye.", delay=0.1))
+    harness.stt = ScriptedSTT()
+    harness.caller.makes_noise(4.0, 4.5)
+    harness.caller.makes_noise(11.0, 11.5)
+    harness.run(until=15.0)
+    assert [text for _, text in harness.messages] == ["one", "two", "one and two"]
+
+
+@pytest.mark.parametrize("part", ["tts", "llm"])
+def test_a_voice_or_a_model_of_the_new_agent_takes_over_while_the_caller_talks(part: str) -> None:
+    component: Any = ScriptedTTS() if part == "tts" else ScriptedLLM("Second answers.", delay=0.1)
+    second = Clerk("second", **{part: component})
+    harness = call(second, "cascade", *["Second answers."] * (part == "tts"), first=Agent("Help."))
+    story = [(3.4 + number * 0.5, "word " * (number + 1)) for number in range(24)]
+    harness.caller.says("a very long story", 3.0, 16.0, interims=story)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.2)
+        handoff = harness.session.update_agent(second)
+        await harness.until(3.5)
+        assert harness.session.agent is second
+        await handoff
+        assert handoff.outcome == "completed"
+
+    harness.run(scenario, until=22.0)
+    spoken = component.texts if part == "tts" else harness.tts.texts
+    assert spoken[-2:] == ["second here.", "Second answers."]
+    assert ("user", "a very long story") in harness.messages
 
 
 @BOTH

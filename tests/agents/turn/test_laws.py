@@ -327,15 +327,16 @@ class TurnLaws(RuleBasedStateMachine):
         within=st.sampled_from([0.1, 1.0, 60.0]),
         step=st.sampled_from(["ask", "ask", "open", "open", "fail", "lose", "lose", "lose another"]),
         component=st.sampled_from(["llm", "llm", "stt"]),
+        keeps_ears=st.booleans(),
     )
-    def change_pipeline(self, pick: int, within: float, step: str, component: str) -> None:
+    def change_pipeline(self, pick: int, within: float, step: str, component: str, keeps_ears: bool) -> None:
         """Ask for another pipeline, open it, or lose one; all have the same traits, so that the other laws go on."""
         current, pipeline = self.pipelines.current, [i.FIRST_PIPELINE, "p1", "p2", "p3"][pick]
         if step == "ask":
             change = f"change_{self._number()}"
             self._feed(i.PipelineChangeRequested(change_id=change, pipeline=pipeline, within=within))
         elif step == "open":
-            self._open_pipeline("ghost" if current is None else current.change_id)
+            self._open_pipeline("ghost" if current is None else current.change_id, keeps_ears=keeps_ears)
         elif step == "fail":
             self._feed(i.PipelineChangeFailed("ghost" if current is None else current.change_id))
         elif step == "lose another":
@@ -345,8 +346,8 @@ class TurnLaws(RuleBasedStateMachine):
             fallback = "" if pipeline == self.pipelines.in_use else pipeline
             self._feed(i.PipelineLost(self.pipelines.in_use, component, fallback, f"loss_{self._number()}"))
 
-    def _open_pipeline(self, change: str) -> None:
-        self._feed(i.PipelineReady(change_id=change, traits=self.options.traits))
+    def _open_pipeline(self, change: str, *, keeps_ears: bool = False) -> None:
+        self._feed(i.PipelineReady(change_id=change, traits=self.options.traits, keeps_ears=keeps_ears))
 
     @rule(pick=st.integers(0, 99), is_carried=st.booleans())
     def owe_an_answer(self, pick: int, is_carried: bool) -> None:
