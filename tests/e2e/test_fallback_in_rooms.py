@@ -147,9 +147,9 @@ async def test_first_choices_that_are_late_are_passed_over_and_serve_again_once_
             first,
             second,
             first_voice=slow,
-            stt=FallbackSTTOptions(final_limit=0.8, retry_after=3.0),
+            stt=FallbackSTTOptions(final_limit=1.2, retry_after=3.0),
             llm=FallbackLLMOptions(first_token=0.6, check_every=1.0),
-            tts=FallbackTTSOptions(first_byte=0.6, check_every=1.0),
+            tts=FallbackTTSOptions(first_byte=1.0, check_every=1.0),
         )
         it.ears[0].is_mute = True
         it.voices[0].fault, it.voices[0].after = "hangs", 0.0
