@@ -183,7 +183,7 @@ class SessionDialogues:
         name = f"validators of the model {edge.model.__name__}"
         try:
             with application_code(name):
-                return edge.model.model_validate_json(content)
+                return edge.model.model_validate_json(content, by_alias=False, by_name=True)
         except ValidationError:
             return None
         except Exception as error:  # noqa: BLE001 - the user-callback boundary
@@ -268,7 +268,7 @@ class SessionDialogues:
     async def _deliver(
         self, control: DialogueControl, session_id: str, destination: str, content: BaseModel
     ) -> MessageStatus:
-        text = content.model_dump_json()
+        text = content.model_dump_json(by_alias=False, round_trip=True)
         conversations, structure = control.conversations, control.structure
         move = conversations.move(session_id, content, self.now(), destination)
         kept = control.message(content, self._id, destination)

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, ConfigDict, Field, Json, computed_field, field_validator
 
 from kit.dialogues import Accept, Ask, Offer, Refuse, Talker, closed, letter, pair
 from vivavoce.agents import (
@@ -120,6 +120,37 @@ def test_validators_of_a_model_reject_a_message_and_one_that_fails_is_an_error_o
         await anyio.sleep(1.0)
         assert other.log == ["a: Even(number=4)"]
         assert other.errors == ["dialogue: scripted"]
+        await closed(one, other)
+
+    run_virtual(test())
+
+
+class Named(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    first: str = Field(alias="firstName")
+    second: str = Field(validation_alias="secondName")
+    third: str = Field(serialization_alias="thirdName")
+    data: Json[list[int]]
+
+    @computed_field
+    def whole(self) -> str:
+        return f"{self.first} {self.second} {self.third}"
+
+
+def test_a_message_arrives_as_it_was_whatever_names_its_model_gives_to_the_fields() -> None:
+    def dialogue() -> Dialogue:
+        begin, end = Node("begin", "", True), Node("end", "")
+        edge = Edge("name", "", begin, end)
+        edge.model = Named
+        return Dialogue("names", [begin, end], [edge])
+
+    async def test() -> None:
+        channel = LocalChannel()
+        one, other = await Talker(channel, "a", dialogue()).start(), await Talker(channel, "b", dialogue()).start()
+        message = Named.model_validate({"firstName": "a", "secondName": "b", "third": "c", "data": "[1, 2]"})
+        (status,) = await one.dialogue.start_dialogue("b", message)
+        assert (status.status, status.detail) == ("delivered", "")
+        assert [kept.content for kept in other.dialogue.get_conversation(status.session_id)] == [message]
         await closed(one, other)
 
     run_virtual(test())
