@@ -29,7 +29,7 @@ class GraphCode:
     """Runs code in tasks of the session, and reports its end by a call.
 
     Args:
-        limit: Seconds for one run; for a body between the speeches that it asks for.
+        limit: Seconds for one run; for a body between its speeches, and between the pieces of its text.
     """
 
     def __init__(self, context: SessionContext, *, limit: float) -> None:
@@ -56,7 +56,7 @@ class GraphCode:
 
     def wait_for_body(self, answer_id: str) -> None:
         """That answer waits for the body that runs: the speech which the body asks for comes before it."""
-        if self._body is not None and not self._body.is_over and not self._body.answer_id:
+        if self._body is not None and not self._body.is_over:
             self._body.answers(answer_id)
 
     async def _end(self, run: Run, then: Callable[[], None]) -> None:
@@ -74,9 +74,24 @@ class GraphCode:
             if inspect.isawaitable(result):
                 result = await result
             if isinstance(result, AsyncIterable):
-                await _speak(result, voice)
+                await self._speak(result, voice)
         finally:
             voice.close()
+
+    async def _speak(self, pieces: AsyncIterable[Any], voice: BodyVoice) -> None:
+        source = aiter(pieces)
+        try:
+            async for piece in source:
+                if not isinstance(piece, str):
+                    raise ConfigurationError(f"a body must yield str, got {shown(piece)}; yield the text to speak")
+                if piece and not voice.push(piece):
+                    return
+                if self._body is not None:
+                    self._body.set_limit(self._limit)
+                await checkpoint()  # a body that never waits must not hold the loop
+        finally:
+            if (aclose := getattr(source, "aclose", None)) is not None:
+                await aclose()
 
     # --- questions
 
@@ -126,17 +141,3 @@ class GraphCode:
         """Wait for the end of the body that was cut; the caller limits it."""
         if self._body is not None:
             await self._body.wait()
-
-
-async def _speak(pieces: AsyncIterable[Any], voice: BodyVoice) -> None:
-    source = aiter(pieces)
-    try:
-        async for piece in source:
-            if not isinstance(piece, str):
-                raise ConfigurationError(f"a body must yield str, got {shown(piece)}; yield the text to speak")
-            if piece and not voice.push(piece):
-                return
-            await checkpoint()  # a body that never waits must not hold the loop
-    finally:
-        if (aclose := getattr(source, "aclose", None)) is not None:
-            await aclose()

@@ -82,6 +82,8 @@ class GraphRuntime(TurnDialogue):
         self._news = anyio.Event()
         self._timer: TimerHandle | None = None
         self._is_open = False
+        self._last: dict[str, Any] | None = None
+        """The state at the close."""
         self._turns: dict[str, JudgedTurn] = {}
         """Turns by their events; the event of a turn has the id of the speech that answers it."""
         self._last_of_turn: tuple[str, str] = ("", "")
@@ -109,6 +111,8 @@ class GraphRuntime(TurnDialogue):
 
     def close(self) -> None:
         """Take no more events and cut the body that runs."""
+        if self._is_open:
+            self._last = self.taken()
         self._is_open = False
         self._inputs.clear()
         self._arm(None)
@@ -130,7 +134,9 @@ class GraphRuntime(TurnDialogue):
     # --- snapshots
 
     def taken(self) -> dict[str, Any]:
-        """Return the state of the machine as JSON."""
+        """Return the state of the machine as JSON, in any thread once it has been closed."""
+        if self._last is not None:
+            return self._last
         return self._machine.to_json(now=self._context.clock.now())
 
     def resume(self, taken: Mapping[str, Any]) -> None:

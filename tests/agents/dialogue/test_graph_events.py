@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import operator
 import threading
 from collections.abc import AsyncIterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from pydantic import BaseModel
 
 from kit.dialogue import RealtimeHarness, booking, graph_harness
 from vivavoce.agents import (
@@ -17,18 +19,28 @@ from vivavoce.agents import (
     AgentTask,
     ConversationFlow,
     DialogueOptions,
+    FileInputOptions,
+    Form,
     GraphError,
     GraphEvent,
     PatternIntents,
+    RoomOptions,
     SessionOptions,
     StateGraph,
     function_tool,
 )
 from vivavoce.agents.events import DialogueMoved
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall, VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 BOTH = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])
+
+
+class Guests(BaseModel):
+    """A form."""
+
+    count: int
 
 
 class Desk(Agent):
@@ -173,6 +185,101 @@ def test_a_body_may_await_a_task_and_speak_between_its_pieces() -> None:
 
 
 # --- wiring
+
+
+def test_a_file_and_a_form_of_the_caller_move() -> None:
+    graph, got = StateGraph(), []
+    one, two, three = (graph.new_state(name, initial=name == "one") for name in ("one", "two", "three"))
+    one.when_file_received("text/plain").go_to(two)
+    two.when_form_submitted("Guests").go_to(three)
+
+    @two.body
+    async def ask(session: AgentSession[Any]) -> None:
+        got.append(session.dialogue.event)
+        await session.memory.post(Form(Guests))
+
+    async def main() -> None:
+        clock = VirtualClock()
+        options = SessionOptions(clock=clock, dialogue=DialogueOptions(graph=graph))
+        session = AgentSession(Agent("Help."), SessionHarness(Agent("Help.")).pipeline, options=options)
+        room = LocalTransport(clock)
+        await session.start(room, room_options=RoomOptions(file_input=FileInputOptions()))
+        room.send_file("a.png", b"abc", media_type="image/png")
+        room.send_file("a.txt", b"abc", media_type="text/plain")
+        await anyio.sleep(1.0)
+        assert session.dialogue.current_state is two
+        form = next(part.part_id for part in room.parts if part.part_id)
+        room.answer_part(json.dumps({"part": form, "values": {"count": 3}}))
+        await anyio.sleep(1.0)
+        assert session.dialogue.current_state is three
+        assert session.dialogue.event == GraphEvent("form_submitted", Guests(count=3))
+        assert [event.name for event in session.dialogue.events] == ["file_received"], "the picture waits"
+        await session.close()
+
+    run_virtual(main())
+    assert [event.data.name for event in got] == ["a.txt"]
+
+
+def test_a_body_at_the_beginning_may_await_a_task_and_a_long_text_has_no_limit() -> None:
+    class AskName(AgentTask[str]):
+        async def on_enter(self) -> None:
+            await self.session.say("Your name?")
+            self.complete("Bob")
+
+    graph = StateGraph()
+    state = graph.new_state("only", initial=True)
+
+    @state.body
+    async def greet(session: AgentSession[Any]) -> AsyncIterator[str]:
+        name = await AskName("Ask for the name.")
+        for _ in range(4):
+            yield f"Welcome, {name}. "
+            await anyio.sleep(4.0)
+
+    harness = graph_harness(graph)
+    harness.run(until=24.0)
+    said = " ".join(text for _, text in harness.messages)
+    assert said == "Your name? Welcome, Bob. Welcome, Bob. Welcome, Bob. Welcome, Bob."
+
+
+def test_a_snapshot_after_the_close_has_the_graph() -> None:
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.after(1.0).go_to(two)
+    harness = graph_harness(graph)
+    harness.run(until=3.0)
+    taken = harness.session.snapshot()["memory"]["private"]["vivavoce_graph"]
+    assert taken["state"] == "two"
+    assert harness.session.memory.private.get("vivavoce_graph") is None
+
+    other = StateGraph()
+    other.new_state("elsewhere", initial=True)
+    again = graph_harness(other)
+    again.resume_from = harness.session.snapshot()
+    with pytest.raises(ConfigurationError, match="must be one of its states"):
+        again.run(until=1.0)
+
+
+@BOTH
+def test_a_body_that_speaks_while_a_turn_waits_for_it_is_heard_first(kind: type[SessionHarness]) -> None:
+    graph = StateGraph(PatternIntents())
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_intent_matched(graph.new_intent("book", ["book a table"])).go_to(two)
+
+    @one.body
+    async def greet(session: AgentSession[Any]) -> None:
+        await session.say("Welcome to the corner table, dear caller.")
+        await anyio.sleep(2.0)
+        await session.say("One moment.")
+
+    @two.body
+    async def ask(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield "For when?"
+
+    harness = graph_harness(graph, kind=kind)
+    harness.caller.says("book a table", 0.6, 1.8)
+    harness.run(until=12.0)
+    assert [text for role, text in harness.messages if role == "assistant"][-2:] == ["One moment.", "For when?"]
 
 
 class Echo(ConversationFlow):
