@@ -188,7 +188,8 @@ def test_a_body_may_await_a_task_and_speak_between_its_pieces() -> None:
 
 
 def test_a_file_and_a_form_of_the_caller_move() -> None:
-    graph, got = StateGraph(), []
+    graph = StateGraph()
+    got: list[Any] = []
     one, two, three = (graph.new_state(name, initial=name == "one") for name in ("one", "two", "three"))
     one.when_file_received("text/plain").go_to(two)
     two.when_form_submitted("Guests").go_to(three)
