@@ -7,12 +7,13 @@
 * `session_dialogue`: `session.dialogue`.
 
 How a turn goes: the reply passes `on_user_turn_completed` and awaits the port `TurnDialogue`
-(`agents/speech/turn_dialogue.py`) → `runtime` posts an event to its task, which feeds the machine and carries out the
-effects → `code` asks conditions and classifiers, and runs the body, in tasks of `agents/core/hooks`, whose ends are
-inputs again; `live.additions` gets the instructions and tools of the state → the text of the body goes through a `TextParts`
-(`agents/speech/flow_parts.py`) to the reply, as that of a flow does; without a body the model answers. The result of a
-tool passes the graph before it is settled (`ToolExecutor.on_result`), so that the next step of the model has the new
-instructions. Snapshots keep the state of the machine by `KeptPart` (`agents/memory/private.py`).
+(`agents/speech/turn_dialogue.py`) → `runtime` posts an event to its task, which feeds the machine and
+carries out the effects → `code` asks conditions and classifiers, and runs the body, in tasks of
+`agents/core/hooks`, whose ends are inputs again; `live.additions` gets the instructions and tools of the
+state → the text of the body goes through a `TextParts` (`agents/speech/flow_parts.py`) to the reply, as
+that of a flow does; without a body the model answers. The result of a tool passes the graph before it is
+settled (`ToolExecutor.on_result`), so that the next step of the model has the new instructions. Snapshots
+keep the state of the machine by `KeptPart` (`agents/memory/private.py`).
 
 Decisions: a turn waits for its judgement at most `JUDGE_LIMIT`; then the model answers. A body speaks as the answer to
 the turn that led to it, else by `say()`; the model does not answer a turn, or the result of a tool, that a body has
