@@ -33,6 +33,9 @@ class Dialogue:
     an edge when one of the two agents sends the message of that edge. The receiver then runs the edge handler, and
     after it the message handler. The messages of a conversation are handled one after the other.
 
+    Messages travel as JSON; a `SecretStr` arrives masked, unless its model has a serializer for it. Conversations are
+    not part of snapshots: a resumed session begins without any.
+
     Below, `m` is a model, a message, or the digest of a model; an unknown one gives False.
 
     Args:
