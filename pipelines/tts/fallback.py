@@ -53,7 +53,8 @@ class FallbackTTS(TTS):
     voice that failed works again. The code that made the voices closes them.
 
     A voice is closed before the next one speaks, within its limit. One whose clean-up hangs and shields itself from
-    cancellation cannot be left: the session's limits (`SpeechLimits`) end the speech.
+    cancellation cannot be left, as nowhere in a session: the speech waits for it until the session closes. A plugin
+    limits what it shields.
 
     All audio has the rate of the first voice. The capability `emits_words` is the first voice's too: another voice
     gives word times if it has them.

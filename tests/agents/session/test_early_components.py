@@ -154,14 +154,17 @@ def test_a_task_that_a_turn_s_hook_awaits_during_a_slow_change_begins_behind_it(
     assert [text for _, text in harness.messages] == ["order, yes", "Really?", "Fine."]
 
 
+@pytest.mark.parametrize("is_changing", [False, True], ids=["alone", "behind a slow change"])
 @pytest.mark.parametrize("kind", ["cascade", "realtime"])
-def test_a_cancelled_task_whose_recogniser_never_opens_holds_nobody_up(kind: str) -> None:
+def test_a_cancelled_task_whose_recogniser_never_opens_holds_nobody_up(kind: str, is_changing: bool) -> None:
     hanging = ScriptedSTT(open_delay=HANG)
     harness = call(Clerk("second"), kind)
 
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
         await harness.until(2.0)
+        if is_changing:
+            _ = session.change_component(stt=ScriptedSTT(open_delay=9.0))
         task = AgentTask[str]("Ask.", id="ask", result_type=str, overrides=AgentOverrides(stt=hanging))
         with anyio.move_on_after(0.5):
             await session.run_task(task)
