@@ -43,9 +43,8 @@ def make_graph_runtime(context: SessionContext, options: SessionOptions, pipelin
         return None
     from vivavoce.agents.dialogue.runtime.runtime import GraphRuntime
 
-    runtime = GraphRuntime(context, options.dialogue.graph, limit=options.speech.hook_timeout)
-    check_graph_turns(runtime, pipeline)
-    return runtime
+    check_graph_turns(options, pipeline)
+    return GraphRuntime(context, options.dialogue.graph, limit=options.speech.hook_timeout)
 
 
 def make_session_dialogue(context: SessionContext, runtime: GraphRuntime | None) -> SessionDialogue | None:
@@ -57,16 +56,17 @@ def make_session_dialogue(context: SessionContext, runtime: GraphRuntime | None)
     return SessionDialogue(context, runtime)
 
 
-def check_graph_turns(runtime: GraphRuntime | None, pipeline: Pipeline) -> None:
+def check_graph_turns(options: SessionOptions, pipeline: Pipeline) -> None:
     """Refuse a pipeline, or a fallback of it, whose server answers before the graph has judged.
 
     Raises:
         CapabilityError: The graph judges speech, and the pipeline's server decides turns.
     """
-    if runtime is None or not runtime.ever_judges_speech:
+    graph = None if options.dialogue is None else options.dialogue.graph
+    if graph is None or not any(rules.judges_speech for rules in graph.rules().states.values()):
         return
     if pipeline.capabilities.decides_turns == "remote":
         remedy = "switch off the turn detection of the model's server, or let ModelIntents() choose"
         raise CapabilityError(pipeline.name, "a graph whose classifier judges intents", remedy)
     if pipeline.fallback is not None:
-        check_graph_turns(runtime, pipeline.fallback)
+        check_graph_turns(options, pipeline.fallback)

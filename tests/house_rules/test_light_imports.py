@@ -19,7 +19,9 @@ SERVER = "Agent('x', mcp_servers=[MCPServerHTTP('http://127.0.0.1:1/mcp')])"
 UNLOADED = {
     "import vivavoce.agents": f"{SDKS} {TELEMETRY}",
     "import vivavoce.pipelines": f"{SDKS} {TELEMETRY}",
-    "import vivavoce.agents.session.session": TELEMETRY,
+    "import vivavoce.agents.session.session": (
+        f"{TELEMETRY} vivavoce.agents.dialogue.runtime vivavoce.agents.dialogue.graph vivavoce.agents.dialogue.machine"
+    ),
     "import vivavoce.agents.cli": "typer rich livekit",
     "import vivavoce.agents.worker.guardian, vivavoce.agents.cli": (
         "asyncio anyio typer subprocess livekit aiohttp numpy"

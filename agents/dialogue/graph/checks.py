@@ -22,6 +22,9 @@ from vivavoce.agents.dialogue.machine.rules import (
     Trigger,
 )
 
+FRAMES = ("on_speech_in", "on_speech_out")
+"""Session events that come 50 times a second."""
+
 
 def findings_of(states: Sequence[State], intents: Sequence[Intent]) -> list[str]:
     """Return all faults of a graph, a sentence each."""
@@ -72,6 +75,7 @@ def _transitions(states: Sequence[State], intents: Sequence[Intent]) -> Iterator
             if isinstance(transition.trigger, OnIntent) and transition.trigger.intent not in (*names, ""):
                 yield f"state {transition!r}: the intent is none of this graph; make it by new_intent()"
         yield from _never_taken(state)
+        yield from _frames(state)
         yield from _needs_classifier(state)
         if (intent := state.global_intent) is not None:
             if intent not in intents:
@@ -94,6 +98,12 @@ def _never_taken(state: State) -> Iterator[str]:
             if not earlier.conditions and _covers(earlier.trigger, transition.trigger):
                 yield f"state {transition!r} can never be taken: {earlier!r} comes first"
                 break
+
+
+def _frames(state: State) -> Iterator[str]:
+    for transition in state.transitions:
+        if isinstance(transition.trigger, OnEvent) and transition.trigger.name in FRAMES:
+            yield f"state {transition!r}: frames of audio are no events of a graph; take another event"
 
 
 def _needs_classifier(state: State) -> Iterator[str]:

@@ -138,6 +138,11 @@ class StateRules:
         return {kind: tuple(indices) for kind, indices in found.items()}
 
     @property
+    def judges_speech(self) -> bool:
+        """Whether speech is judged before it is answered."""
+        return self.has_fallback or (self.has_classifier and self.asks_for_intent)
+
+    @property
     def asks_for_intent(self) -> bool:
         """Whether a transition depends on the intent of speech."""
         return any(isinstance(rule.trigger, OnIntent) for rule in self.rules)

@@ -22,7 +22,7 @@ from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, Intent
 from vivavoce.agents.dialogue.machine import effects as e
 from vivavoce.agents.dialogue.machine import inputs as i
 from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
-from vivavoce.agents.dialogue.machine.rules import Event, EventKind, OnEvent, OnFile, OnForm, OnTool, StateRules
+from vivavoce.agents.dialogue.machine.rules import Event, EventKind, OnEvent, OnFile, OnForm, OnTool
 from vivavoce.agents.dialogue.runtime.additions import additions_of
 from vivavoce.agents.dialogue.runtime.code import SOURCE, GraphCode
 from vivavoce.agents.dialogue.runtime.turns import JudgedTurn, SayVoice
@@ -163,12 +163,7 @@ class GraphRuntime(TurnDialogue):
     def judges_speech(self) -> bool:
         """Whether speech is judged before it is answered."""
         rules = self._rules.states.get(self._machine.state)
-        return rules is not None and _judges(rules) and not AgentControl.of(self._context.live.agent).is_task
-
-    @property
-    def ever_judges_speech(self) -> bool:
-        """Whether it does so in any state."""
-        return any(_judges(rules) for rules in self._rules.states.values())
+        return rules is not None and rules.judges_speech and not AgentControl.of(self._context.live.agent).is_task
 
     # --- events
 
@@ -427,10 +422,6 @@ class GraphRuntime(TurnDialogue):
 
     def _report(self, problem: str) -> None:
         self._context.report_error(SessionError(problem), SOURCE, is_recovered=True)
-
-
-def _judges(rules: StateRules) -> bool:
-    return rules.has_fallback or (rules.has_classifier and rules.asks_for_intent)
 
 
 def _event_of(given: i.GraphInput) -> str:

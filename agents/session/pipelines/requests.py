@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.memory.budget.meter import BudgetMeter
+from vivavoce.agents.session.dialogue import check_graph_turns
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.change import PipelineChangeControl
 from vivavoce.agents.session.pipelines.early import EarlySwap
@@ -202,5 +203,6 @@ class PipelineRequests:
     def _check(self, agent: Agent, pipeline: Pipeline) -> None:
         check_wiring(agent, pipeline)
         check_flow(self._flows.flow, pipeline, self._options)
+        check_graph_turns(self._options, pipeline)
         if self._meter is not None:
             self._meter.check(pipeline)

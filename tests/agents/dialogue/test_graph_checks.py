@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from vivavoce.agents.dialogue.graph.state import GraphEvent, State
 from vivavoce.agents.dialogue.graph.state_graph import StateGraph
+from vivavoce.agents.dialogue.intents.classifier import ModelIntents
 from vivavoce.agents.dialogue.intents.patterns import PatternIntents
 from vivavoce.agents.dialogue.machine.rules import OnIntent, Rule, StateRules
 from vivavoce.pipelines.core.errors import ConfigurationError, GraphError
@@ -125,9 +126,34 @@ def _wrong_condition(graph: StateGraph, states: dict[str, State]) -> None:
     states["b"].when_condition(yes, {"n": 1}).go_to(states["a"])
 
 
+def _frames(graph: StateGraph, states: dict[str, State]) -> None:
+    states["a"].when_event("on_speech_in").go_to(states["b"])
+
+
+def _fallback_without_classifier(graph: StateGraph, states: dict[str, State]) -> None:
+    state = graph.new_state("c", intents=ModelIntents())
+    states["b"].when_event("y").go_to(state)
+    state.set_fallback_body(speak)
+
+
+def _no_intent_without_classifier(graph: StateGraph, states: dict[str, State]) -> None:
+    state = graph.new_state("c", intents=ModelIntents())
+    states["b"].when_event("y").go_to(state)
+    state.when_no_intent_matched().go_to(states["b"])
+
+
+NEEDED = "a classifier that judges before the answer; give intents=PatternIntents() or LLMIntents(llm)"
+
+
 @pytest.mark.parametrize(
     ("fault", "finding"),
     [
+        (
+            _frames,
+            "state 'a', when_event('on_speech_in') → 'b': frames of audio are no events of a graph; take another event",
+        ),
+        (_fallback_without_classifier, f"the fallback body of 'c' needs {NEEDED}"),
+        (_no_intent_without_classifier, f"state 'c', when_no_intent_matched() → 'b' needs {NEEDED}"),
         (_two_starts, "one state must be initial, got 'a', 'c'; make it by new_state(name, initial=True)"),
         (
             _foreign_target,

@@ -23,7 +23,9 @@ from vivavoce.agents import (
 )
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, ToolCall
 from vivavoce.pipelines.core.errors import CapabilityError
+from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
 
+REMOTE = RealtimeOptions(turn_detection="remote")
 BOTH = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])
 
 
@@ -93,6 +95,16 @@ def test_a_server_that_decides_turns_works_with_the_model_s_choice_only() -> Non
     session(chosen_by_model()).run(until=0.5)
     with pytest.raises(CapabilityError, match="judges intents"):
         session(booking()).run(until=0.5)
+
+
+def test_a_change_to_a_server_that_decides_turns_is_refused_too() -> None:
+    harness = graph_harness(booking())
+
+    async def act(harness: SessionHarness) -> None:
+        with pytest.raises(CapabilityError, match="judges intents"):
+            _ = harness.session.change_pipeline(RealtimePipeline(ScriptedRealtimeModel(), options=REMOTE))
+
+    harness.run(act)
 
 
 class Failing(IntentClassifier):
