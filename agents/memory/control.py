@@ -105,8 +105,12 @@ class MemoryControl:
         """The memory as applications know it. To ask for it is to use it."""
         self._is_used = True
         if self.base.is_open and self._lease is None and not self._has_begun:
-            self._begin_here()
-            self._context.inbox.call(self.writer.open)
+            self._fill()
+            inbox = self._context.inbox
+            if inbox.is_here:
+                self._begin_late()
+            else:
+                inbox.call(self._begin_late)
         return self._memory
 
     @cached_property
@@ -215,13 +219,20 @@ class MemoryControl:
             self.writer.open()
 
     def _begin_here(self) -> None:
+        self._fill()
+        self.streams.begin()
+
+    def _begin_late(self) -> None:
+        self.writer.open()
+        self.streams.begin()
+
+    def _fill(self) -> None:
         self._has_begun = True
         store, resumed = self.base.store, self._resumed
         assert isinstance(store, InProcessStore)
         if resumed is not None and "namespaces" not in resumed:
             logger.warning("The memory %s is in a store that this session does not have; it begins empty", self.base.id)
         store.fill(self.base.id, self._first_entries())
-        self.streams.begin()
 
     async def _begin_in_store(self, *, is_down: bool) -> None:
         """Set the entries that are missing; if the store is down, as soon as it is back."""

@@ -23,6 +23,7 @@ from vivavoce.agents import (
 )
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import VirtualClock, run_virtual
+from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import SessionError
 
 
@@ -306,3 +307,17 @@ def test_an_agent_without_the_hook_and_an_unused_memory_make_no_task_for_streams
         await plain.close()
 
     run_virtual(test())
+
+
+async def test_a_memory_that_a_thread_is_the_first_to_use_gives_an_agent_its_items_too() -> None:
+    agent, clock = Reader(), LoopClock()
+    session = session_with(agent=agent, clock=clock)
+    await started(session, clock=clock)
+    await anyio.to_thread.run_sync(lambda: session.memory.private.set("visits", 1))  # as a sync tool would
+    await session.memory.add_agent(agent, tags=["orders"])
+    await (await session.memory.open_stream("orders", tags=["orders"])).write("tea")
+    with anyio.fail_after(10):
+        while not agent.items:  # noqa: ASYNC110 - it comes from the store
+            await anyio.sleep(0.01)
+    assert agent.items == [("orders", "tea")]
+    assert (await session.close()).is_clean
