@@ -65,7 +65,7 @@ class Tasks:
         if not control.is_awaited:
             self._check()
             self._requests.check_agent(task, self._handoffs.line_to(task)[:-1])
-            control.open(self._context.inbox.on_loop, self._settled)
+            control.open(self._context.inbox.on_loop, self._settled, self._wake_waiting)
             self._open.append(control)
             try:
                 with self._gives_way():

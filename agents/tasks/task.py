@@ -184,6 +184,7 @@ class TaskControl(Generic[T]):
         self._adapter = adapter
         self._on_loop: Callable[[Callable[[], object]], None] | None = None
         self._on_settled: Settled | None = None
+        self._on_over: Callable[[], None] | None = None
         self._result: T | None = None
         self._reason = ""
         self._cause: Exception | None = None
@@ -212,13 +213,16 @@ class TaskControl(Generic[T]):
         """Whether its outcome is known. It may still have the floor."""
         return self.outcome is not None
 
-    def open(self, on_loop: Callable[[Callable[[], object]], None], on_settled: Settled) -> None:
+    def open(
+        self, on_loop: Callable[[Callable[[], object]], None], on_settled: Settled, on_over: Callable[[], None]
+    ) -> None:
         """Begin to run.
 
         Args:
             on_loop: Calls a function on the session's event loop, from any thread.
+            on_over: Called when it has given the floor back, or never gets it.
         """
-        self._on_loop, self._on_settled = on_loop, on_settled
+        self._on_loop, self._on_settled, self._on_over = on_loop, on_settled, on_over
 
     def wait_for_floor(self, handoff_id: str) -> None:
         """Wait for the conversation, which that handoff gives it."""
@@ -237,6 +241,8 @@ class TaskControl(Generic[T]):
         """Be over: the floor is given back, or was never taken."""
         self.began.set()
         self.over.set()
+        if self._on_over is not None:
+            self._on_over()
 
     def answered(self, turn_id: str) -> None:
         """Note an answered turn of the caller, and end at the limit of turns."""

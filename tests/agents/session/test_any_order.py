@@ -83,6 +83,8 @@ class Call:
         self.vads: list[ScriptedVAD] = []
         self.tasks: list[Ask] = []
         self.handles: list[Any] = []
+        self.awaited = 0
+        """Tasks that are awaited."""
         self.has_changes = False
         self.agents = [
             Desk(self, 0),
@@ -151,11 +153,13 @@ class Call:
             _ = session.say("A few words of mine.")
 
     async def run_task(self, task: Ask, number: int) -> None:
+        self.awaited += 1
         with anyio.move_on_after(1.5 if number % 5 == 4 else 1000.0):
             try:
                 await self.harness.session.run_task(task)
             except (TaskError, SessionError):
                 pass
+        self.awaited -= 1
 
     # --- laws
 
@@ -167,9 +171,10 @@ class Call:
             for handle in self.handles:
                 await handle
             for _ in range(round(SETTLED)):
-                if session.agent_state == "idle" and session.user_state != "speaking":
+                if not self.awaited and session.agent_state == "idle" and session.user_state != "speaking":
                     break
                 await anyio.sleep(1.0)
+            assert not self.awaited
             await anyio.sleep(6.5)  # recognisers that were left may still have words
 
     async def check_the_floor(self) -> None:
