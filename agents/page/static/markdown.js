@@ -1,4 +1,5 @@
 // Markdown: turns a text of the agent into elements. The text only ever becomes text nodes; links are checked.
+// Each pattern takes time in proportion to the text: no repetition may give signs up to another one and then fail.
 
 const SCHEMES = new Set(['http:', 'https:', 'mailto:', 'tel:']);
 const MAX_DEPTH = 12;
@@ -6,15 +7,30 @@ const LINK = /!?\[([^[\]\n]{0,500})\]\(<?([^()\s<>]{1,2000})>?(?:\s+"[^"\n]{0,20
 const ADDRESS = /https?:\/\/[^\s<>"()[\]]{1,2000}/y;
 const ESCAPED = /\\([!-/:-@[-`{-~])/y;
 const PAIRS = [['**', 'strong'], ['__', 'strong'], ['~~', 'del'], ['*', 'em'], ['_', 'em']];
-const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])[ \t]+(.*)$/;
-const FENCE = /^ {0,3}(```+|~~~+)\s*[\w+#.-]*\s*$/;
-const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*?)[ \t#]*$/;
+const TICKS = /`{1,8}/y;
+const ITEM = /^ {0,3}([-*+]|\d{1,9}[.)])[ \t]+([^]*)/;
+const FENCE = /^ {0,3}(`{3,}|~{3,})([^]*)/;
+const LANGUAGE = /^[\w+#.-]*$/;
+const HEADING = /^ {0,3}(#{1,6})[ \t]([^]*)/;
 const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
 
 function make(tag, ...children) {
   const made = document.createElement(tag);
-  made.append(...children);
+  for (const child of children.flat()) made.append(child);  // one by one: a call takes only so many arguments
   return made;
+}
+
+/** Return a text without these signs at its end; a pattern for that takes the square of the time. */
+function withoutEnd(text, signs) {
+  let end = text.length;
+  while (end > 0 && signs.includes(text[end - 1])) end -= 1;
+  return text.slice(0, end);
+}
+
+/** Return the marks that begin or end a block of code in this line; empty if it does neither. */
+function fenceOf(line) {
+  const found = line.match(FENCE);
+  return found && LANGUAGE.test(found[2].trim()) ? found[1] : '';
 }
 
 /** Return a link if the address is a harmless one, else the text alone. */
@@ -61,7 +77,7 @@ function inline(text, depth = 0) {
       plain += found[1];
       at += 2;
     } else if (sign === '`') {
-      const mark = text.slice(at).match(/^`{1,8}/)[0];
+      const mark = matchAt(TICKS, text, at)[0];
       const end = close(mark, at + mark.length);
       if (end > at) {
         add(make('code', text.slice(at + mark.length, end).trim()));
@@ -74,7 +90,7 @@ function inline(text, depth = 0) {
       add(link(found[1] || found[2], found[2]));         // a picture of another host is a link, never loaded
       at += found[0].length;
     } else if (sign === 'h' && (found = matchAt(ADDRESS, text, at))) {
-      const address = found[0].replace(/[.,;:!?'*_~]+$/, '');
+      const address = withoutEnd(found[0], ".,;:!?'*_~");
       add(link(address, address));
       at += address.length;
     } else if (sign === '\n') {
@@ -88,7 +104,7 @@ function inline(text, depth = 0) {
         plain += sign;
         at += 1;
       } else {
-        add(make(pair[1], ...inline(text.slice(at + pair[0].length, end), depth + 1)));
+        add(make(pair[1], inline(text.slice(at + pair[0].length, end), depth + 1)));
         at = end + pair[0].length;
       }
     }
@@ -108,42 +124,43 @@ function emphasised(text, at, mark, close) {
 
 /** Return the list that begins at line `at`, and the line after it. Deeper items belong to the one above. */
 function list(lines, at, depth) {
-  const [, , first] = lines[at].match(ITEM);
+  const [, first] = lines[at].match(ITEM);
   const isOrdered = /\d/.test(first);
   const made = make(isOrdered ? 'ol' : 'ul');
   if (isOrdered && Number.parseInt(first, 10) !== 1) made.start = Number.parseInt(first, 10);
   while (at < lines.length) {
     const item = lines[at].match(ITEM);
-    if (!item || /\d/.test(item[2]) !== isOrdered) break;
-    const inner = [item[3]];
+    if (!item || /\d/.test(item[1]) !== isOrdered) break;
+    const inner = [item[2]];
     for (at += 1; at < lines.length; at++) {
       const isDeeper = /^(?: {2,}|\t)/.test(lines[at]);
       if (!isDeeper && !(lines[at].trim() && !ITEM.test(lines[at]) && inner.at(-1).trim() && !starts(lines[at]))) break;
       inner.push(lines[at].replace(/^(?: {1,4}|\t)/, ''));
     }
     const content = blocks(inner, depth + 1);
-    made.append(make('li', ...(content.length && content[0].tagName === 'P' ? [...content[0].childNodes, ...content.slice(1)] : content)));
+    made.append(make('li', content.length && content[0].tagName === 'P' ? [...content[0].childNodes, ...content.slice(1)] : content));
     while (at < lines.length && !lines[at].trim() && ITEM.test(lines[at + 1] ?? '')) at += 1;
   }
   return [made, at];
 }
 
-const starts = (line) => HEADING.test(line) || FENCE.test(line) || RULE.test(line) || ITEM.test(line) || /^ {0,3}>/.test(line);
+const starts = (line) => HEADING.test(line) || fenceOf(line) !== '' || RULE.test(line) || ITEM.test(line) || /^ {0,3}>/.test(line);
 
 function blocks(lines, depth = 0) {
   const made = [];
   for (let at = 0; at < lines.length;) {
     const line = lines[at];
-    const fence = line.match(FENCE);
+    const fence = fenceOf(line);
     const heading = line.match(HEADING);
     if (!line.trim()) at += 1;
     else if (fence) {
       let end = at + 1;
-      while (end < lines.length && !(FENCE.test(lines[end]) && lines[end].trim().startsWith(fence[1]))) end += 1;
+      while (end < lines.length && !fenceOf(lines[end]).startsWith(fence)) end += 1;
       made.push(make('pre', make('code', lines.slice(at + 1, end).join('\n'))));
       at = end + 1;
     } else if (heading) {
-      made.push(make(`h${Math.min(6, heading[1].length + 2)}`, ...inline(heading[2])));  // below the page's own
+      const title = withoutEnd(heading[2], ' \t#').trimStart();
+      made.push(make(`h${Math.min(6, heading[1].length + 2)}`, inline(title)));  // below the page's own
       at += 1;
     } else if (RULE.test(line)) {
       made.push(make('hr'));
@@ -151,7 +168,7 @@ function blocks(lines, depth = 0) {
     } else if (/^ {0,3}>/.test(line) && depth < MAX_DEPTH) {
       let end = at;
       while (end < lines.length && /^ {0,3}>/.test(lines[end])) end += 1;
-      made.push(make('blockquote', ...blocks(lines.slice(at, end).map((each) => each.replace(/^ {0,3}> ?/, '')), depth + 1)));
+      made.push(make('blockquote', blocks(lines.slice(at, end).map((each) => each.replace(/^ {0,3}> ?/, '')), depth + 1)));
       at = end;
     } else if (ITEM.test(line) && depth < MAX_DEPTH) {
       const [found, end] = list(lines, at, depth);
@@ -160,7 +177,7 @@ function blocks(lines, depth = 0) {
     } else {
       let end = at + 1;
       while (end < lines.length && lines[end].trim() && !starts(lines[end])) end += 1;
-      made.push(make('p', ...inline(lines.slice(at, end).map((each) => each.trim()).join('\n'))));
+      made.push(make('p', inline(lines.slice(at, end).map((each) => each.trim()).join('\n'))));
       at = end;
     }
   }

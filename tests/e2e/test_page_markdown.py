@@ -1,0 +1,98 @@
+"""The page's Markdown: hostile texts of the greatest length are shown in time; ordinary ones as they were before."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+from playwright.async_api import Page
+
+from kit.page.browser import chromium
+from vivavoce.agents.memory.parts.part import MAX_TEXT
+from vivavoce.agents.page.server import PageServer
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+LINE = "\u2028"
+"""Ends a line for a dot in a pattern, but none of ours."""
+LENGTH = MAX_TEXT - 10
+HOSTILE = {
+    "heading": "#" + " " * LENGTH + LINE,
+    "end of a heading": "# " + " #" * (LENGTH // 2) + "x",
+    "item": "-" + " " * LENGTH + LINE,
+    "fence": "```" + " " * LENGTH + "!",
+    "rule": "- " * (LENGTH // 2) + "x",
+    "addresses": ("http://" + "!" * 1900 + "x ") * (LENGTH // 1909),
+    "marks": "*a _b ~~c `d " * (LENGTH // 13),
+    "brackets": "[" * (LENGTH // 2) + "[](" * (LENGTH // 6),
+}
+"""Texts that a pattern may search again and again."""
+LONG = {
+    "lines": "a\n" * (LENGTH // 2),
+    "paragraphs": "a\n\n" * (LENGTH // 3),
+    "items": "- a\n" * (LENGTH // 4),
+    "quotes": "> " * 100 + "a\n" * (LENGTH // 4),
+}
+"""Texts with as many elements as there can be."""
+BLOCKS = [
+    ("##  Menu ##  ", "<h4>Menu</h4>"),
+    ("#no heading", "<p>#no heading</p>"),
+    ("# #", "<h3></h3>"),
+    ("``` python\na\n```\nb", "<pre><code>a</code></pre><p>b</p>"),
+    ("````\n```\n`````", "<pre><code>```</code></pre>"),
+    ("``` a b", "<p>``` a b</p>"),
+    ("2) two\n3) three", '<ol start="2"><li>two</li><li>three</li></ol>'),
+    ("- one\n  - **two**", "<ul><li>one<ul><li><strong>two</strong></li></ul></li></ul>"),
+    ("- - -", "<hr>"),
+    ("``a`b``", "<p><code>a`b</code></p>"),
+]
+TIME = """
+async (text) => {
+    const { markdown } = await import('/markdown.js');
+    const from = performance.now();
+    const shown = document.createElement('div');
+    shown.append(...markdown(text));
+    return (performance.now() - from) / 1000;
+}
+"""
+HTML = """
+async (text) => {
+    const { markdown } = await import('/markdown.js');
+    const shown = document.createElement('div');
+    shown.append(...markdown(text));
+    return shown.innerHTML;
+}
+"""
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    """A browser at the page's own address, so that it may import the page's modules."""
+    async with (
+        PageServer("ws://127.0.0.1:9", "key", "a-secret-of-at-least-thirty-two-characters") as server,
+        chromium() as browser,
+    ):
+        page = await browser.new_page()
+        await page.goto(server.address)
+        yield page
+
+
+async def test_no_text_of_a_part_holds_the_page_up(page: Page) -> None:
+    slow: dict[str, float] = {}
+    for name, text in HOSTILE.items():
+        with anyio.move_on_after(20) as limit:
+            slow[name] = await page.evaluate(TIME, text)
+        if limit.cancelled_caught:
+            pytest.fail(f"{name} takes more than 20 s")
+    assert [name for name, seconds in slow.items() if seconds > 4.0] == []  # they take some milliseconds
+
+
+async def test_a_text_of_many_elements_is_shown(page: Page) -> None:
+    for text in LONG.values():
+        with anyio.fail_after(60):
+            await page.evaluate(TIME, text)
+
+
+async def test_blocks_begin_and_end_where_they_should(page: Page) -> None:
+    assert [(text, await page.evaluate(HTML, text)) for text, _ in BLOCKS] == BLOCKS
