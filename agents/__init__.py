@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.memory.stores.in_process import InProcessStore
     from vivavoce.agents.memory.stores.redis import RedisStore
     from vivavoce.agents.memory.stores.sqlite import SqliteStore
-    from vivavoce.agents.memory.stores.store import SessionStore
+    from vivavoce.agents.memory.stores.store import Change, LogState, Place, Record, SessionStore, SessionSummary
     from vivavoce.agents.memory.streams.items import StreamItem
     from vivavoce.agents.memory.streams.registry import AgentMember
     from vivavoce.agents.memory.streams.stream import Stream
@@ -109,6 +109,7 @@ _PLACES = {
     "Budget": "vivavoce.agents.memory.budget.budget",
     "BudgetOptions": "vivavoce.agents.memory.budget.options",
     "ChannelMember": "vivavoce.agents.core.message_channel",
+    "Change": "vivavoce.agents.memory.stores.store",
     "ChatContext": "vivavoce.pipelines.llm.chat_context",
     "Checkpoint": "vivavoce.agents.history.checkpoint",
     "CheckpointStore": "vivavoce.agents.history.checkpoint",
@@ -155,6 +156,7 @@ _PLACES = {
     "LLMIntents": "vivavoce.agents.dialogue.intents.llm_intents",
     "LLMSummariser": "vivavoce.pipelines.llm.summary",
     "LocalChannel": "vivavoce.agents.dialogue.messages.local_channel",
+    "LogState": "vivavoce.agents.memory.stores.store",
     "MCPServer": "vivavoce.agents.mcp_servers",
     "MCPServerHTTP": "vivavoce.agents.mcp_servers",
     "MCPServerStdio": "vivavoce.agents.mcp_servers",
@@ -170,11 +172,13 @@ _PLACES = {
     "Options": "vivavoce.agents.memory.parts.part",
     "PatternIntents": "vivavoce.agents.dialogue.intents.patterns",
     "PipelineChange": "vivavoce.agents.session.pipelines.change",
+    "Place": "vivavoce.agents.memory.stores.store",
     "PostalAddress": "vivavoce.agents.tasks.ready.postal",
     "Price": "vivavoce.agents.memory.budget.price",
     "ProcessExecution": "vivavoce.agents.worker.executors.options",
     "ReasoningEvent": "vivavoce.agents.memory.history.reasoning",
     "ReceivedFile": "vivavoce.agents.records",
+    "Record": "vivavoce.agents.memory.stores.store",
     "RecordingOptions": "vivavoce.agents.audio.recording.options",
     "RedisStore": "vivavoce.agents.memory.stores.redis",
     "RoomOptions": "vivavoce.agents.transports.options",
@@ -185,6 +189,7 @@ _PLACES = {
     "SessionOptions": "vivavoce.agents.session.options",
     "SessionReport": "vivavoce.agents.records",
     "SessionStore": "vivavoce.agents.memory.stores.store",
+    "SessionSummary": "vivavoce.agents.memory.stores.store",
     "SpeechHandle": "vivavoce.agents.core.speech_handle",
     "SpeechLimits": "vivavoce.agents.speech.limits",
     "SqliteCheckpoints": "vivavoce.agents.history.checkpoint",
@@ -236,6 +241,7 @@ __all__ = [
     "Budget",
     "BudgetOptions",
     "ChannelMember",
+    "Change",
     "ChatContext",
     "Checkpoint",
     "CheckpointStore",
@@ -282,6 +288,7 @@ __all__ = [
     "LLMIntents",
     "LLMSummariser",
     "LocalChannel",
+    "LogState",
     "MCPServer",
     "MCPServerHTTP",
     "MCPServerStdio",
@@ -297,11 +304,13 @@ __all__ = [
     "Options",
     "PatternIntents",
     "PipelineChange",
+    "Place",
     "PostalAddress",
     "Price",
     "ProcessExecution",
     "ReasoningEvent",
     "ReceivedFile",
+    "Record",
     "RecordingOptions",
     "RedisStore",
     "RoomOptions",
@@ -312,6 +321,7 @@ __all__ = [
     "SessionOptions",
     "SessionReport",
     "SessionStore",
+    "SessionSummary",
     "SpeechHandle",
     "SpeechLimits",
     "SqliteCheckpoints",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TypeVar
 
-from vivavoce.agents.memory.namespace import Namespace, within
+from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.stores.in_process import InProcessStore
+from vivavoce.agents.memory.stores.limit import within
 from vivavoce.agents.memory.stores.store import Place, SessionStore
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import SessionNotStartedError
+from vivavoce.pipelines.core.errors import SessionNotStartedError, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ class MemoryBase:
         self.clock = clock
         self._id: str | None = None
         self._is_lost = False
+        self._is_in_doubt = False
 
     def open(self, memory_id: str) -> None:
         """Be the memory with that id."""
@@ -40,10 +42,32 @@ class MemoryBase:
         """Note that another session has the memory: this one writes nothing more. Caller: its lease."""
         self._is_lost = True
 
+    def hold(self) -> None:
+        """Note that the session has the memory. Caller: its lease."""
+        self._is_in_doubt = False
+
+    def doubt(self) -> None:
+        """Note that another session may have taken the memory, while the store was out of reach. Caller: its lease."""
+        self._is_in_doubt = True
+
     @property
     def is_lost(self) -> bool:
         """Whether another session has the memory."""
         return self._is_lost
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether another session may have the memory: this one does not write until it knows."""
+        return self._is_in_doubt
+
+    def check_held(self) -> None:
+        """Check that the session may write.
+
+        Raises:
+            StoreUnavailable: It is not known whether it still has the memory.
+        """
+        if self._is_in_doubt:
+            raise StoreUnavailable("the store was out of reach, and the session's lease is not confirmed yet")
 
     @property
     def is_open(self) -> bool:

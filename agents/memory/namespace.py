@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TypeVar
-
-import anyio
-
 from vivavoce.agents.memory.stores.keys import found, path_of, placed, removed
-from vivavoce.agents.memory.stores.store import Place, SessionStore, decoded
-from vivavoce.agents.memory.stores.values import Json, decode, encode, plain
-from vivavoce.pipelines.core.errors import StoreTypeError, StoreUnavailable
-
-T = TypeVar("T")
+from vivavoce.agents.memory.stores.limit import within
+from vivavoce.agents.memory.stores.store import Place, SessionStore
+from vivavoce.agents.memory.stores.values import Json, decode, decoded, encode, plain
+from vivavoce.pipelines.core.errors import StoreTypeError
 
 
 class Namespace:
@@ -109,14 +103,3 @@ class Namespace:
         if not isinstance(value, list | dict):
             raise StoreTypeError(f"length() needs a list or an object, the key holds a {type(value).__name__}")
         return len(value)
-
-
-async def within(seconds: float, call: Awaitable[T]) -> T:
-    """Return the result of a call to a store.
-
-    Raises:
-        StoreUnavailable: It did not end within `seconds`.
-    """
-    with anyio.move_on_after(seconds):
-        return await call
-    raise StoreUnavailable(f"the store did not answer within {seconds:g} s; is it up, and reachable?")

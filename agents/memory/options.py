@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from vivavoce.agents.memory.budget.options import BudgetOptions
-from vivavoce.agents.memory.stores.store import SessionStore
+from vivavoce.agents.memory.stores.store import KEEP, SessionStore
 from vivavoce.pipelines.core.checks import check_instance, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
-
-WEEK = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +20,9 @@ class MemoryOptions:
     store: SessionStore | None = None
     """Keeps the memory: `SqliteStore("calls.db")` or `RedisStore("redis://…")`; sessions may share one, and its maker
     closes it. None: this process, until the session is gone."""
-    keep: float | None = WEEK
+    keep: float | None = KEEP
     """Seconds without use after which the store erases the session and its text; None: never. `pinned` in its metadata
-    prevents it."""
+    prevents it. Running sessions look every five minutes; `await store.sweep()` does so at once."""
     timeout: float = 2.0
     """Seconds for a call to the store; then it raises StoreUnavailable."""
     user: str = field(default="", repr=False)

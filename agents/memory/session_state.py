@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.namespace import within
+from vivavoce.agents.memory.stores.limit import within
 from vivavoce.agents.memory.stores.values import decode, encode
 
 LOG = "session"
@@ -49,12 +50,17 @@ class SessionState:
         """Note that the session has ended."""
         await self._note("ended")
 
-    async def ask_stop(self) -> None:
-        """Ask the session to close. One whose process has died has ended; if another one resumes it, it closes."""
+    async def ask_stop(self, end_streams: Callable[[], Awaitable[None]]) -> None:
+        """Ask the session to close. One whose process has died has ended; if another one resumes it, it closes.
+
+        Args:
+            end_streams: Called for one whose process has died.
+        """
         life = await self.read()
         if not life.has_begun or life.has_ended:
             return
         if not await self._is_held():
+            await end_streams()
             await self._note("ended")
         await self._note("stop")
 

@@ -12,9 +12,14 @@ from vivavoce.pipelines.core.checks import check_instance
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 CALLS_PLACE = Place(CALLS, "calls")
-"""Its entries are the records without their conversations, by lease: workers read all of them every few seconds."""
+"""Its entries are the records without their conversations, by lease: workers read all of them every few seconds.
+
+A record that is being removed is `{"removed_by": owner}` until its conversation is gone.
+"""
 WORDS_PLACE = Place(CALLS, "words")
 """Its entries are the conversations, each by lease and owner, so that each has one writer."""
+
+REMOVED_BY = "removed_by"
 
 
 class StoreCheckpoints(CheckpointStore):
@@ -43,7 +48,8 @@ class StoreCheckpoints(CheckpointStore):
         """Keep the record in place of the one with the same lease, if no other process owns that one."""
 
         def change(before: str | None) -> tuple[str | None, bool]:
-            is_own = before is None or _checkpoint(before).owner == checkpoint.owner
+            kept = _checkpoint(before)
+            is_own = kept is None or kept.owner == checkpoint.owner
             return (_text(checkpoint) if is_own else before), is_own
 
         lease, owner = checkpoint.lease, checkpoint.owner
@@ -56,22 +62,28 @@ class StoreCheckpoints(CheckpointStore):
         """Remove a record, if it is there and `owner` owns it."""
 
         def change(before: str | None) -> tuple[str | None, bool]:
-            is_own = before is not None and _checkpoint(before).owner == owner
-            return (None if is_own else before), is_own
+            kept = _checkpoint(before)
+            is_own = kept is not None and kept.owner == owner
+            return (json.dumps({REMOVED_BY: owner}) if is_own else before), is_own
 
         if await self._store.change(CALLS_PLACE, lease, change):
-            await self._forget(lease, owner)
+            await self._finish(lease, owner)
 
     async def read(self) -> list[Checkpoint]:
-        """Return all records, without their conversations."""
-        found = (_checkpoint(text) for text in (await self._store.read_all(CALLS_PLACE)).values())
+        """Return all records, without their conversations; finish removals whose process has died meanwhile."""
+        found: list[Checkpoint] = []
+        for lease, text in (await self._store.read_all(CALLS_PLACE)).items():
+            if (kept := _checkpoint(text)) is not None:
+                found.append(kept)
+            else:
+                await self._finish(lease, json.loads(text)[REMOVED_BY])
         return sorted(found, key=lambda call: call.lease)
 
     async def claim(self, lease: str, *, owner: str, by: str, at: float) -> Checkpoint | None:
         """Change the owner of a record, if `owner` owns it."""
 
         def change(before: str | None) -> tuple[str | None, Checkpoint | None]:
-            found = None if before is None else _checkpoint(before)
+            found = _checkpoint(before)
             if found is None or found.owner != owner:
                 return before, None
             claimed = replace(found, owner=by, written_at=at)
@@ -90,8 +102,17 @@ class StoreCheckpoints(CheckpointStore):
         return replace(claimed, conversation="" if words is None else json.loads(words))
 
     async def _owner(self, lease: str) -> str:
-        text = await self._store.read(CALLS_PLACE, lease)
-        return "" if text is None else _checkpoint(text).owner
+        kept = _checkpoint(await self._store.read(CALLS_PLACE, lease))
+        return "" if kept is None else kept.owner
+
+    async def _finish(self, lease: str, owner: str) -> None:
+        """Finish a removal: the conversation first, so that none is left without its record."""
+
+        def change(before: str | None) -> tuple[str | None, None]:
+            return (None if _checkpoint(before) is None else before), None
+
+        await self._forget(lease, owner)
+        await self._store.change(CALLS_PLACE, lease, change)
 
     async def _forget(self, lease: str, owner: str) -> None:
         await self._store.change(WORDS_PLACE, _entry(lease, owner), lambda _: (None, None))
@@ -105,8 +126,10 @@ def _text(checkpoint: Checkpoint) -> str:
     return json.dumps(asdict(replace(checkpoint, conversation="")), ensure_ascii=False)
 
 
-def _checkpoint(text: str) -> Checkpoint:
-    return Checkpoint(**json.loads(text))
+def _checkpoint(text: str | None) -> Checkpoint | None:
+    """Return a record; None: there is none, or it is being removed."""
+    facts = {} if text is None else json.loads(text)
+    return None if not facts or REMOVED_BY in facts else Checkpoint(**facts)
 
 
 def _entry(lease: str, owner: str) -> str:

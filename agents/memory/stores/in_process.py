@@ -13,15 +13,16 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.memory.stores.store import (
+    CALLS,
+    KEEP,
     METADATA,
+    SWEPT,
     Change,
     LogState,
     Place,
     Record,
     SessionStore,
     SessionSummary,
-    decoded,
-    is_pinned,
 )
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 
@@ -40,7 +41,7 @@ class _Session:
     used_at: float
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     logs: dict[str, _Log] = field(default_factory=dict)
-    keep: float | None = None
+    keep: float | None = KEEP
 
 
 class InProcessStore(SessionStore):
@@ -149,29 +150,25 @@ class InProcessStore(SessionStore):
         """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
         self._used(session_id).keep = seconds
 
-    async def sweep(self) -> list[str]:
-        """Erase the sessions whose time is over; return their ids."""
+    async def sweep(self, limit: int = SWEPT) -> list[str]:
+        """Erase up to `limit` sessions whose time is over; return their ids."""
         now, wall = self._clock.now(), self._clock.wall()
         over = [
             session_id
             for session_id, session in self._sessions.items()
             if session.keep is not None
             and wall - session.used_at > session.keep
-            and not is_pinned(session.namespaces.get(METADATA, {}))
+            and not self._summary(session_id).is_pinned
             and self._leases.get(session_id, ("", 0.0))[1] <= now
-        ]
+            and session_id != CALLS
+        ][:limit]
         for session_id in over:
             await self.delete(session_id)
         return over
 
     async def summaries(self) -> list[SessionSummary]:
         """Return all sessions, those written last first."""
-        found = [
-            SessionSummary(
-                id=session_id, metadata=decoded(session.namespaces.get(METADATA, {})), used_at=session.used_at
-            )
-            for session_id, session in self._sessions.items()
-        ]
+        found = [self._summary(session_id) for session_id in self._sessions]
         return sorted(found, key=lambda one: one.used_at, reverse=True)
 
     async def delete(self, session_id: str) -> bool:
@@ -192,6 +189,10 @@ class InProcessStore(SessionStore):
         own = self._used(session_id).namespaces
         for name, entries in namespaces.items():
             own[name] = {**entries, **own.get(name, {})}
+
+    def _summary(self, session_id: str) -> SessionSummary:
+        entries = self._entries(Place(session_id, METADATA))
+        return SessionSummary.of(session_id, entries, self._sessions[session_id].used_at)
 
     def _entries(self, place: Place) -> dict[str, str]:
         session = self._sessions.get(place.session_id)

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import anyio
 
+from vivavoce.agents.memory.stores.limit import CALL_LIMIT
 from vivavoce.agents.memory.stores.store import (
+    CALLS,
+    KEEP,
     METADATA,
+    SWEPT,
     Change,
     LogState,
     Place,
     Record,
     SessionStore,
     SessionSummary,
-    decoded,
-    is_pinned,
 )
 from vivavoce.agents.memory.stores.values import MAX_BYTES, check_size, kind
-from vivavoce.pipelines.core.checks import check_text
+from vivavoce.pipelines.core.checks import check_number, check_text
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, StoreTypeError, StoreUnavailable
 
@@ -39,8 +41,14 @@ USED_INTERVAL = 1.0
 MAX_NOTED = 10_000
 """Keys with such a note in memory; then the old ones are dropped."""
 
-SWEPT = 100
-"""Sessions that one step of a sweep looks at."""
+PAGE = 100
+"""Sessions that one step of a sweep looks at, or that one call reads."""
+
+MAX_CONNECTIONS = 10_000
+"""As many as Redis allows by default: each reader that waits for records has one, and a session has some readers."""
+
+NEVER = "never"
+"""The time after which a session is erased that is not to be erased."""
 
 # Texts are never empty, so that an empty argument means: there is none.
 CHANGE = """
@@ -114,38 +122,46 @@ class RedisStore(SessionStore):
         url: `redis://host:port/database`, `rediss://…` or `unix://…`; may hold a password, which nothing shows.
         prefix: Begins each key, so that programs may share a database.
         clock: Time of sessions that are erased when they are idle.
+        timeout: Seconds for one call to Redis; calls of a session end earlier, by `MemoryOptions.timeout`.
     Raises:
         ConfigurationError: The URL is malformed, or the package `redis` is missing.
     """
 
-    def __init__(self, url: str, prefix: str = "vivavoce", *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, url: str, prefix: str = "vivavoce", *, clock: Clock | None = None, timeout: float = CALL_LIMIT
+    ) -> None:
         check_text("prefix", prefix)
+        check_number("timeout", timeout, above=0, unit="s")
         try:
             from redis.asyncio import Redis
             from redis.asyncio.retry import Retry
             from redis.backoff import NoBackoff
+            from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, TimeoutError
         except ImportError as error:
             raise ConfigurationError("RedisStore needs the package redis; pip install 'vivavoce[redis]'") from error
         try:
-            # No retries: after a lost reply, a second attempt could append twice.
+            # No retries: after a lost reply, a second attempt could append twice. No limit of the socket: `_Reaching`.
             # Any: the package types its replies for two clients and all formats at once.
-            self._redis: Any = Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=None)
+            self._redis: Any = Redis.from_url(
+                url, retry=Retry(NoBackoff(), 0), socket_timeout=None, max_connections=MAX_CONNECTIONS
+            )
         except ValueError:  # not shown: its text may hold the password
             raise ConfigurationError(
                 "a Redis URL must look like redis://host:6379/0, with a password as redis://:password@host:6379/0, "
                 "in which other characters than letters and digits are percent-encoded"
             ) from None
-        self._errors = _Reaching()
-        self._url, self._prefix = url, prefix
+        self._lost = (ConnectionError, TimeoutError, BusyLoadingError, OSError)
+        self._refused = RedisError
+        self._url, self._prefix, self._timeout = url, prefix, timeout
         self._clock = LoopClock() if clock is None else clock
         self._scripts = [self._redis.register_script(text) for text in (CHANGE, APPEND, LOG, REOPEN, HOLD, RELEASE)]
         self._change, self._append, self._log, self._reopen, self._hold, self._release = self._scripts
         self._noted: dict[str, float] = {}
         """When it was last noted that a key, and its session, is used."""
 
-    def __reduce__(self) -> tuple[type[RedisStore], tuple[str, str]]:
+    def __reduce__(self) -> tuple[Callable[..., RedisStore], tuple[str, str]]:
         """Be the same database in another process, with connections of its own."""
-        return (RedisStore, (self._url, self._prefix))
+        return (partial(RedisStore, timeout=self._timeout), (self._url, self._prefix))
 
     async def read(self, place: Place, entry: str) -> str | None:
         """Return the text of an entry; None: there is none."""
@@ -155,8 +171,7 @@ class RedisStore(SessionStore):
     async def read_all(self, place: Place) -> dict[str, str]:
         """Return the texts of all entries, by name."""
         async with self._reaching():
-            found = await self._redis.hgetall(self._namespace(place))
-        return {name.decode(): text.decode() for name, text in found.items()}
+            return _texts(await self._redis.hgetall(self._namespace(place)))
 
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
         """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
@@ -227,7 +242,7 @@ class RedisStore(SessionStore):
         places = {self._log_key(place): place for place in starts}
         after = {key: f"{starts[place]}-0" for key, place in places.items()}
         block = max(1, round(seconds * 1000)) if seconds > 0 else None
-        async with self._reaching():
+        async with self._reaching(seconds):
             found = await self._redis.xread(after, count=limit, block=block)
         return {places[key.decode()]: [_record(*entry) for entry in entries] for key, entries in found or ()}
 
@@ -251,39 +266,45 @@ class RedisStore(SessionStore):
         """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
         async with self._reaching():
             calls, now = self._redis.pipeline(transaction=False), self._clock.wall()
+            calls.hset(f"{self._prefix}:keep", session_id, NEVER if seconds is None else repr(seconds))
             if seconds is None:
-                calls.hdel(f"{self._prefix}:keep", session_id)
                 calls.zrem(f"{self._prefix}:due", session_id)
             else:
-                calls.hset(f"{self._prefix}:keep", session_id, repr(seconds))
                 calls.zadd(f"{self._prefix}:due", {session_id: now + seconds})
             calls.zadd(f"{self._prefix}:sessions", {session_id: now})
             await calls.execute()
 
-    async def sweep(self) -> list[str]:
-        """Erase the sessions whose time is over; return their ids. Each session is looked at once in its time."""
+    async def sweep(self, limit: int = SWEPT) -> list[str]:
+        """Erase up to `limit` sessions whose time is over; return their ids. Each is looked at once in its time."""
         over: list[str] = []
         while True:
             now = self._clock.wall()
             async with self._reaching():
-                due = await self._redis.zrangebyscore(f"{self._prefix}:due", "-inf", f"({now!r}", start=0, num=SWEPT)
+                due = await self._redis.zrangebyscore(f"{self._prefix}:due", "-inf", f"({now!r}", start=0, num=PAGE)
             for name in due:
+                if len(over) == limit:
+                    return over
                 if await self._is_over(name.decode(), now):
                     await self.delete(name.decode())
                     over.append(name.decode())
-            if len(due) < SWEPT:
+            if len(due) < PAGE:
                 return over
 
     async def _is_over(self, session_id: str, now: float) -> bool:
         """Return whether a session's time is over; if not, note when to look again."""
         async with self._reaching():
-            seconds = await self._redis.hget(f"{self._prefix}:keep", session_id)
+            kept = _text(await self._redis.hget(f"{self._prefix}:keep", session_id))
             used_at = await self._redis.zscore(f"{self._prefix}:sessions", session_id)
-        if seconds is None or used_at is None:
+        if used_at is None:
             return True
-        over_at = used_at + float(seconds)
+        if kept == NEVER or session_id == CALLS:
+            async with self._reaching():
+                await self._redis.zrem(f"{self._prefix}:due", session_id)
+            return False
+        seconds = KEEP if kept is None else float(kept)
+        over_at = used_at + seconds
         if over_at < now and (await self.is_held(session_id) or await self._is_pinned(session_id)):
-            over_at = now + max(float(seconds), USED_INTERVAL)
+            over_at = now + max(seconds, USED_INTERVAL)
         if over_at < now:
             return True
         async with self._reaching():
@@ -291,20 +312,25 @@ class RedisStore(SessionStore):
         return False
 
     async def _is_pinned(self, session_id: str) -> bool:
-        return is_pinned(await self.read_all(Place(session_id, METADATA)))
+        return SessionSummary.of(session_id, await self.read_all(Place(session_id, METADATA)), 0.0).is_pinned
 
     async def summaries(self) -> list[SessionSummary]:
         """Return all sessions, those written last first."""
         async with self._reaching():
             used = await self._redis.zrange(f"{self._prefix}:sessions", 0, -1, desc=True, withscores=True)
-        return [
-            SessionSummary(
-                id=name.decode(),
-                metadata=decoded(await self.read_all(Place(name.decode(), METADATA))),
-                used_at=used_at,
-            )
-            for name, used_at in used
-        ]
+        found: list[SessionSummary] = []
+        for start in range(0, len(used), PAGE):
+            page = [(name.decode(), used_at) for name, used_at in used[start : start + PAGE]]
+            async with self._reaching():
+                calls = self._redis.pipeline(transaction=False)
+                for session_id, _ in page:
+                    calls.hgetall(self._namespace(Place(session_id, METADATA)))
+                metadata = await calls.execute()
+            found += [
+                SessionSummary.of(session_id, _texts(entries), used_at)
+                for (session_id, used_at), entries in zip(page, metadata, strict=True)
+            ]
+        return found
 
     async def delete(self, session_id: str) -> bool:
         """Erase a session; return whether there was one."""
@@ -350,6 +376,7 @@ class RedisStore(SessionStore):
         """Make calls, and note that a key of a session is used; return the calls' results first."""
         now = self._clock.wall()
         calls.zadd(f"{self._prefix}:sessions", {session_id: now})
+        calls.zadd(f"{self._prefix}:due", {session_id: now + KEEP}, nx=True)
         calls.sadd(self._key(session_id, "keys"), key)
         results: list[Any] = await calls.execute()
         if len(self._noted) >= MAX_NOTED:
@@ -357,24 +384,37 @@ class RedisStore(SessionStore):
         self._noted[key] = now
         return results
 
-    def _reaching(self) -> _Reaching:
-        return self._errors
+    def _reaching(self, waiting: float = 0.0) -> _Reaching:
+        """Return the block of a call that Redis may let wait for so many seconds."""
+        return _Reaching(self._lost, self._refused, self._timeout + waiting)
 
 
 class _Reaching:
-    """Raises Redis' errors as ours. A refusal is named by its code: Redis' text may quote the values of the call."""
+    """Limits calls, and raises Redis' errors as ours.
 
-    def __init__(self) -> None:
-        from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, TimeoutError
+    A refusal is named by its code: Redis' text may quote the values of the call.
 
-        self._lost = (ConnectionError, TimeoutError, BusyLoadingError, OSError)
-        self._refused = RedisError
+    Args:
+        lost: Redis' errors of a server that could not be reached.
+        refused: Redis' other errors.
+    """
 
-    async def __aenter__(self) -> None: ...
+    __slots__ = ("_lost", "_refused", "_scope", "_seconds")
+
+    def __init__(self, lost: tuple[type[Exception], ...], refused: type[Exception], seconds: float) -> None:
+        self._lost = lost
+        self._refused = refused
+        self._seconds = seconds
+
+    async def __aenter__(self) -> None:
+        self._scope = anyio.move_on_after(self._seconds)
+        self._scope.__enter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._scope.__exit__(kind, error, trace):
+            raise StoreUnavailable(f"Redis did not answer within {self._seconds:g} s")
         if isinstance(error, self._lost):
             raise StoreUnavailable(f"Redis could not be reached: {error}") from error
         if isinstance(error, self._refused):
@@ -397,6 +437,10 @@ def _joined(prefix: str, *names: str) -> str:
 
 def _text(found: bytes | str | None) -> str | None:
     return found.decode() if isinstance(found, bytes) else found
+
+
+def _texts(found: Mapping[bytes, bytes]) -> dict[str, str]:
+    return {name.decode(): text.decode() for name, text in found.items()}
 
 
 def _record(id: bytes, fields: dict[bytes, bytes]) -> Record:

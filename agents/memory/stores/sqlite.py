@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
 
-from vivavoce.agents.core.sqlite_file import open_sqlite
+from vivavoce.agents.core.sqlite_file import BUSY_LIMIT, open_sqlite
 from vivavoce.agents.core.threads import SerialThread
+from vivavoce.agents.memory.stores.limit import CALL_LIMIT, within
+from vivavoce.agents.memory.stores.sqlite_tables import (
+    SCHEMA,
+    entries_of,
+    erase,
+    next_records,
+    note_use,
+    over,
+    state_of,
+    text_of,
+)
 from vivavoce.agents.memory.stores.store import (
     METADATA,
+    SWEPT,
     Change,
     LogState,
     Place,
     Record,
     SessionStore,
     SessionSummary,
-    decoded,
-    is_pinned,
 )
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, StoreUnavailable
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 VERSION = 1
 
@@ -47,25 +62,11 @@ MAX_NOTED = 10_000
 LINGER = 1.0
 """Seconds for which the thread waits for further calls."""
 
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS sessions (session_id TEXT PRIMARY KEY, used_at REAL NOT NULL, keep REAL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS leases (session_id TEXT PRIMARY KEY, holder TEXT NOT NULL, until REAL NOT NULL)
-    WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS entries (
-    session_id TEXT, namespace TEXT, entry TEXT, text TEXT NOT NULL, PRIMARY KEY (session_id, namespace, entry)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS logs (
-    session_id TEXT, log TEXT, next INTEGER NOT NULL, closed_by TEXT NOT NULL, PRIMARY KEY (session_id, log)
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS records (
-    session_id TEXT, log TEXT, number INTEGER, text TEXT NOT NULL, PRIMARY KEY (session_id, log, number)
-) WITHOUT ROWID;
-"""
+EMPTYING_LIMIT = 1.0
+"""Seconds in which the other processes must leave the file alone for a moment, so that its log can be emptied."""
 
 Written = tuple[int, ...]
 """Marks of the last write to the file."""
-
-TABLES = ("sessions", "leases", "entries", "logs", "records")
 
 
 class _Call:
@@ -78,18 +79,27 @@ class _Call:
         self._may_raise = may_raise
         self._result: Any = None
         self._error: Exception | None = None
+        self._is_given_up = False
+        self._has_run = False
         self.uses = uses
         """The session that it writes to."""
         self.only_reads = only_reads
         """Whether it changes nothing, and therefore need not wait for other processes that write."""
 
     @property
-    def has_failed(self) -> bool:
-        """Whether it raised."""
-        return self._error is not None
+    def has_worked(self) -> bool:
+        """Whether it ran, and did not raise."""
+        return self._has_run and self._error is None
+
+    def give_up(self) -> None:
+        """Do not begin any more: its caller waits no longer, and may have called again."""
+        self._is_given_up = True
 
     def carry_out(self, database: sqlite3.Connection) -> None:
-        """Run it. Its own error takes back its own changes only; one of the file is raised."""
+        """Run it, unless it was given up. Its own error takes back its own changes only; one of the file is raised."""
+        if self._is_given_up:
+            return
+        self._has_run = True
         if not self._may_raise:
             self._result = self._run(database)
             return
@@ -117,15 +127,21 @@ class _Call:
 class SqliteStore(SessionStore):
     """Keeps sessions in a file. Its calls run in a thread; calls that wait at the same time share one transaction.
 
-    The file holds the words of conversations: only its owner may read it (mode 0600).
+    A call whose caller has stopped waiting is not begun any more; one that has begun takes effect.
+
+    The file holds the words of conversations: only its owner may read it (mode 0600). Erased words are overwritten, in
+    the file's log too as soon as no other process is reading or writing for a moment.
 
     Args:
         path: The file; it and its folder are made if they do not exist.
         clock: Time of leases, and of sessions that are erased when they are idle.
+        timeout: Seconds for one call; calls of a session end earlier, by `MemoryOptions.timeout`.
     """
 
-    def __init__(self, path: str | Path, *, clock: Clock | None = None) -> None:
+    def __init__(self, path: str | Path, *, clock: Clock | None = None, timeout: float = CALL_LIMIT) -> None:
+        check_number("timeout", timeout, above=0, unit="s")
         self._path = Path(path)
+        self._timeout = timeout
         self._clock = LoopClock() if clock is None else clock
         self._thread = SerialThread("session store", linger=LINGER)
         self._waiting: deque[_Call] = deque()
@@ -136,18 +152,22 @@ class SqliteStore(SessionStore):
         self._opened: sqlite3.Connection | None = None
         self._noted: dict[str, float] = {}
         """When it was last noted in the file that a session is used. Only the thread uses it."""
+        self._holds_erased = False
+        """Whether the file's log may hold words that were erased."""
+        self._marks: Written = ()
+        self._marked_at = -math.inf
 
-    def __reduce__(self) -> tuple[type[SqliteStore], tuple[Path]]:
+    def __reduce__(self) -> tuple[Callable[..., SqliteStore], tuple[Path]]:
         """Be the same file in another process, with a connection of its own."""
-        return (SqliteStore, (self._path,))
+        return (partial(SqliteStore, timeout=self._timeout), (self._path,))
 
     async def read(self, place: Place, entry: str) -> str | None:
         """Return the text of an entry; None: there is none."""
-        return await self._run(lambda database: _text(database, place, entry), only_reads=True)
+        return await self._run(lambda database: text_of(database, place, entry), only_reads=True)
 
     async def read_all(self, place: Place) -> dict[str, str]:
         """Return the texts of all entries, by name."""
-        return await self._run(lambda database: _entries(database, place), only_reads=True)
+        return await self._run(lambda database: entries_of(database, place), only_reads=True)
 
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
         """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
@@ -166,7 +186,7 @@ class SqliteStore(SessionStore):
         """Change an entry by a function within a transaction, and return its result."""
 
         def carry_out(database: sqlite3.Connection) -> T:
-            before = _text(database, place, entry)
+            before = text_of(database, place, entry)
             after, result = change(before)
             at = (place.session_id, place.name, entry)
             if after is None and before is not None:
@@ -181,7 +201,7 @@ class SqliteStore(SessionStore):
         """Append records and drop all but the newest `keep`; return the index of the next record to come."""
 
         def append(database: sqlite3.Connection) -> int | None:
-            at, state = (place.session_id, place.name), _state(database, place)
+            at, state = (place.session_id, place.name), state_of(database, place)
             if state.closed_by:
                 return None
             numbered = [(*at, number, text) for number, text in enumerate(texts, state.next_index)]
@@ -198,7 +218,7 @@ class SqliteStore(SessionStore):
 
     async def log_state(self, place: Place) -> LogState:
         """Return the state of a log."""
-        return await self._run(lambda database: _state(database, place), only_reads=True)
+        return await self._run(lambda database: state_of(database, place), only_reads=True)
 
     async def reopen(self, session_id: str, closed_by: str) -> None:
         """Open the logs of a session again that were closed for that reason."""
@@ -214,8 +234,8 @@ class SqliteStore(SessionStore):
         """Return the next records of logs, as soon as there are any; none after that time."""
         until = self._clock.now() + seconds
         while True:
-            written = self._written()
-            found = await self._run(lambda database: _next_records(database, starts, limit), only_reads=True)
+            written = await self._written()
+            found = await self._run(lambda database: next_records(database, starts, limit), only_reads=True)
             left = until - self._clock.now()
             if found or left <= 0:
                 return found
@@ -252,7 +272,7 @@ class SqliteStore(SessionStore):
             found = database.execute("SELECT 1 FROM leases WHERE session_id = ? AND until > ?", (session_id, now))
             return found.fetchone() is not None
 
-        return await self._run(look)
+        return await self._run(look, only_reads=True)
 
     async def keep(self, session_id: str, seconds: float | None) -> None:
         """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
@@ -267,22 +287,21 @@ class SqliteStore(SessionStore):
             session_id,
         )
 
-    async def sweep(self) -> list[str]:
-        """Erase the sessions whose time is over; return their ids."""
+    async def sweep(self, limit: int = SWEPT) -> list[str]:
+        """Erase up to `limit` sessions whose time is over; return their ids."""
         now = self._clock.wall()
 
-        def erase(database: sqlite3.Connection) -> list[str]:
-            rows = database.execute(
-                "SELECT session_id FROM sessions WHERE keep IS NOT NULL AND ? - used_at > keep AND NOT EXISTS "
-                "(SELECT 1 FROM leases WHERE leases.session_id = sessions.session_id AND until > ?)",
-                (now, now),
-            ).fetchall()
-            over = [name for (name,) in rows if not is_pinned(_entries(database, Place(name, METADATA)))]
-            for session_id in over:
+        def erase_all(database: sqlite3.Connection) -> list[str]:
+            erased = over(database, now, limit)
+            for session_id in erased:
                 self._erase(database, session_id)
-            return over
+            return erased
 
-        return await self._run(erase, may_raise=True)
+        # Most often there is none, and other processes need not wait for that.
+        found = await self._run(lambda database: over(database, now, 1), only_reads=True)
+        erased = await self._run(erase_all) if found else []
+        await self._empty_log(is_needed=bool(erased))
+        return erased
 
     async def summaries(self) -> list[SessionSummary]:
         """Return all sessions, those written last first."""
@@ -290,15 +309,16 @@ class SqliteStore(SessionStore):
         def read(database: sqlite3.Connection) -> list[SessionSummary]:
             rows = database.execute("SELECT session_id, used_at FROM sessions ORDER BY used_at DESC").fetchall()
             return [
-                SessionSummary(id=name, metadata=decoded(_entries(database, Place(name, METADATA))), used_at=used_at)
-                for name, used_at in rows
+                SessionSummary.of(name, entries_of(database, Place(name, METADATA)), used_at) for name, used_at in rows
             ]
 
-        return await self._run(read, may_raise=True)
+        return await self._run(read, only_reads=True, may_raise=True)
 
     async def delete(self, session_id: str) -> bool:
         """Erase a session; return whether there was one."""
-        return await self._run(lambda database: self._erase(database, session_id))
+        was_there = await self._run(lambda database: self._erase(database, session_id))
+        await self._empty_log(is_needed=was_there)
+        return was_there
 
     async def aclose(self) -> None:
         """Close the file; a later call opens it again."""
@@ -309,12 +329,19 @@ class SqliteStore(SessionStore):
         pause, until = LOOK_INTERVAL, self._clock.now() + seconds
         while (left := until - self._clock.now()) > 0:
             await anyio.sleep(min(left, pause))
-            if self._written() != written:
+            if await self._written() != written:
                 return
             pause = min(1.5 * pause, LONGEST_LOOK)
 
-    def _written(self) -> Written:
-        """Return marks of the last write: size and time of the file and of its log. It takes some microseconds."""
+    async def _written(self) -> Written:
+        """Return marks of the last write that are at most `LOOK_INTERVAL` old: readers side by side share them."""
+        if self._clock.now() - self._marked_at >= LOOK_INTERVAL:
+            self._marked_at = self._clock.now()
+            self._marks = await within(self._timeout, self._thread.run(self._look))
+        return self._marks
+
+    def _look(self) -> Written:
+        """Return size and time of the file and of its log. In the thread: a disk may hang."""
         marks: list[int] = []
         for path in (self._path, f"{self._path}-wal"):
             try:
@@ -343,7 +370,11 @@ class SqliteStore(SessionStore):
         """
         call = _Call(run, uses, only_reads=only_reads, may_raise=may_raise)
         self._waiting.append(call)
-        await asyncio.shield(self._batch())  # it carries out the calls of others too
+        try:
+            await within(self._timeout, asyncio.shield(self._batch()))  # it carries out the calls of others too
+        except BaseException:
+            call.give_up()
+            raise
         result: T = call.result()
         return result
 
@@ -374,14 +405,10 @@ class SqliteStore(SessionStore):
                 for call in calls:
                     call.carry_out(database)
                 now = self._clock.wall()
-                used = {call.uses for call in calls if call.uses is not None and not call.has_failed}
+                used = {call.uses for call in calls if call.uses is not None and call.has_worked}
                 due = [one for one in used if now - self._noted.get(one, -math.inf) >= USED_INTERVAL]
                 for session_id in due:
-                    database.execute(
-                        "INSERT INTO sessions VALUES (?, ?, NULL) "
-                        "ON CONFLICT (session_id) DO UPDATE SET used_at = excluded.used_at",
-                        (session_id, now),
-                    )
+                    note_use(database, session_id, now)
                 database.execute("COMMIT")
                 self._note(due, now)
             except BaseException:
@@ -400,10 +427,7 @@ class SqliteStore(SessionStore):
 
     def _erase(self, database: sqlite3.Connection, session_id: str) -> bool:
         self._noted.pop(session_id, None)  # a later write of it is noted at once
-        rows = [
-            database.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)).rowcount for table in TABLES
-        ]
-        return rows[0] > 0
+        return erase(database, session_id)
 
     def _described(self, error: Exception) -> Exception:
         if isinstance(error, StoreError | ConfigurationError):
@@ -420,43 +444,30 @@ class SqliteStore(SessionStore):
             self._opened = open_sqlite(
                 self._path, kind="a session store", version=VERSION, schema=SCHEMA, isolation_level=None
             )
+            self._opened.execute("PRAGMA secure_delete = ON")  # erased words do not stay in the file
         return self._opened
+
+    async def _empty_log(self, *, is_needed: bool) -> None:
+        """Empty the log of changes, which holds erased words still."""
+        self._holds_erased = self._holds_erased or is_needed
+        if self._holds_erased:
+            self._holds_erased = not await within(self._timeout, self._thread.run(self._was_log_emptied))
+
+    def _was_log_emptied(self) -> bool:
+        """Empty the log; return False if other processes use it all the time: the next sweep tries again."""
+        try:
+            database = self._database()
+            database.execute(f"PRAGMA busy_timeout = {round(EMPTYING_LIMIT * 1000)}")
+            try:
+                is_busy = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            finally:
+                database.execute(f"PRAGMA busy_timeout = {round(BUSY_LIMIT * 1000)}")
+        except (sqlite3.Error, OSError) as error:
+            logger.warning("The log of the session store %s could not be emptied: %s", self._path, error)
+            return False
+        return not is_busy
 
     def _close(self) -> None:
         database, self._opened = self._opened, None
         if database is not None:
             database.close()
-
-
-def _text(database: sqlite3.Connection, place: Place, entry: str) -> str | None:
-    row = database.execute(
-        "SELECT text FROM entries WHERE session_id = ? AND namespace = ? AND entry = ?",
-        (place.session_id, place.name, entry),
-    ).fetchone()
-    return None if row is None else row[0]
-
-
-def _entries(database: sqlite3.Connection, place: Place) -> dict[str, str]:
-    rows = database.execute(
-        "SELECT entry, text FROM entries WHERE session_id = ? AND namespace = ?", (place.session_id, place.name)
-    )
-    return dict(rows.fetchall())
-
-
-def _state(database: sqlite3.Connection, place: Place) -> LogState:
-    row = database.execute(
-        "SELECT next, closed_by FROM logs WHERE session_id = ? AND log = ?", (place.session_id, place.name)
-    ).fetchone()
-    return LogState() if row is None else LogState(*row)
-
-
-def _next_records(database: sqlite3.Connection, starts: Mapping[Place, int], limit: int) -> dict[Place, list[Record]]:
-    found: dict[Place, list[Record]] = {}
-    for place, start in starts.items():
-        rows = database.execute(
-            "SELECT number, text FROM records WHERE session_id = ? AND log = ? AND number >= ? ORDER BY number LIMIT ?",
-            (place.session_id, place.name, start, limit),
-        ).fetchall()
-        if rows:
-            found[place] = [Record(number, text) for number, text in rows]
-    return found

@@ -2,7 +2,8 @@
 
 A session has namespaces, each of them entries by name, and logs of records in order. Entries and records are texts
 (`values`). A store is a component: sessions may share one, and its maker closes it. It raises StoreUnavailable if it
-cannot be reached; its caller limits the wait. A call that was acknowledged survives the end of the process.
+cannot be reached, and if a call takes too long: after 10 s, since applications call `sessions()` and `delete()` too.
+The calls of a session end earlier, by `MemoryOptions.timeout`. A call that was acknowledged survives the process's end.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from vivavoce.agents.memory.stores.values import Json, appended, decode
+from vivavoce.agents.memory.stores.values import Json, appended, decoded
 
 T = TypeVar("T")
 
@@ -26,6 +27,12 @@ CALLS = "vivavoce.calls"
 
 METADATA = "metadata"
 """The namespace with `created_date`, `user`, `name` and `pinned`."""
+
+KEEP = 7 * 24 * 3600.0
+"""Seconds for which a session is kept that `keep()` was not called for: one that was written to after it was erased."""
+
+SWEPT = 20
+"""Sessions that one sweep erases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +78,22 @@ class SessionSummary:
     metadata: dict[str, Json]
     used_at: float
 
+    @classmethod
+    def of(cls, session_id: str, entries: Mapping[str, str], used_at: float) -> SessionSummary:
+        """Return the summary of a session by the texts of its namespace `metadata`."""
+        return cls(id=session_id, metadata=decoded(entries), used_at=used_at)
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether its metadata keep it from being erased."""
+        return self.metadata.get("pinned") is True
+
 
 class SessionStore(ABC):
-    """Keeps namespaces, logs and leases of sessions."""
+    """Keeps namespaces, logs and leases of sessions.
+
+    The port for stores of your own: docs/stores.md.
+    """
 
     # --- namespaces
 
@@ -165,11 +185,17 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def keep(self, session_id: str, seconds: float | None) -> None:
-        """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
+        """Have the session erased once it is idle for so long, unless it is pinned or held; None: never.
+
+        Without this call it is a week.
+        """
 
     @abstractmethod
-    async def sweep(self) -> list[str]:
-        """Erase the sessions whose time is over; return their ids."""
+    async def sweep(self, limit: int = SWEPT) -> list[str]:
+        """Erase up to `limit` sessions whose time is over; return their ids.
+
+        Running sessions call it now and then. Where none runs for long, a job of yours may.
+        """
 
     @abstractmethod
     async def summaries(self) -> list[SessionSummary]:
@@ -186,13 +212,3 @@ class SessionStore(ABC):
 
     async def aclose(self) -> None:
         """Release the store's resources."""
-
-
-def decoded(entries: dict[str, str]) -> dict[str, Json]:
-    """Return the values of entries."""
-    return {name: decode(text) for name, text in entries.items()}
-
-
-def is_pinned(entries: dict[str, str]) -> bool:
-    """Return whether metadata keep a session from being erased."""
-    return decode(entries.get("pinned", "false")) is True

@@ -7,12 +7,15 @@ append to it, and count it, without decoding it.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from vivavoce.pipelines.core.errors import StoreTypeError, StoreValueError
 
 MAX_BYTES = 1024 * 1024
 """Longest text of one value, as UTF-8."""
+MAX_DEPTH = 200
+"""Lists and dicts that may be in each other: Python reads them with a call each, and allows 1,000 calls in all."""
 
 _ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
@@ -24,7 +27,7 @@ def encode(value: Json) -> str:
     """Return the text of a value.
 
     Raises:
-        StoreValueError: It is no JSON, or longer than 1 MiB.
+        StoreValueError: It is no JSON, longer than 1 MiB, or nested more than 200 levels deep.
     """
     try:
         text = _ENCODER.encode(value)
@@ -44,6 +47,11 @@ def encode(value: Json) -> str:
 def decode(text: str) -> Json:
     """Return the value of a text."""
     return json.loads(text.partition("\n")[2] if text.startswith("#") else text)
+
+
+def decoded(entries: Mapping[str, str]) -> dict[str, Json]:
+    """Return the values of texts."""
+    return {name: decode(text) for name, text in entries.items()}
 
 
 def appended(text: str | None, item: str) -> tuple[str, int]:
@@ -88,22 +96,28 @@ def check_size(text: str) -> None:
 
 def _check(value: Json) -> None:
     """Refuse values that the JSON encoder would change: tuples, and keys that are no strings."""
-    todo = [value]
-    while todo:
-        one = todo.pop()
-        if isinstance(one, dict):
-            if not all(isinstance(key, str) for key in one):
-                raise TypeError("a dict has a key that is no str")
-            todo += one.values()
-        elif isinstance(one, list):
-            todo += one
-        elif isinstance(one, str):
-            one.encode()  # no half of a surrogate pair
-        elif one is not None and not isinstance(one, bool | int | float):
-            raise TypeError(f"it holds a {type(one).__name__}")
+    level, depth = [value], 0
+    while level:
+        inner: list[Json] = []
+        for one in level:
+            if isinstance(one, dict):
+                if not all(isinstance(key, str) for key in one):
+                    raise TypeError("a dict has a key that is no str")
+                inner += one.values()
+            elif isinstance(one, list):
+                inner += one
+            elif isinstance(one, str):
+                one.encode()  # no half of a surrogate pair
+            elif one is not None and not isinstance(one, bool | int | float):
+                raise TypeError(f"it holds a {type(one).__name__}")
+        level, depth = inner, depth + 1
+        if depth > MAX_DEPTH + 1:
+            raise RecursionError
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return "a str holds half of a surrogate pair"
-    return "it is nested too deeply, or in itself" if isinstance(error, RecursionError) else str(error)
+    if isinstance(error, RecursionError):
+        return f"it is nested too deeply (more than {MAX_DEPTH} levels), or in itself"
+    return str(error)

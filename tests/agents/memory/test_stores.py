@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from vivavoce.agents.memory.namespace import Namespace
-from vivavoce.agents.memory.stores.store import METADATA, LogState, Place, SessionStore
+from vivavoce.agents.memory.stores.store import CALLS, METADATA, LogState, Place, SessionStore
 from vivavoce.agents.memory.stores.values import MAX_BYTES
 from vivavoce.pipelines.core.errors import StoreTypeError, StoreValueError
 
@@ -191,6 +191,24 @@ async def test_calls_side_by_side_all_take_effect_and_get_their_own_results(stor
     assert sorted(found) == list(range(1_000))
 
 
+async def test_readers_of_many_sessions_wait_side_by_side(store: SessionStore) -> None:
+    found: list[str] = []
+
+    async def follow(log: Place) -> None:
+        for records in (await store.follow({log: 0}, 10, 60.0)).values():
+            found.extend(record.text for record in records)
+
+    logs = [Place(f"session_{number}", "log") for number in range(150)]
+    with anyio.fail_after(15):
+        async with anyio.create_task_group() as tasks:
+            for log in logs:
+                tasks.start_soon(follow, log)
+            await anyio.sleep(0.05)
+            for log in logs:
+                await store.log(log, [log.session_id], keep=10)
+    assert sorted(found) == sorted(log.session_id for log in logs)
+
+
 async def test_a_closed_log_takes_no_records_until_it_is_opened_again(store: SessionStore) -> None:
     one, two = Place("session_1", "one"), Place("session_1", "two")
     assert await store.log_state(one) == LogState(0, "")
@@ -252,6 +270,24 @@ async def test_idle_sessions_are_erased_but_not_pinned_held_or_kept_ones(store: 
     assert await store.sweep() == ["idle"]
     assert {one.id for one in await store.sessions()} == {"pinned", "held", "kept", "later"}
     assert await namespace(store, "data", "idle").get_all() == {}
+
+
+async def test_a_sweep_erases_a_few_sessions_at_a_time(store: SessionStore) -> None:
+    names = {f"session_{number}" for number in range(5)}
+    for name in names:
+        await namespace(store, "data", name).set("key", name)
+        await store.keep(name, 0.0)
+    await anyio.sleep(0.005)
+    erased = [await store.sweep(2) for _ in range(4)]
+    assert [len(each) for each in erased] == [2, 2, 1, 0]
+    assert {name for each in erased for name in each} == names
+
+
+async def test_running_calls_are_never_idle(store: SessionStore) -> None:
+    await store.write(Place(CALLS, "calls"), "AJ_1", "{}")
+    await store.keep(CALLS, 0.0)
+    await anyio.sleep(0.005)
+    assert await store.sweep() == []
 
 
 async def test_an_erased_session_leaves_nothing(store: SessionStore) -> None:

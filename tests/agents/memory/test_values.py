@@ -11,6 +11,7 @@ from kit.memory import ScriptedStore
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.store import Place
+from vivavoce.agents.memory.stores.values import MAX_DEPTH
 from vivavoce.pipelines.core.errors import StoreValueError
 
 CIRCLE: list[object] = []
@@ -58,6 +59,31 @@ async def test_an_illegal_key_is_refused_before_the_store_is_reached(key: str) -
         with pytest.raises(ValueError, match="a key "):
             await call
     assert store.calls == 0
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+async def test_a_value_that_a_store_takes_can_be_read_from_deep_in_a_program() -> None:
+    data = namespace()
+    await data.set("key", nested(MAX_DEPTH))
+    await data.set(".".join("k" * (MAX_DEPTH // 2)), nested(MAX_DEPTH // 2))
+    for key in ("key", "k"):
+        assert await from_deep(data, key, 600)
+    with pytest.raises(StoreValueError, match="nested too deeply"):
+        await data.set("key", nested(MAX_DEPTH + 1))
+    with pytest.raises(StoreValueError, match="nested too deeply"):
+        await data.set(".".join("j" * MAX_DEPTH), nested(MAX_DEPTH // 2))
+    assert set(await data.get_all()) == {"key", "k"}
+
+
+async def from_deep(data: Namespace, key: str, calls: int) -> object:
+    """Return a value, read by a coroutine behind so many others."""
+    return await (data.get(key) if calls == 0 else from_deep(data, key, calls - 1))
 
 
 async def test_changing_what_was_given_or_got_does_not_change_the_store() -> None:

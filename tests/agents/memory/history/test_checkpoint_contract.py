@@ -6,16 +6,18 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import pytest
 
 from kit.servers.redis_server import RedisServer
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
-from vivavoce.agents.memory.history.store_checkpoints import WORDS_PLACE, StoreCheckpoints
+from vivavoce.agents.memory.history.store_checkpoints import CALLS_PLACE, WORDS_PLACE, StoreCheckpoints
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.redis import RedisStore
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
+from vivavoce.agents.memory.stores.store import Change, Place
 from vivavoce.agents.session.checks import check_session
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
 from vivavoce.pipelines.core.ids import new_id
@@ -33,6 +35,8 @@ CALL = Checkpoint(
     written_at=12.5,
     conversation='{"agent": "Höst 🙂"}',
 )
+
+T = TypeVar("T")
 
 Open = Callable[[], CheckpointStore]
 
@@ -154,6 +158,36 @@ async def test_the_words_of_a_call_go_with_its_record(tmp_path: Path) -> None:
     await store.remove("AJ_1", owner="there")
     assert await sessions.read_all(WORDS_PLACE) == {}
     await store.aclose()
+
+
+class CutOffStore(InProcessStore):
+    """A store that is lost with the `calls`-th change from now on."""
+
+    calls = 1_000
+
+    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
+        self.calls -= 1
+        if self.calls < 0:
+            raise StoreUnavailable("scripted")
+        return await super().change(place, entry, change)
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2])
+async def test_a_removal_that_was_cut_off_is_finished_by_the_next_reader(calls: int) -> None:
+    sessions = CutOffStore()
+    store = StoreCheckpoints(sessions)
+    await store.write(CALL)
+    sessions.calls = calls
+    with pytest.raises(StoreUnavailable):
+        await store.remove("AJ_1", owner=CALL.owner)
+    sessions.calls = 1_000
+
+    if calls == 0:
+        await store.remove("AJ_1", owner=CALL.owner)
+    assert await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0) is None
+    assert await store.read() == []
+    for place in (CALLS_PLACE, WORDS_PLACE):
+        assert await sessions.read_all(place) == {}
 
 
 async def test_without_redis_a_call_of_the_store_says_so() -> None:
