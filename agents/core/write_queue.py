@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 MAX_WAITING = 1000
 """Entries that may wait, an hour of talk, besides those of a resumed session; then the oldest are lost."""
+MAX_SIZE = 32 * 1024 * 1024
+"""Characters of the large ones among them."""
 
 
 class WriteHealth(Protocol):
@@ -45,7 +47,8 @@ class WriteQueue(Generic[T]):
         name: Of the task, and of this queue in `health`.
         batch: Entries of one write.
         pauses: Seconds from a failed write to the next try, doubled each time: the first and the longest.
-        refusals: Errors after which the entries of a write are lost: the target can never take them.
+        refuses: Called with the error of a write, and the number of attempts at it; returns whether its entries are
+            lost: the target can never take them. By default it takes them some time.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class WriteQueue(Generic[T]):
         name: str,
         batch: int = 1,
         pauses: tuple[float, float] = (0.5, 5.0),
-        refusals: tuple[type[Exception], ...] = (),
+        refuses: Callable[[Exception, int], bool] = lambda error, tries: False,
     ) -> None:
         self._context = context
         self._target = target
@@ -67,8 +70,14 @@ class WriteQueue(Generic[T]):
         self._name = name
         self._batch = batch
         self._first_pause, self._longest_pause = pauses
-        self._refusals = refusals
+        self._refuses = refuses
         self._waiting: deque[T] = deque()
+        self._sizes: deque[int] = deque()
+        """Of the waiting entries, in the same order."""
+        self._tries = 0
+        """Attempts at the oldest entries."""
+        self._is_refusing = False
+        """Whether the last entries were refused, which was reported."""
         self._limit = MAX_WAITING
         self._news = anyio.Event()
         self._ended: anyio.Event | None = None
@@ -95,21 +104,28 @@ class WriteQueue(Generic[T]):
     def begin_with(self, entries: Iterable[T]) -> None:
         """Note the entries of an earlier session, however many."""
         self._waiting.extend(entries)
+        self._sizes.extend([0] * (len(self._waiting) - len(self._sizes)))
         self._limit = MAX_WAITING + len(self._waiting)
         self._news.set()
 
-    def put(self, entry: T) -> None:
-        """Note an entry. Call it on the session's event loop. After the close the entry is lost."""
+    def put(self, entry: T, *, size: int = 0) -> None:
+        """Note an entry. Call it on the session's event loop. After the close the entry is lost.
+
+        Args:
+            size: Characters that the entry holds, if they may be many.
+        """
         if self._is_over:
             self._lost += 1
             return
         self._waiting.append(entry)
-        if len(self._waiting) > self._limit:
-            self._waiting.popleft()
-            self._lost += 1
+        self._sizes.append(size)
+        while len(self._waiting) > self._limit or (len(self._waiting) > 1 and size and sum(self._sizes) > MAX_SIZE):
             if not self._is_loss_reported:
                 self._is_loss_reported = True
-                self._health.lost(SessionError(f"{self._target} is {self._limit} changes behind; the oldest are lost"))
+                behind = len(self._waiting) - 1
+                self._health.lost(SessionError(f"{self._target} is {behind} changes behind; the oldest are lost"))
+            self._take_oldest()
+            self._lost += 1
         self._news.set()
 
     def has(self, entry: T) -> bool:
@@ -152,20 +168,27 @@ class WriteQueue(Generic[T]):
     async def _write(self) -> bool:
         """Write the oldest entries; return whether that is over."""
         entries, lost_before, is_taken = list(islice(self._waiting, self._batch)), self._lost, True
+        self._tries += 1
         try:
             with strays_as_errors(self._target):
                 await self._write_entries(entries)
-        except self._refusals as error:
-            is_taken = False
-            self._health.lost(error)
         except Exception as error:  # noqa: BLE001 - a store is foreign code; the conversation goes on without it
-            self._health.failed(error, self._name)
-            return False
+            if not self._refuses(error, self._tries):
+                self._health.failed(error, self._name)
+                return False
+            is_taken = False
+            if not self._is_refusing:
+                self._health.lost(error)
         else:
             self._health.worked(self._name)
+        self._is_refusing, self._tries = not is_taken, 0
         # Entries that were dropped meanwhile were the oldest: they are over after all, and were counted as lost.
         dropped = min(self._lost - lost_before, len(entries))
         self._lost += (0 if is_taken else len(entries)) - dropped
         for _ in range(len(entries) - dropped):
-            self._waiting.popleft()
+            self._take_oldest()
         return True
+
+    def _take_oldest(self) -> None:
+        self._waiting.popleft()
+        self._sizes.popleft()

@@ -34,8 +34,10 @@ from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
-SWEEP_LIMIT = 60.0
-"""Seconds for a sweep of the store."""
+SWEEP_INTERVAL, SWEEP_LIMIT = 300.0, 60.0
+"""Seconds between two times when sessions are erased, and for all erasing at one of them."""
+SWEEPS = 50
+"""Calls of the store at one of them."""
 
 
 class MemoryControl:
@@ -133,14 +135,15 @@ class MemoryControl:
     def take(self) -> Callable[[], dict[str, Any] | None]:
         """Take the part of a snapshot as it is now; the returned call, from any thread, makes its data.
 
-        It holds the id, the private data and the budget, and the namespaces if they are only in this process.
+        It holds the id, the private data and the budget, and the namespaces if they are in this process. The places of
+        the agents in their streams are in it if the streams may outlive the session.
         """
         if not (self._is_used and self.base.is_open):
             return lambda: None
         store, memory_id, private = self.base.store, self.base.id, dict(self._entries)
         if self._kept is not None:
             private[KEPT_KEY] = encode(self._kept.taken())
-        positions = self.streams.positions
+        positions = self.streams.positions if self.is_shared else {}
         namespaces = store.namespaces(memory_id) if isinstance(store, InProcessStore) else None
         budget = None if self._budget is None else self._budget.state()
 
@@ -197,8 +200,10 @@ class MemoryControl:
             SessionError: Some writes were not made.
         """
         self.streams.release()
-        if self._lease is not None and self._lease.is_lost:
-            self.writer.drop()
+        if self._lease is not None:
+            await self._lease.confirm()
+            if self._lease.is_lost:
+                self.writer.drop()
         await self.writer.aclose()
         is_left = self.lost_writes and self.health.is_failing  # then the lease runs out by itself
         if self._lease is None and self._has_begun:
@@ -254,17 +259,23 @@ class MemoryControl:
         self.streams.begin()
 
     async def _sweep(self) -> None:
-        """Have the store erase the sessions whose time is over."""
-        try:
-            with anyio.move_on_after(SWEEP_LIMIT), strays_as_errors("the session store"):
-                await self.base.store.sweep()
-        except Exception as error:  # noqa: BLE001 - a store is foreign code; the next session sweeps it
-            self.health.failed(error)
+        """Have the store erase the sessions whose time is over, now and then until the close."""
+        with self._context.closing.cuts(anyio.CancelScope()):
+            while True:
+                try:
+                    with anyio.fail_after(SWEEP_LIMIT), strays_as_errors("the session store"):
+                        for _ in range(SWEEPS):
+                            if not await self.base.store.sweep():
+                                break
+                except Exception as error:  # noqa: BLE001 - a store is foreign code; the next sweep does it
+                    self.health.failed(error)
+                await anyio.sleep(SWEEP_INTERVAL)
 
     # --- rich replies
 
     def _record_part(self, text: str) -> None:
-        self.writer.put(lambda: self._posts.record(text))
+        if self.is_shared:  # in this process only, no other session reads the records
+            self.writer.put(partial(self._posts.record, text), size=len(text))
 
     async def _begin_parts(self) -> None:
         """Go on with the parts of the session that is resumed; a new call shows none of a call before."""

@@ -70,13 +70,21 @@ class SessionLease:
         try:
             await self._hold()
         except StoreUnavailable as error:
-            self._health.failed(error, NAME)
+            self._failed(error)
         if self.is_lost:
             raise StoreError(
                 f"the session {self._base.id!r} runs already, here or in another process; wait for its end, take "
                 "another id, or continue it with start(resume_from=…)"
             )
         self._context.group.start_soon(self._run, name="lease of the memory")
+
+    async def confirm(self) -> None:
+        """After an outage, find out whether the session still has the lease, if the store answers."""
+        if self._base.is_in_doubt:
+            try:
+                await self._hold()
+            except StoreError as error:
+                self._failed(error)
 
     async def end(self, last: Callable[[], Awaitable[None]]) -> bool:
         """Renew the lease no more, and give it up with a note that the session has ended.
@@ -104,23 +112,32 @@ class SessionLease:
         self.is_lost = not self._is_held
         if self.is_lost:
             self._base.lose()
-        if self._is_held and not self._has_begun:
+            return
+        if not self._has_begun:
             await self._state.begin(is_resumed=self._goes_on)
             self._has_begun = self._goes_on = True
+        self._base.hold()
+
+    def _failed(self, error: Exception) -> None:
+        self._health.failed(error, NAME)
+        self._base.doubt()
+        self._has_begun = False  # the store may come back with nothing in it
 
     async def _run(self) -> None:
         clock = self._context.clock
         renewed = clock.now()
         life: Life | None = None
         """The state when it was read last; None: it has changed."""
+        has_news = False
+        """Whether another process has noted something, which may be that it continues the session."""
         with self._scope:
             while not self.is_lost:
                 try:
                     with strays_as_errors("the session store"):
                         left = renewed + RENEW_INTERVAL - clock.now()
-                        if left <= 0 or not self._has_begun:
+                        if left <= 0 or has_news or not self._has_begun:
                             await self._hold()
-                            renewed = clock.now()
+                            renewed, has_news = clock.now(), False
                         elif life is None:
                             life = await self._state.read()
                             await self._on_change()
@@ -129,10 +146,10 @@ class SessionLease:
                         else:
                             await self._state.changed(life, left)
                             if clock.now() - renewed < RENEW_INTERVAL:
-                                life = None
+                                life, has_news = None, True
                 except Exception as error:  # noqa: BLE001 - a store is foreign code; the conversation goes on without it
-                    self._health.failed(error, NAME)
-                    self._has_begun, life = False, None  # it may come back with nothing in it
+                    self._failed(error)
+                    life = None
                     await anyio.sleep(PAUSE)
                 else:
                     self._health.worked(NAME)

@@ -303,7 +303,7 @@ class SessionMemory:
     async def stop(self) -> None:
         """Ask the session to close; `wait()` waits for the end. Without effect if it has ended."""
         if self._side is None:
-            await self._state.ask_stop()
+            await self._state.ask_stop(self._streams.end)
         elif not (context := self._side.context).closing.is_over:
             context.check_open()
             context.closing.request(CloseReason.USER_INITIATED)

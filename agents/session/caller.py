@@ -235,9 +235,13 @@ class Caller(TransportEvents):
 
     def file_offered(self, file: OfferedFile) -> int:
         """Return how many bytes a file of the caller may have; 0: it is refused."""
-        if not self._has_input or self._is_waiting:
+        if not self._has_input:
             return 0
-        allowed = self._replies.file_offered(file)
+        allowed = 0
+        if self._is_waiting:
+            self._replies.refuse(file, "not_wanted")
+        else:
+            allowed = self._replies.file_offered(file)
         self._context.inbox.wake()
         return allowed
 

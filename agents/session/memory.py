@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.history.sink import HistorySink
+from vivavoce.agents.history.sink import HistoryChange, HistorySink
 from vivavoce.agents.memory.base import MemoryBase, memory_base
 from vivavoce.agents.memory.budget.meter import BudgetMeter
 from vivavoce.agents.memory.control import MemoryControl
@@ -13,10 +15,28 @@ from vivavoce.agents.memory.history.store_sink import StoreHistorySink
 from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.private import KeptPart
 from vivavoce.agents.memory.store_health import StoreHealth
+from vivavoce.agents.memory.stores.store import SessionStore
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.speech.guarding import guards_caller
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.pipeline import Pipeline
+
+
+class _HeldSink(StoreHistorySink):
+    """Keeps a session's history in its store while the session has its memory for certain."""
+
+    def __init__(self, store: SessionStore, base: MemoryBase) -> None:
+        super().__init__(store)
+        self._base = base
+
+    async def write(self, session_id: str, changes: Sequence[HistoryChange]) -> None:
+        """Keep these changes.
+
+        Raises:
+            StoreUnavailable: Another session may have the memory.
+        """
+        self._base.check_held()
+        await super().write(session_id, changes)
 
 
 def make_meter(options: MemoryOptions | None, pipeline: Pipeline) -> BudgetMeter | None:
@@ -64,7 +84,7 @@ def _make_feed(
                 "leave one of them out"
             )
         return HistoryFeed(
-            context, StoreHistorySink(store), history_id=lambda: None if base.is_lost else base.id, health=health
+            context, _HeldSink(store, base), history_id=lambda: None if base.is_lost else base.id, health=health
         )
     if sink is None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import anyio
@@ -39,6 +39,30 @@ async def started(
     return room
 
 
+class HandOver:
+    """A job whose new code waits for the conversation of the old one."""
+
+    publishes_turns = False
+    has_conversation = True
+
+    def __init__(self) -> None:
+        self._given = anyio.Event()
+
+    def session_begins(self, session: Any) -> None:
+        return None
+
+    def keeper(self, room: str) -> None:
+        return None
+
+    def give(self, conversation: dict[str, Any]) -> None:
+        self._conversation = conversation
+        self._given.set()
+
+    async def take_over(self, check: Callable[[Any], object]) -> dict[str, Any]:
+        await self._given.wait()
+        return self._conversation
+
+
 class ScriptedStore(InProcessStore):
     """A store that a test can make fail, or hang."""
 
@@ -49,6 +73,8 @@ class ScriptedStore(InProcessStore):
         self.is_full = False
         """Whether it takes neither values nor records; it keeps leases still, and can be read."""
         self.calls = 0
+        self.written: list[str] = []
+        """The names of the namespaces and logs that were written to, in this order."""
 
     async def _reach(self, *, writes: bool = False) -> None:
         self.calls += 1
@@ -59,6 +85,10 @@ class ScriptedStore(InProcessStore):
         if writes and self.is_full:
             raise StoreUnavailable("scripted: the store is full")
 
+    async def _write(self, name: str) -> None:
+        await self._reach(writes=True)
+        self.written.append(name)
+
     async def read(self, place: Place, entry: str) -> str | None:
         await self._reach()
         return await super().read(place, entry)
@@ -68,15 +98,15 @@ class ScriptedStore(InProcessStore):
         return await super().read_all(place)
 
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
-        await self._reach(writes=True)
+        await self._write(place.name)
         return await super().write(place, entry, text, nx=nx)
 
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
-        await self._reach(writes=True)
+        await self._write(place.name)
         return await super().change(place, entry, change)
 
     async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
-        await self._reach(writes=True)
+        await self._write(place.name)
         return await super().log(place, texts, keep=keep, closes=closes)
 
     async def log_state(self, place: Place) -> LogState:
@@ -96,5 +126,5 @@ class ScriptedStore(InProcessStore):
         await super().release(session_id, holder)
 
     async def keep(self, session_id: str, seconds: float | None) -> None:
-        await self._reach()
+        await self._write("keep")
         await super().keep(session_id, seconds)

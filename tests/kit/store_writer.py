@@ -9,20 +9,35 @@ import asyncio
 import sys
 
 from vivavoce.agents.memory.namespace import Namespace
-from vivavoce.agents.memory.stores.redis import RedisStore
-from vivavoce.agents.memory.stores.sqlite import SqliteStore
 from vivavoce.agents.memory.stores.store import Place, SessionStore
 
 AT_ONCE = 20
 
 
-async def main(where: str, prefix: str, first: int, count: int) -> None:
+def opened(where: str, prefix: str) -> SessionStore:
+    """Return the store at a place."""
+    if "://" in where:
+        from vivavoce.agents.memory.stores.redis import RedisStore
+
+        return RedisStore(where, prefix)
+    from vivavoce.agents.memory.stores.sqlite import SqliteStore
+
+    return SqliteStore(where)
+
+
+async def append(store: SessionStore, first: int, count: int, *, at_once: int, shows: bool = False) -> None:
     """Append the numbers from `first` on."""
-    store: SessionStore = RedisStore(where, prefix) if "://" in where else SqliteStore(where)
     data = Namespace(store, Place("session_1", "data"), timeout=60.0)
-    for number in range(first, first + count, AT_ONCE):
-        await asyncio.gather(*(data.append("list", one) for one in range(number, number + AT_ONCE)))
-        print(number + AT_ONCE - first, flush=True)
+    for number in range(first, first + count, at_once):
+        await asyncio.gather(*(data.append("list", one) for one in range(number, number + at_once)))
+        if shows:
+            print(number + at_once - first, flush=True)
+
+
+async def main(where: str, prefix: str, first: int, count: int) -> None:
+    """Append until it is killed or done."""
+    store = opened(where, prefix)
+    await append(store, first, count, at_once=AT_ONCE, shows=True)
     await store.aclose()
 
 

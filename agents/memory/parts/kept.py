@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.memory.parts.part import Form, Part
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 MAX_PARTS = 100
-MAX_KEPT_BYTES = 32 * 1024 * 1024
-"""Bytes of all images and files together; the newest one stays in any case."""
+MAX_KEPT_BYTES = 34 * 1024 * 1024
+"""Bytes of all parts together: four of the largest files, and texts. The newest part stays in any case."""
 BEGIN = '{"begins": true}'
 """The record with which a new call begins under the id of one before."""
 MAX_RECORDED_BYTES = 512 * 1024
@@ -37,6 +37,11 @@ class KeptPart:
     plain: Plain
     data: bytes = b""
     model: type[BaseModel] | None = None
+    size: int = field(init=False)
+    """Bytes of the part, nearly: its text is counted by its characters, as it is posted."""
+
+    def __post_init__(self) -> None:
+        self.size = len(self.data) + len(self.message.json_text)
 
     @property
     def takes_choice(self) -> bool:
@@ -100,7 +105,7 @@ class KeptParts:
 
     @property
     def _size(self) -> int:
-        return sum(len(part.data) for part in self._parts.values())
+        return sum(part.size for part in self._parts.values())
 
 
 def _kept(record: dict[str, Any]) -> KeptPart:

@@ -164,14 +164,14 @@ class RichReplies:
             self._coming.add(file.id)
             assert self._limits is not None
             return self._limits.max_bytes
-        self._refused(file, refusal)
+        self.refuse(file, refusal)
         return 0
 
     def file_ended(self, file: OfferedFile, outcome: FileOutcome, data: bytes) -> None:
         """A file of the caller, which was not refused, has come or was given up."""
         self._coming.discard(file.id)
         if outcome != "received":
-            self._refused(file, outcome)
+            self.refuse(file, outcome)
             return
         self._files += 1
         self._send(upload_message(file.id, "received"))
@@ -190,7 +190,8 @@ class RichReplies:
             return "wrong_type"
         return "too_large" if file.size is not None and file.size > limits.max_bytes else None
 
-    def _refused(self, file: OfferedFile, outcome: FileOutcome) -> None:
+    def refuse(self, file: OfferedFile, outcome: FileOutcome) -> None:
+        """A file of the caller is not taken: say so to the page and the application."""
         logger.info("a file of the caller was not taken: %s", outcome)
         self._send(upload_message(file.id, outcome))
         self._context.log.note(

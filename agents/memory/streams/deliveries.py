@@ -16,6 +16,7 @@ from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.streams.following import follow_matching
 from vivavoce.agents.memory.streams.items import StreamItem
+from vivavoce.agents.memory.streams.places import place_of
 from vivavoce.agents.memory.streams.registry import Registry
 from vivavoce.agents.memory.streams.stream import Stream
 from vivavoce.agents.memory.streams.streams import selected
@@ -61,6 +62,19 @@ class Deliveries:
         """Go on with the positions of a snapshot."""
         self._positions = {agent: dict(of_streams) for agent, of_streams in positions.items()}
 
+    async def check(self) -> None:
+        """Forget the positions behind the end of a stream: it is another one, in a store that has lost the items.
+
+        Raises:
+            StoreUnavailable: The store did not answer in time.
+        """
+        base = self._base
+        for positions in list(self._positions.values()):
+            for name, position in list(positions.items()):
+                state = await base.within(base.store.log_state(place_of(base, name)))
+                if state.next_index < position and positions.get(name) == position:
+                    del positions[name]
+
     def join(self, agent: Agent) -> None:
         """Let an agent without the floor be part of the session, until `release()`.
 
@@ -104,6 +118,7 @@ class Deliveries:
             self._running.discard(agent_id)
 
     async def _deliver(self, agent_id: str) -> None:
+        await self.check()
         positions = self._positions.setdefault(agent_id, {})
         async with aclosing(follow_matching(self._base, partial(self._select, agent_id), positions)) as items:
             async for name, item in items:

@@ -92,6 +92,7 @@ class SessionStreams:
 
     async def _begin_in_store(self) -> None:
         await self.streams.reopen()
+        await self._deliveries.check()
         await self._note_floor()
         for name in _STREAMS.values():
             await self.streams.announce(name, (TRANSCRIPT, name), CREATOR)

@@ -10,7 +10,7 @@ from vivavoce.agents.memory.stores.store import Place
 from vivavoce.agents.memory.stores.values import Json
 from vivavoce.agents.memory.streams.following import follow_one
 from vivavoce.agents.memory.streams.items import END, StreamItem, checked_name, control_text, value_text
-from vivavoce.agents.memory.streams.places import KEEP, place_of
+from vivavoce.agents.memory.streams.places import KEEP, SESSION, place_of
 from vivavoce.pipelines.core.checks import check_flag, check_whole
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError
 
@@ -55,7 +55,13 @@ class Stream:
         return await self._append(control_text(code, args, self._base.clock.wall()))
 
     async def close(self) -> None:
-        """End the stream, in all processes; without effect if it is closed."""
+        """End the stream, in all processes; without effect if it is closed.
+
+        Raises:
+            ConfigurationError: It is `memory.stream`, which ends with the session.
+        """
+        if self._name == SESSION:
+            raise ConfigurationError("memory.stream ends with its session, got close(); call memory.stop()")
         await close_log(self._base, self._place, by="stream")
 
     def read(self, start: int = 0, follow: bool = True) -> AsyncGenerator[StreamItem, None]:

@@ -41,7 +41,7 @@ class Target:
         self.refused: list[int] = []
         self.sizes: list[int] = []
         self.queue = WriteQueue[int](
-            context, "the target", self._write, self.health, name="numbers", batch=batch, refusals=(ValueError,)
+            context, "the target", self._write, self.health, name="numbers", batch=batch, refuses=_is_value_error
         )
 
     async def _write(self, entries: Sequence[int]) -> None:
@@ -52,6 +52,10 @@ class Target:
             raise self.error
         self.written += entries
         self.sizes.append(len(entries))
+
+
+def _is_value_error(error: Exception, tries: int) -> bool:
+    return isinstance(error, ValueError)
 
 
 def context() -> SessionContext:

@@ -18,7 +18,7 @@ from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.memory.stores.store import METADATA, Place
 from vivavoce.agents.states import AgentState, CloseReason
 from vivavoce.agents.testing import VirtualClock, run_virtual
-from vivavoce.pipelines.core.errors import SessionClosedError
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError
 
 Test = Callable[["CutOff"], Coroutine[Any, Any, None]]
 
@@ -93,6 +93,50 @@ async def test_a_process_that_comes_back_after_it_was_replaced_closes_and_writes
         assert await memory.wait(timeout=1.0)
 
 
+@pytest.mark.parametrize("away", [2.0, 5.5, 8.0, 9.5, 11.0, 20.0, 21.5, 23.0])
+def test_a_session_that_was_replaced_while_it_was_cut_off_never_writes_again(away: float) -> None:
+    async def test() -> None:
+        own = ScriptedStore()
+        store = copy.copy(own)
+        session = session_with(MemoryOptions(store=own))
+        room = await started(session)
+        await anyio.sleep(1.0)
+        own.is_down = True
+        room.send_text("a table")  # its words and the agent's wait for the store
+        await anyio.sleep(away)
+        assert [turn.outcome for turn in session.turns] == ["completed"]
+        other = session_with(MemoryOptions(store=store), id="later")
+        await started(other, resume_from=session.snapshot())
+        await anyio.sleep(1.0)
+        own.written = []
+        own.is_down = False
+        report = await session.wait_closed()
+        await anyio.sleep(30.0)
+        assert own.written == []
+        assert report.lost_writes > 0
+        assert (await other.close()).is_clean
+
+    run_virtual(test())
+
+
+def test_a_session_that_is_closed_right_after_an_outage_loses_no_words() -> None:
+    async def test() -> None:
+        store = ScriptedStore()
+        session = session_with(MemoryOptions(store=store))
+        room = await started(session)
+        await anyio.sleep(1.0)
+        store.is_down = True
+        room.send_text("a table")
+        await anyio.sleep(17.0)
+        store.is_down = False
+        report = await session.close()
+        assert (report.is_clean, report.lost_writes) == (True, 0)
+        async with SessionMemory.attach(store, "call") as memory:
+            assert [message.content for message in await memory.get_chat_history()] == ["a table", "Fine."]
+
+    run_virtual(test())
+
+
 @when_cut_off
 async def test_wait_ends_when_a_dead_process_is_not_replaced(cut_off: CutOff) -> None:
     async with SessionMemory.attach(cut_off.store, "call") as memory:
@@ -126,6 +170,35 @@ async def test_a_call_that_was_stopped_while_its_process_was_dead_closes_when_it
     await anyio.sleep(30.0)
     assert not await another.memory.wait(timeout=0.0)
     await another.close()
+
+
+@when_cut_off
+async def test_stopping_a_session_whose_process_is_dead_ends_its_streams(cut_off: CutOff) -> None:
+    await anyio.sleep(30.0)
+    async with SessionMemory.attach(cut_off.store, "call") as memory:
+        words = await memory.open_stream("user_transcript")
+        await memory.stop()
+        with anyio.fail_after(0.5):
+            assert [item async for item in words.read()] == []
+        with pytest.raises(StoreError, match="is closed"):
+            await words.write("late")
+        with pytest.raises(StoreError, match="has ended"):
+            await memory.open_stream("orders")
+
+
+def test_the_sessions_own_stream_cannot_be_closed_by_hand() -> None:
+    async def test() -> None:
+        store = InProcessStore(clock=VirtualClock())
+        session = session_with(MemoryOptions(store=store))
+        await started(session)
+        async with SessionMemory.attach(store, "call") as memory:
+            for stream in (memory.stream, session.memory.stream):
+                with pytest.raises(ConfigurationError, match=r"call memory\.stop\(\)"):
+                    await stream.close()
+            assert await (await memory.open_stream("orders", tags=["orders"])).write("tea") == 0
+        assert (await session.close()).is_clean
+
+    run_virtual(test())
 
 
 def test_stopping_a_session_that_has_ended_does_nothing() -> None:
@@ -167,6 +240,22 @@ def test_a_session_is_erased_when_it_was_idle_for_long_enough_unless_it_is_pinne
     run_virtual(test())
 
 
+def test_a_session_that_runs_has_idle_ones_erased() -> None:
+    async def test() -> None:
+        store = InProcessStore(clock=VirtualClock())
+        running, idle = (session_with(MemoryOptions(store=store, keep=600.0), id=name) for name in ("running", "idle"))
+        await started(running)
+        await started(idle)
+        await idle.close()
+        await anyio.sleep(599.0)
+        assert {one.id for one in await store.sessions()} == {"running", "idle"}
+        await anyio.sleep(302.0)
+        assert [one.id for one in await store.sessions()] == ["running"]
+        assert (await running.close()).is_clean
+
+    run_virtual(test())
+
+
 @when_cut_off
 async def test_a_store_that_comes_back_empty_knows_the_session_again(cut_off: CutOff) -> None:
     await anyio.sleep(10.0)
@@ -201,7 +290,7 @@ def test_a_store_that_is_full_is_one_error_event_although_it_can_be_read() -> No
 STEPS = st.sampled_from(["start", "resume", "cut off", "mend", "close", "wait"])
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(STEPS, st.integers(0, 3)), max_size=14))
 def test_however_processes_come_and_go_one_of_them_has_the_session_in_the_end(steps: list[tuple[str, int]]) -> None:
     async def test() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kit.memory import ScriptedStore, session_with, started
+from kit.memory import HandOver, ScriptedStore, session_with, started
 from vivavoce.agents import (
     Agent,
     InProcessStore,
@@ -39,30 +39,6 @@ def virtually(test: Test) -> Callable[[], None]:
 
     run.__name__ = test.__name__
     return run
-
-
-class HandOver:
-    """A job whose new code waits for the conversation of the old one."""
-
-    publishes_turns = False
-    has_conversation = True
-
-    def __init__(self) -> None:
-        self._given = anyio.Event()
-
-    def session_begins(self, session: Any) -> None:
-        return None
-
-    def keeper(self, room: str) -> None:
-        return None
-
-    def give(self, conversation: dict[str, Any]) -> None:
-        self._conversation = conversation
-        self._given.set()
-
-    async def take_over(self, check: Callable[[Any], object]) -> dict[str, Any]:
-        await self._given.wait()
-        return self._conversation
 
 
 def in_process() -> InProcessStore:
@@ -313,7 +289,7 @@ async def test_a_resumed_session_continues_the_memory_and_a_former_holder_that_l
     await started(second, resume_from=stored(first))
     assert second.memory.id == "call"
     assert await second.memory.data.get("order") == 1
-    with anyio.fail_after(6.0):
+    with anyio.fail_after(0.5):
         report = await first.wait_closed()
     assert report.reason == CloseReason.ERROR.value
     assert "another session" in report.error

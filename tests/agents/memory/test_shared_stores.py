@@ -4,75 +4,57 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 from redis.asyncio import Redis
 
-from kit.servers.redis_server import RedisServer, running_redis_server
+from kit.servers.redis_server import RedisServer
+from kit.store_roles import RolePlayer
+from kit.store_writer import opened
+from vivavoce.agents.memory.history.store_sink import StoreHistorySink
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.redis import RedisStore
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
-from vivavoce.agents.memory.stores.store import Place, SessionStore
+from vivavoce.agents.memory.stores.store import Place
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
-from vivavoce.pipelines.core.ids import new_id
 
 WRITER = Path(__file__).parents[2] / "kit" / "store_writer.py"
 PLACE = Place("session_1", "data")
 EACH = 4000
-
-
-@pytest.fixture(params=["sqlite", "redis"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
-    """Where a writer and the test find the same store: file or URL, and prefix."""
-    if request.param == "sqlite":
-        return str(tmp_path / "store.sqlite"), "none"
-    server: RedisServer = request.getfixturevalue("redis_server")
-    return server.url, new_id("test")
-
-
-def opened(where: tuple[str, str]) -> SessionStore:
-    return RedisStore(*where) if "://" in where[0] else SqliteStore(where[0])
-
-
-def writer(where: tuple[str, str], first: int, count: int) -> subprocess.Popen[str]:
-    arguments = [sys.executable, str(WRITER), *where, str(first), str(count)]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+Where = tuple[str, str]
 
 
 @pytest.mark.timeout(60)
-async def test_two_processes_append_8000_values_and_lose_none(where: tuple[str, str]) -> None:
-    processes = [writer(where, first, EACH) for first in (0, EACH)]
-    for process in processes:
-        await anyio.to_thread.run_sync(process.communicate)
-        assert process.returncode == 0
-    store = opened(where)
+async def test_two_processes_append_8000_values_and_lose_none(where: Where, players: list[RolePlayer]) -> None:
+    async with anyio.create_task_group() as tasks:
+        for player, first in zip(players, (0, EACH), strict=True):
+            tasks.start_soon(player.play, "append_numbers", *where, first, EACH)
+    store = opened(*where)
     values = await Namespace(store, PLACE, timeout=10.0).get("list")
     await store.aclose()
     assert sorted(values) == list(range(2 * EACH))
 
 
-async def test_kill_9_loses_nothing_that_was_acknowledged(where: tuple[str, str]) -> None:
-    process = writer(where, 0, 1_000_000)
+def writer(where: Where) -> subprocess.Popen[str]:
+    arguments = [sys.executable, str(WRITER), *where, "0", "1000000"]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+
+
+async def test_kill_9_loses_nothing_that_was_acknowledged(where: Where) -> None:
+    process = writer(where)
     assert process.stdout is not None
     for _ in range(10):
         await anyio.to_thread.run_sync(process.stdout.readline)
     process.kill()
     rest, _ = await anyio.to_thread.run_sync(process.communicate)
     acknowledged = int((rest.split() or ["200"])[-1])
-    store = opened(where)
+    store = opened(*where)
     values = await Namespace(store, PLACE, timeout=10.0).get("list")
     await store.aclose()
     assert set(range(acknowledged)) <= set(values)
-
-
-@pytest.fixture
-def own_server() -> Iterator[RedisServer]:
-    """A server that a test may stop."""
-    with running_redis_server() as server:
-        yield server
 
 
 async def test_redis_that_is_down_makes_calls_fail_and_they_work_once_it_is_back(own_server: RedisServer) -> None:
@@ -95,6 +77,17 @@ async def test_a_store_that_does_not_answer_is_given_up_within_the_limit(own_ser
     with own_server.frozen(), anyio.fail_after(5), pytest.raises(StoreUnavailable, match="within 0.2 s"):
         await data.get("key")
     assert await data.get("key") == 1
+    await store.aclose()
+
+
+async def test_a_redis_that_hangs_ends_the_calls_whose_caller_sets_no_limit(own_server: RedisServer) -> None:
+    store = RedisStore(own_server.url, timeout=0.2)
+    await store.write(PLACE, "key", "1")
+    calls = (store.sessions, partial(store.delete, "call"), partial(StoreHistorySink(store).load, "call"), store.sweep)
+    with own_server.frozen():
+        for call in calls:
+            with anyio.fail_after(5), pytest.raises(StoreUnavailable, match=r"within 0\.2 s"):
+                await call()
     await store.aclose()
 
 

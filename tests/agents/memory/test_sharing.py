@@ -5,61 +5,44 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
-import pytest
 
 from kit.memory import session_with, started
-from kit.memory_process import opened
-from kit.servers.redis_server import RedisServer, running_redis_server
+from kit.servers.redis_server import RedisServer
+from kit.store_roles import RolePlayer
+from kit.store_writer import opened
 from vivavoce.agents import MemoryOptions, RedisStore
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.transports.local import VirtualSink
 from vivavoce.pipelines.core.clock import LoopClock
-from vivavoce.pipelines.core.ids import new_id
 
 PROCESS = Path(__file__).parents[2] / "kit" / "memory_process.py"
 Where = tuple[str, str]
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> Where:
-    """Where processes find the same store: file or URL, and prefix."""
-    if request.param == "sqlite":
-        return str(tmp_path / "store.sqlite"), "none"
-    server: RedisServer = request.getfixturevalue("redis_server")
-    return server.url, new_id("test")
-
-
-def process(role: str, where: Where) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, str(PROCESS), role, *where], stdout=subprocess.PIPE, text=True)
-
-
-async def line_of(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return await anyio.to_thread.run_sync(process.stdout.readline)
-
-
-async def test_a_helper_process_shares_the_data_of_a_call_and_ends_it(where: Where) -> None:
+async def test_a_helper_process_shares_the_data_of_a_call_and_ends_it(where: Where, players: list[RolePlayer]) -> None:
     store, clock = opened(*where), LoopClock()
     session = session_with(MemoryOptions(store=store), clock=clock)
     await started(session, clock=clock)
     await session.memory.data.set("question", 21)
-    helper = process("helper", where)
+    assert await players[0].play("help_call", *where) == [True]
     report = await session.wait_closed()
     assert (report.reason, report.is_clean) == (CloseReason.USER_INITIATED.value, True)
-    said, _ = await anyio.to_thread.run_sync(helper.communicate)
-    assert (said, helper.returncode) == ("true\n", 0)
     assert await session.memory.agent_data("desk").get("answer") == 42
     await store.aclose()
 
 
+def process(where: Where) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, str(PROCESS), *where], stdout=subprocess.PIPE, text=True)
+
+
 async def test_another_process_resumes_a_killed_call_with_its_memory(where: Where) -> None:
-    caller = process("caller", where)
-    snapshot = json.loads(await line_of(caller))
+    caller = process(where)
+    assert caller.stdout is not None
+    snapshot = json.loads(await anyio.to_thread.run_sync(caller.stdout.readline))
     caller.kill()
     await anyio.to_thread.run_sync(caller.communicate)
     store, clock = opened(*where), LoopClock()
@@ -72,13 +55,6 @@ async def test_another_process_resumes_a_killed_call_with_its_memory(where: Wher
     await session.close()
     assert [one.id for one in await store.sessions()] == ["call"]
     await store.aclose()
-
-
-@pytest.fixture
-def own_server() -> Iterator[RedisServer]:
-    """A server that a test may stop."""
-    with running_redis_server() as server:
-        yield server
 
 
 async def test_redis_restarts_during_speech_without_a_gap(own_server: RedisServer) -> None:

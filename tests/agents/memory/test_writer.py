@@ -9,13 +9,13 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.memory import session_with
-from vivavoce.agents import StoreUnavailable, StoreValueError
+from vivavoce.agents import StoreError, StoreUnavailable, StoreValueError
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.write_queue import MAX_WAITING
+from vivavoce.agents.core.write_queue import MAX_SIZE, MAX_WAITING
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.store_health import StoreHealth
@@ -37,9 +37,9 @@ class Desk:
         self.errors: list[ErrorOccurred] = []
         context.log.emitter.on("error", self.errors.append)
 
-    def put(self, *numbers: int) -> None:
+    def put(self, *numbers: int, size: int = 0) -> None:
         for number in numbers:
-            self.writer.put(partial(self._write, number))
+            self.writer.put(partial(self._write, number), size=size)
 
     async def _write(self, number: int) -> None:
         if self.hangs:
@@ -145,6 +145,52 @@ async def test_a_write_that_the_store_never_takes_is_lost_alone() -> None:
 
 
 @virtually
+async def test_a_write_that_the_store_refuses_is_lost_alone_and_many_of_them_are_one_error_event() -> None:
+    async with desk() as store:
+        store.error = StoreError("Redis refused a call: WRONGTYPE")
+        store.put(1, 2, 3)
+        await anyio.sleep(1.0)
+        store.error = None
+        store.put(4)
+        await anyio.sleep(1.0)
+        store.error = StoreError("again")
+        store.put(5)
+        assert await store.close() == 4
+        assert store.written == [4]
+        assert [event.is_recovered for event in store.errors] == [False, False]
+
+
+@virtually
+async def test_a_write_whose_store_raises_something_else_is_tried_a_few_times_and_then_lost_alone() -> None:
+    async with desk() as store:
+        store.error = KeyError("a fault in the store")
+        store.put(1)
+        await anyio.sleep(3.0)
+        assert store.writer.lost == 0
+        await anyio.sleep(10.0)
+        assert store.writer.lost == 1
+        store.error = None
+        store.put(2)
+        assert await store.close() == 1
+        assert store.written == [2]
+
+
+@virtually
+async def test_large_writes_have_a_bound_of_their_own() -> None:
+    async with desk() as store:
+        store.error = StoreUnavailable("scripted")
+        for number in range(9):
+            store.put(number, size=MAX_SIZE // 4)
+        await anyio.sleep(10.0)
+        store.error = None
+        store.put(9, size=2 * MAX_SIZE)
+        await anyio.sleep(10.0)
+        assert store.written == [9]
+        assert await store.close() == 9
+        assert len(store.errors) == 2
+
+
+@virtually
 async def test_beyond_the_bound_the_oldest_writes_are_lost_and_the_others_keep_their_order() -> None:
     async with desk() as store:
         store.error = StoreUnavailable("scripted")
@@ -164,6 +210,7 @@ async def test_a_write_after_the_close_is_lost_and_counted() -> None:
         assert store.writer.lost == 1
 
 
+@settings(max_examples=50)
 @given(st.lists(st.one_of(st.integers(0, 9), st.sampled_from(["down", "up", "wait"])), max_size=40))
 def test_no_write_is_lost_or_out_of_order_however_the_store_comes_and_goes(steps: list[int | str]) -> None:
     async def test() -> None:

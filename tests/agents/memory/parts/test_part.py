@@ -227,3 +227,10 @@ def test_only_the_newest_parts_are_kept() -> None:
     for number in range(5):
         kept.add(f"file_{number}", File("a.bin", bytes(MAX_BYTES)))
     assert [part.id for part in kept] == ["file_1", "file_2", "file_3", "file_4"]
+
+
+def test_the_texts_of_parts_count_too() -> None:
+    kept = KeptParts()
+    for number in range(50):
+        kept.add(f"part_{number}", Data("map", "x" * (1024 * 1024 - 2)))
+    assert [part.id for part in kept] == [f"part_{number}" for number in range(17, 50)]

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from pydantic import BaseModel, Field, field_validator
 
-from kit.memory import ScriptedStore, session_with, started
+from kit.memory import HandOver, ScriptedStore, session_with, started
 from kit.realtime import realtime_of
 from vivavoce.agents import (
     Agent,
@@ -31,6 +31,7 @@ from vivavoce.agents import (
 )
 from vivavoce.agents.events import FileReceived, FileRefused, FormSubmitted
 from vivavoce.agents.memory.stores.store import Place
+from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError
@@ -244,6 +245,32 @@ def test_without_a_handler_no_file_is_taken_and_the_page_offers_none() -> None:
         assert room.parts == []
         room.send_file("a.txt", b"abc")
         assert [one["outcome"] for one in messages(room)] == ["not_wanted"]
+        await session.close()
+
+    run_virtual(main())
+
+
+def test_a_file_that_comes_while_another_session_has_the_conversation_has_an_outcome() -> None:
+    async def main() -> None:
+        watch, session, room = HandOver(), session_with(), LocalTransport(VirtualClock())
+        received: list[FileReceived] = []
+        refused: list[FileRefused] = []
+        session.on(FileReceived, received.append)
+        session.on(FileRefused, refused.append)
+        old = session_with()
+        await started(old)
+        async with anyio.create_task_group() as group:
+            with watch_scope(watch):
+                group.start_soon(session.start, room)
+                await anyio.sleep(1.0)
+            room.send_file("a.txt", b"abc")
+            assert [one["outcome"] for one in messages(room)] == ["not_wanted"]
+            watch.give(json.loads(json.dumps(old.snapshot())))
+            await old.close()
+        room.send_file("b.txt", b"abc")
+        await anyio.sleep(0.1)
+        assert [(event.file_name, event.reason) for event in refused] == [("a.txt", "not_wanted")]
+        assert [event.file.name for event in received] == ["b.txt"]
         await session.close()
 
     run_virtual(main())

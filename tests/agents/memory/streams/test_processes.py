@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
 import pytest
 
 from kit.memory import session_with, started
-from kit.memory_process import opened
-from kit.servers.redis_server import RedisServer, running_redis_server
+from kit.servers.redis_server import RedisServer
+from kit.store_roles import RolePlayer
+from kit.store_writer import opened
 from vivavoce.agents import AgentSession, MemoryOptions, RedisStore, StoreUnavailable
 from vivavoce.pipelines.core.clock import LoopClock
-from vivavoce.pipelines.core.ids import new_id
 
 pytestmark = pytest.mark.timeout(60)
 
-PROCESS = Path(__file__).parents[3] / "kit" / "stream_process.py"
-COUNT = 1_000
+COUNT = 300
 Where = tuple[str, str]
-
-
-@pytest.fixture(params=["sqlite", "redis"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> Where:
-    """Where processes find the same store: file or URL, and prefix."""
-    if request.param == "sqlite":
-        return str(tmp_path / "store.sqlite"), "none"
-    server: RedisServer = request.getfixturevalue("redis_server")
-    return server.url, new_id("test")
 
 
 @pytest.fixture
@@ -46,55 +32,48 @@ async def session(where: Where) -> AsyncIterator[AgentSession[Any]]:
     await store.aclose()
 
 
-def process(role: str, where: Where, argument: object) -> subprocess.Popen[str]:
-    arguments = [sys.executable, str(PROCESS), role, *where, "call", str(argument)]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
-
-
-async def items_of(process: subprocess.Popen[str]) -> list[Any]:
-    """Wait for the end of a process, and return what it printed."""
-    printed, _ = await anyio.to_thread.run_sync(process.communicate)
-    assert process.returncode == 0
-    return [json.loads(line) for line in printed.splitlines()]
-
-
 async def test_followers_in_two_processes_read_each_item_of_a_writer_in_a_third_once_and_in_one_order(
-    where: Where, session: AgentSession[Any]
+    where: Where, session: AgentSession[Any], players: list[RolePlayer]
 ) -> None:
-    reader, writer = process("reader", where, "numbers"), process("writer", where, COUNT)
-    numbers = await session.memory.open_stream("numbers", tags=["numbers"])
+    reader, writer = players
+    told: list[Any] = []
+
+    async def follow() -> None:
+        told.extend(await reader.play("follow", *where, "numbers"))
+
     with anyio.fail_after(60):
-        read = [item.value async for item in numbers.read()]
-        assert await items_of(writer) == []
-        await session.close()
-        told = await items_of(reader)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            tasks.start_soon(writer.play, "write_numbers", *where, COUNT)
+            numbers = await session.memory.open_stream("numbers", tags=["numbers"])
+            read = [item.value async for item in numbers.read()]
+            await session.close()
     assert sorted(read) == list(range(COUNT))
-    assert told == ["ready", *(["numbers", value] for value in read)]
+    assert told == [["numbers", value] for value in read]
     assert [item.value async for item in numbers.read(COUNT - 2)] == read[-2:]
 
 
-async def test_a_helper_process_follows_the_transcript_of_a_call(where: Where, session: AgentSession[Any]) -> None:
-    helper = process("reader", where, "transcript")
-    await session.say("Hello there.")
-    session.input.text("a table")
+async def test_a_helper_process_follows_the_transcript_of_a_call(
+    where: Where, session: AgentSession[Any], players: list[RolePlayer]
+) -> None:
+    told: list[Any] = []
+
+    async def follow() -> None:
+        told.extend(await players[0].play("follow", *where, "transcript"))
+
     with anyio.fail_after(30):
-        while len(session.turns) < 2 or session.current_speech is not None:  # noqa: ASYNC110 - either order
-            await anyio.sleep(0.05)
-        await session.close()
-        told = await items_of(helper)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow)
+            await session.say("Hello there.")
+            session.input.text("a table")
+            while len(session.turns) < 2 or session.current_speech is not None:  # noqa: ASYNC110 - either order
+                await anyio.sleep(0.05)
+            await session.close()
     assert told == [
-        "ready",
         ["agent_transcript", "Hello there."],
         ["user_transcript", "a table"],
         ["agent_transcript", "Fine."],
     ]
-
-
-@pytest.fixture
-def own_server() -> Iterator[RedisServer]:
-    """A server that a test may stop."""
-    with running_redis_server() as server:
-        yield server
 
 
 @pytest.mark.parametrize("fault", ["stopped", "frozen"])

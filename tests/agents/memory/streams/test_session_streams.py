@@ -275,6 +275,67 @@ def test_a_resumed_session_goes_on_with_the_streams_and_its_agent_with_the_next_
     run_virtual(test())
 
 
+@pytest.mark.parametrize("store", ["of the process", "another", "emptied"])
+def test_the_agent_of_a_resumed_session_misses_no_item_where_the_old_ones_are_gone(store: str) -> None:
+    async def test() -> None:
+        kept = ScriptedStore()
+        options = None if store == "of the process" else MemoryOptions(store=kept)
+        first = session_with(options, agent=(agent := Reader()))
+        await started(first)
+        await first.memory.add_agent(agent, tags=["orders"])
+        orders = await first.memory.open_stream("orders", tags=["orders"])
+        for number in range(3):
+            await orders.write(number)
+        await anyio.sleep(1.0)
+        assert len(agent.items) == 3
+        snapshot = json.loads(json.dumps(first.snapshot()))
+        await first.close()
+        if store == "emptied":
+            await kept.delete("call")
+        if store == "another":
+            options = MemoryOptions(store=ScriptedStore())
+        again, helper = Reader(), Reader("helper")
+        second = session_with(options, agent=again, id="later")
+        await started(second, resume_from=snapshot)
+        await second.memory.add_agent(again, tags=["orders"])
+        orders = await second.memory.open_stream("orders", tags=["orders"])
+        for number in range(10, 15):
+            await orders.write(number)
+        await second.memory.add_agent(helper, tags=["orders"])
+        await anyio.sleep(3.0)
+        for reader in (again, helper):
+            assert [value for _, value in reader.items] == [10, 11, 12, 13, 14]
+        assert (await second.close()).is_clean
+
+    run_virtual(test())
+
+
+def test_an_agent_that_joins_late_misses_no_item_of_a_store_that_was_emptied() -> None:
+    async def test() -> None:
+        store = ScriptedStore()
+        first = session_with(MemoryOptions(store=store))
+        await started(first)
+        await first.memory.add_agent(agent := Reader("helper"), tags=["orders"])
+        await (await first.memory.open_stream("orders", tags=["orders"])).write("old")
+        await anyio.sleep(1.0)
+        assert agent.items == [("orders", "old")]
+        snapshot = json.loads(json.dumps(first.snapshot()))
+        await first.close()
+        await store.delete("call")
+        second = session_with(MemoryOptions(store=store), id="later")
+        await started(second, resume_from=snapshot)
+        await anyio.sleep(1.0)
+        orders = await second.memory.open_stream("orders", tags=["orders"])
+        for number in range(2):
+            await orders.write(number)
+        await second.memory.add_agent(late := Reader("helper"), tags=["orders"])
+        await anyio.sleep(3.0)
+        assert [value for _, value in late.items] == [0, 1]
+        assert (await second.close()).is_clean
+
+    run_virtual(test())
+
+
 def test_the_follower_of_a_session_whose_process_died_ends_when_no_other_one_resumes_it() -> None:
     async def test() -> None:
         store = ScriptedStore()
