@@ -205,6 +205,12 @@ class Ledger:
         """Return the seconds from the beginning of each call to the agent's first words."""
         return [call.voices[0][0] - call.began for call in self.calls.values() if call.voices]
 
+    def offers(self) -> dict[str, list[str]]:
+        """Return the offers of each call, for people."""
+        return {
+            room: [offer.words(self.calls[room].began) for offer in offers] for room, offers in self._offers.items()
+        }
+
     def counts(self) -> dict[str, Any]:
         """Return figures for people."""
         judged = sum(len(gaps) for gaps in self.gaps().values())

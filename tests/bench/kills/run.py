@@ -119,7 +119,8 @@ class Run:
         return self._print_ledger(left)
 
     def write_logs(self) -> None:
-        """Save the output of each host."""
+        """Save the output of each host, and the offers of each call."""
+        (self._folder / "offers.json").write_text(json.dumps(self._ledger.offers(), indent=1))
         for host in self._all_hosts:
             (self._folder / f"host-{host.number}.log").write_text(host.command.seen)
 
@@ -358,7 +359,7 @@ def main() -> int:
             options.program = str(folder / "callers")
             source = HERE.parent / "calls" / "callers"
             subprocess.run(["go", "build", "-o", options.program, "."], cwd=source, check=True)
-        server = stack.enter_context(running_livekit_server())
+        server = stack.enter_context(running_livekit_server(folder / "server.log"))
         endpoint = RoomEndpoint(url=server.url, api_key=server.api_key, api_secret=server.api_secret, kind="livekit")
         run = Run(options, folder, endpoint, stack)
         try:

@@ -47,14 +47,16 @@ class ServerNotReadyError(Exception):
 
 
 @contextmanager
-def running_livekit_server() -> Iterator[LiveKitServer]:
-    """Run a livekit-server; skip the test (or fail it, see `missing`) if none can be installed."""
+def running_livekit_server(log: Path | None = None) -> Iterator[LiveKitServer]:
+    """Run a livekit-server, which writes its log to that file, if one is given; skip the test (or fail it, see
+    `missing`) if none can be installed.
+    """
     try:
         binary = install.livekit_server()
     except install.InstallError as error:
         missing("livekit-server", str(error))
     with tempfile.TemporaryDirectory(prefix="livekit-server-") as folder:
-        process, port = _started(binary, Path(folder, "log"))
+        process, port = _started(binary, log or Path(folder, "log"))
         try:
             yield LiveKitServer(url=f"ws://127.0.0.1:{port}", pid=process.pid)
         finally:
