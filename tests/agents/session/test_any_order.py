@@ -175,7 +175,7 @@ class Call:
                     break
                 await anyio.sleep(1.0)
             assert not self.awaited
-            await anyio.sleep(6.5)  # recognisers that were left may still have words
+            await anyio.sleep(10.0)  # a recogniser may be opened behind a task, and the one before have late words
 
     async def check_the_floor(self) -> None:
         """One agent has it, with the components in use, and the caller is heard and answered by it."""
@@ -213,7 +213,7 @@ class Call:
 
 @pytest.mark.parametrize("make", [cascade, realtime_of])
 @given(steps=STEPS, sounds=SOUNDS, closes_early=st.sampled_from([False, False, True]))
-@settings(max_examples=12)
+@settings(max_examples=10)
 def test_when_all_is_quiet_one_agent_has_the_floor_its_components_are_in_use_and_no_word_is_lost(
     make: Callable[..., Pipeline],
     steps: list[tuple[float, str, int]],
