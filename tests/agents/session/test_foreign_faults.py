@@ -127,7 +127,7 @@ def talk(harness: SessionHarness, faults: Faults) -> None:
 
 
 @pytest.mark.timeout(120)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(plans("stt", "vad", "denoise", "turn_detector", "llm", "tts"))
 def test_wherever_a_cascades_parts_go_wrong_the_last_turn_is_answered(plan: dict[Any, Any]) -> None:
     faults = Faults(plan)
@@ -145,7 +145,7 @@ def test_wherever_a_cascades_parts_go_wrong_the_last_turn_is_answered(plan: dict
 
 
 @pytest.mark.timeout(120)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(plans("stt", "model"))
 def test_wherever_a_realtime_model_goes_wrong_the_last_turn_is_answered(plan: dict[Any, Any]) -> None:
     faults = Faults(plan)

@@ -328,7 +328,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(st.tuples(st.sampled_from(sorted(set(CALLS) - {"close(reason)"})), VALUES), max_size=8))
 def test_no_row_of_random_calls_ends_the_session(calls: list[tuple[str, Any]]) -> None:
     async def scenario(harness: SessionHarness) -> None:
