@@ -23,8 +23,9 @@ class Ask(AgentTask[str]):
 
 @pytest.mark.parametrize("make", [cascade, realtime_of])
 @pytest.mark.parametrize("ends", ["is cancelled", "is completed"])
+@pytest.mark.parametrize("behind", ["a change", "a handoff"])
 def test_a_task_that_ends_while_its_components_are_taken_leaves_none_behind(
-    make: Callable[..., Pipeline], ends: str
+    make: Callable[..., Pipeline], ends: str, behind: str
 ) -> None:
     own, theirs = ScriptedSTT(), ScriptedSTT(open_delay=3.0)
     own_voice, voice = ScriptedTTS(), ScriptedTTS()
@@ -35,7 +36,10 @@ def test_a_task_that_ends_while_its_components_are_taken_leaves_none_behind(
         task = Ask("Ask.", id="ask", overrides=AgentOverrides(stt=theirs, tts=voice))
         await harness.until(1.0)
         _ = session.say("One two three four.")
-        _ = session.change_component(vad=ScriptedVAD())  # while it waits, no components are opened early
+        if behind == "a change":
+            _ = session.change_component(vad=ScriptedVAD())  # the components are opened early, behind it
+        else:
+            _ = session.update_agent(Agent("Help.", id="next"))  # they are opened in the task's own handoff
 
         async def run() -> None:
             if ends == "is completed":
@@ -57,7 +61,7 @@ def test_a_task_that_ends_while_its_components_are_taken_leaves_none_behind(
 
     harness.run(scenario)
     assert (voice.texts, own_voice.texts[-1]) == ([], "Never mind.")
-    assert theirs.streams == []  # the opening was cut
+    assert [stream.is_closed for stream in theirs.streams] == [True] * (behind == "a handoff")  # else it was cut
     assert own.streams[-1].pushed_seconds > 9.0
 
 
