@@ -146,6 +146,12 @@ def test_a_reply_that_a_task_asks_for_is_no_second_one_beside_the_reply_behind_i
     assert talk.take() == [(2.0, "grant", "question")]
 
 
+def test_speech_that_waited_when_a_task_began_is_heard_in_the_task() -> None:
+    talk = Conversation().asks(0.5, "first", "say").at(1.0, i.HandoffRequested("t", begins_task=True))
+    talk.asks(1.5, "second", "say").at(2.0, i.SpeechEnded("first", "completed", "")).at(2.5, i.HandoffEnded("t"))
+    assert talk.take()[-2:] == [(2.0, "hand off", "t"), (2.5, "grant", "second")]
+
+
 def test_the_close_cuts_speech_behind_a_task_and_forgets_the_tasks() -> None:
     talk = in_task().at(2.0, i.HandoffRequested("inner", begins_task=True)).at(2.1, i.SessionClosing())
     assert talk.take() == [(2.0, "hand off", "inner"), (2.1, "cancelled", "order"), (2.1, "drop handoff", "inner")]
