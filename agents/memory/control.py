@@ -157,6 +157,15 @@ class MemoryControl:
 
         return data
 
+    def check(self, taken: Mapping[str, Any] | None) -> None:
+        """Check that `resume()` can continue the memory of a snapshot.
+
+        Raises:
+            ConfigurationError: The session follows another conversation graph.
+        """
+        if taken is not None and self._kept is not None and KEPT_KEY in taken["private"]:
+            self._kept.check(taken["private"][KEPT_KEY])
+
     def resume(self, taken: Mapping[str, Any] | None) -> None:
         """Continue the memory of a snapshot; its values replace those that were set before the start."""
         if taken is not None:

@@ -20,6 +20,14 @@ class KeptPart(Protocol):
         """Return the state as JSON."""
         ...
 
+    def check(self, taken: Any) -> None:
+        """Check that `resume()` can take that state.
+
+        Raises:
+            ConfigurationError: It is of another part or shape.
+        """
+        ...
+
     def resume(self, taken: Mapping[str, Any]) -> None:
         """Go on from a state; called before the session starts."""
         ...

@@ -37,7 +37,7 @@ def make_graph_runtime(context: SessionContext, options: SessionOptions, pipelin
 
     Raises:
         GraphError: The graph has faults.
-        CapabilityError: It judges speech, and the pipeline's server decides turns.
+        CapabilityError: Speech may move it before the answer, and the pipeline's server decides turns.
     """
     if options.dialogue is None or options.dialogue.graph is None:
         return None
@@ -60,13 +60,16 @@ def check_graph_turns(options: SessionOptions, pipeline: Pipeline) -> None:
     """Refuse a pipeline, or a fallback of it, whose server answers before the graph has judged.
 
     Raises:
-        CapabilityError: The graph judges speech, and the pipeline's server decides turns.
+        CapabilityError: Speech may move the graph before the answer, and the pipeline's server decides turns.
     """
     graph = None if options.dialogue is None else options.dialogue.graph
     if graph is None or not any(rules.judges_speech for rules in graph.rules().states.values()):
         return
     if pipeline.capabilities.decides_turns == "remote":
-        remedy = "switch off the turn detection of the model's server, or let ModelIntents() choose"
-        raise CapabilityError(pipeline.name, "a graph whose classifier judges intents", remedy)
+        remedy = (
+            "switch off the turn detection of the model's server, or let ModelIntents() choose, without fallback "
+            "bodies and without when_event() for the caller's turns"
+        )
+        raise CapabilityError(pipeline.name, "a graph that judges speech before the answer", remedy)
     if pipeline.fallback is not None:
         check_graph_turns(options, pipeline.fallback)

@@ -187,7 +187,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         room_options = room_options or RoomOptions()
         resumed: Snapshot | TakeOver | None = None
         if resume_from is not None:
-            resumed = read_snapshot(resume_from, agent=self.agent.id, userdata=self.userdata)
+            resumed = self._read(resume_from)
         if (watch := current_watch()) is not None:
             room_options = replace(room_options, publish_turns=room_options.publish_turns or watch.publishes_turns)
             watch.session_begins(self)
@@ -440,15 +440,17 @@ class AgentSession(Conversation, Generic[UserdataT]):
         self._parts.memory.resume(resumed.memory)
 
     async def _take_over(self, watch: SessionWatch) -> Snapshot | None:
-        def read(data: Mapping[str, Any]) -> Snapshot:
-            return read_snapshot(data, agent=self.agent.id, userdata=self.userdata)
-
-        data = await watch.take_over(read)
+        data = await watch.take_over(self._read)
         if data is None:
             return None
-        resumed = read(data)
+        resumed = self._read(data)
         self._resume(resumed)
         return resumed
+
+    def _read(self, data: Mapping[str, Any]) -> Snapshot:
+        snapshot = read_snapshot(data, agent=self.agent.id, userdata=self.userdata)
+        self._parts.memory.check(snapshot.memory)
+        return snapshot
 
     async def _close_with_job(self, reason: str) -> None:
         await self.close(CloseReason.JOB_ENDED)

@@ -285,10 +285,10 @@ class Reply:
         self.drop_attempt()
         self._text_stage = FLOW_STAGE
         with self.failure.blaming("dialogue"):
-            await self._generate_step(parts.next_part(), "flow")
+            await self._generate_step(parts.next_part(), "dialogue")
             while not parts.is_over:
                 await self._pass_floor(parts)
-                await self._generate_step(parts.next_part(), "flow")
+                await self._generate_step(parts.next_part(), "dialogue")
 
     async def _pass_floor(self, parts: TextParts) -> None:
         await pass_floor(parts, self.context.session.inbox, self.handle.id, self._yield_floor)
@@ -368,7 +368,7 @@ class Reply:
     async def _generate_step(
         self,
         source: AsyncGenerator[LLMEvent | AudioChunk, None],
-        component: Literal["llm", "flow"],
+        component: Literal["llm", "flow", "dialogue"],
         attempt: PreemptiveReply | None = None,
         request: GenerateRequest | None = None,
         *,
@@ -386,6 +386,8 @@ class Reply:
         async with anyio.create_task_group() as group:
             watch = NO_WATCH if attempt is not None else context.session.observer.model_step(component, number, request)
             watchdog = self.limit(component, context.limits.llm_first_token, context.limits.llm_stall, watch)
+            if component == "dialogue":
+                watchdog.hold()  # the run of the body has its own limit
             try:
                 self.record.mark("unattributed", "runtime", context.clock.now())  # the loop's delay until here
                 watchdog.arm(context.limits.llm_first_token)

@@ -47,5 +47,9 @@ class TurnDialogue(ABC):
         """Wait until the turn is judged, or a body answers it; without a body the model answers."""
 
     @abstractmethod
+    def undo(self, speech_id: str) -> None:
+        """The turn that this speech was to answer goes on: take its move back, unless a body has begun to answer."""
+
+    @abstractmethod
     async def called(self, call: ToolCall, output: str) -> None:
         """A tool has its result: wait until the graph has taken that, before a model gets it."""

@@ -119,9 +119,9 @@ class SessionObserver:
         return NO_WATCH
 
     def model_step(
-        self, component: Literal["llm", "flow"], number: int = 0, request: GenerateRequest | None = None
+        self, component: Literal["llm", "flow", "dialogue"], number: int = 0, request: GenerateRequest | None = None
     ) -> Watch:
-        """Watch step `number` (from 0) of a model with its `request`, or a part of a conversation flow."""
+        """Watch step `number` (from 0) of a model with its `request`, or a part of a flow, or of a body of a graph."""
         return NO_WATCH
 
     def attempt(self, attempt_id: str, turn_id: str) -> Watch:

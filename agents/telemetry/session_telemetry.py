@@ -233,8 +233,8 @@ class SessionTelemetry(SessionObserver):
         return Current(self._turns.speech(speech_id))
 
     def model_step(self, component: str, number: int = 0, request: GenerateRequest | None = None) -> Watch:
-        """Watch a step of a model, or a flow."""
-        if component == "flow":
+        """Watch a step of a model, or text of the application's code."""
+        if component != "llm":
             return SpanWatch(self._maker, self._maker.start("flow", get_current()))
         model = self._components.model("llm")
         attributes: Attributes = {

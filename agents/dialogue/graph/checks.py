@@ -24,6 +24,8 @@ from vivavoce.agents.dialogue.machine.rules import (
 
 FRAMES = ("on_speech_in", "on_speech_out")
 """Session events that come 50 times a second."""
+MOVED = "dialogue_moved"
+"""The session event of each move of a graph."""
 
 
 def findings_of(states: Sequence[State], intents: Sequence[Intent]) -> list[str]:
@@ -43,7 +45,17 @@ def warnings_of(states: Sequence[State]) -> list[str]:
     ends = {state for state in states if not state.transitions}
     if not ends:
         return []  # a conversation that goes on until somebody hangs up
-    endless = [state.name for state in states if not _reachable([state]) & ends]
+    sources: dict[State, list[State]] = {}
+    for state in states:
+        for transition in state.transitions:
+            sources.setdefault(transition.target, []).append(state)
+    found, todo = set(ends), list(ends)
+    while todo:
+        for source in sources.get(todo.pop(), ()):
+            if source not in found:
+                found.add(source)
+                todo.append(source)
+    endless = [state.name for state in states if state not in found]
     return [f"no way leads from {name!r} to a state without transitions" for name in endless]
 
 
@@ -104,6 +116,8 @@ def _frames(state: State) -> Iterator[str]:
     for transition in state.transitions:
         if isinstance(transition.trigger, OnEvent) and transition.trigger.name in FRAMES:
             yield f"state {transition!r}: frames of audio are no events of a graph; take another event"
+        if transition.trigger == OnEvent(MOVED):
+            yield f"state {transition!r}: a move of the graph is no event of it; take the transition that moves"
 
 
 def _needs_classifier(state: State) -> Iterator[str]:

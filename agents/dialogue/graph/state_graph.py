@@ -31,6 +31,8 @@ class StateGraph:
         self._classifier = _checked_intents(intents) or ModelIntents()
         self._states: list[State] = []
         self._intents: list[Intent] = []
+        self._checked: tuple[tuple[object, ...], tuple[str, ...], GraphRules] | None = None
+        """The parts of the graph at its last check, the warnings, and the rules; sessions share them."""
 
     @property
     def states(self) -> tuple[State, ...]:
@@ -103,14 +105,12 @@ class StateGraph:
         return intent
 
     def check(self) -> tuple[str, ...]:
-        """Check the graph and return the warnings; a session calls it too.
+        """Check the graph, unless it is as it was at the last check, and return the warnings; a session calls it too.
 
         Raises:
             GraphError: The graph has faults; it names all of them.
         """
-        if findings := findings_of(self._states, self._intents):
-            raise GraphError(findings)
-        return tuple(warnings_of(self._states))
+        return self._check()[0]
 
     def rules(self) -> GraphRules:
         """Return the rules for the machine.
@@ -118,7 +118,25 @@ class StateGraph:
         Raises:
             GraphError: The graph has faults.
         """
-        self.check()
+        return self._check()[1]
+
+    def _check(self) -> tuple[tuple[str, ...], GraphRules]:
+        parts = self._parts()
+        if self._checked is None or self._checked[0] != parts:
+            if findings := findings_of(self._states, self._intents):
+                raise GraphError(findings)
+            self._checked = parts, tuple(warnings_of(self._states)), self._rules()
+        return self._checked[1], self._checked[2]
+
+    def _parts(self) -> tuple[object, ...]:
+        """Return all that may change in a graph, to see whether it did."""
+        of_states = (
+            (one, one.on_enter, one.on_no_match, one.global_intent, *one.transitions, len(one.builders))
+            for one in self._states
+        )
+        return (*self._intents, *of_states)
+
+    def _rules(self) -> GraphRules:
         ways = [
             Rule(OnIntent(state.global_intent.name), state.name, is_global=True)
             for state in self._states

@@ -23,6 +23,9 @@ FUNCTION_WORDS = frozenset(
 )
 """English words that say nothing about an intent."""
 
+MAX_TEXT = 1000
+"""Characters of a turn that are judged."""
+
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _SLOT = re.compile(r"\{(\w+)\}")
 
@@ -32,7 +35,8 @@ class PatternIntents(IntentClassifier):
 
     The score is the part of the example's words that the caller has said. An example may be a template, such as
     `"a table for {people} on {day}"`: it fits words in that order, score 1, and its places are the fields of the
-    intent's model (`slots`), whose values must pass it. Case, accents and punctuation do not count.
+    intent's model (`slots`), whose values must pass it. Case, accents and punctuation do not count. Of a longer text
+    the first 1,000 characters are judged.
 
     Args:
         ignored: Words that say nothing about an intent; an example of such words only counts as it is.
@@ -46,6 +50,7 @@ class PatternIntents(IntentClassifier):
 
     async def classify(self, text: str, intents: Sequence[Intent], history: ChatContext) -> IntentMatch | None:
         """Return the intent with the best score, of equal ones the first."""
+        text = text[:MAX_TEXT]
         said = _plain(text)
         found = [match for intent in intents if (match := self._best(said, text, intent)) is not None]
         return max(found, key=lambda match: match.score, default=None)
@@ -93,8 +98,12 @@ def _words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1000)
 def _pattern(template: str) -> re.Pattern[str]:
-    """Return the expression that finds the template's words in their order; a place takes at most six words."""
-    between, place = r"\W+", r"\w[\w'’.:-]*(?:\W+\w[\w'’.:-]*){0,5}"
+    """Return the expression that finds the template's words in their order; a place takes at most six words.
+
+    Words and the space between them are possessive, so that a text has one reading: else the search takes for ever.
+    """
+    between, word = r"\W++", r"\w++(?:['’.:-]++\w++)*+"
+    place = rf"{word}(?:{between}{word}){{0,5}}"
     names: set[str] = set()
     fixed, places = _SLOT.split(template)[::2], _SLOT.findall(template)
     expression: list[str] = []

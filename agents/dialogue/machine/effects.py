@@ -65,7 +65,11 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class EventDropped:
-    """Too many events wait for a state that takes them: the oldest is dropped."""
+    """Too many events wait, for a state that takes them or for the end of the present cause: the oldest is dropped.
+
+    Args:
+        event_id: "" for a requested move.
+    """
 
     event_id: str
 

@@ -29,7 +29,7 @@ MAX_MOVES = 32
 """Moves that one cause may lead to."""
 
 MAX_WAITING = 64
-"""Events that wait for a later state."""
+"""Events that wait for a later state; events and requests that wait for the end of the present cause."""
 
 MIN_SCORE = 0.4
 """An intent with a lower score is none."""
@@ -130,12 +130,11 @@ class GraphMachine:
         """The events that wait for a later state, oldest first."""
         return tuple(self._waiting)
 
-    def has_to_judge(self, event_id: str) -> bool:
-        """Whether the event is judged, or is yet to be for the first time."""
+    @property
+    def to_judge(self) -> set[str]:
+        """The ids of the event that is judged, and of those that are yet to be for the first time."""
         arrived = (one.event if isinstance(one, i.IntentChosen) else one for one in self._arrivals)
-        return (self._cause is not None and self._cause.event_id == event_id) or any(
-            isinstance(one, Event) and one.id == event_id for one in arrived
-        )
+        return {one.id for one in arrived if isinstance(one, Event)} | {self._event_id} - {""}
 
     def next_deadline(self) -> float | None:
         """Return when the machine wants a `Tick`, if nothing else comes."""
@@ -156,10 +155,15 @@ class GraphMachine:
         return effects
 
     def to_json(self, *, now: float) -> dict[str, Any]:
-        """Return the state for `resume()`: a body that runs is over then, speech that is judged is judged again."""
+        """Return the state for `resume()`: a body that runs is over then, an event that is judged is judged again.
+
+        Speech is not in it, since its text is not, and the caller of another session did not say it there.
+        """
         cause = self._cause
-        judged = () if cause is None or cause.event is None or cause.ran_body or cause.moves else (cause.event,)
-        arrived = tuple(one for one in self._arrivals if isinstance(one, Event))
+        judged: tuple[Event, ...] = ()
+        if cause is not None and cause.event is not None and not (cause.is_speech or cause.ran_body or cause.moves):
+            judged = (cause.event,)
+        arrived = tuple(one for one in self._arrivals if isinstance(one, Event) and one.kind != "speech")
         waited = () if cause is None or cause.origin != "waiting" else judged
         return Saved(
             state=self._place.state,
@@ -185,9 +189,12 @@ class GraphMachine:
             case i.Begun():
                 self._begin(now)
             case i.EventReceived(event=received):
-                self._arrivals.append(received)
-            case i.IntentChosen() | i.DataChanged() | i.MoveRequested():
-                self._arrivals.append(event)
+                self._arrive(received)
+            case i.DataChanged():
+                if event not in self._arrivals:
+                    self._arrivals.append(event)
+            case i.IntentChosen() | i.MoveRequested():
+                self._arrive(event)
             case i.Judged():
                 self._judged(event, now)
             case i.Classified():
@@ -200,6 +207,15 @@ class GraphMachine:
                 pass
             case _:
                 assert_never(event)
+
+    def _arrive(self, arrival: Event | i.IntentChosen | i.MoveRequested) -> None:
+        """Add an arrival. Of too many the oldest is dropped; not speech, whose turn waits for it."""
+        self._arrivals.append(arrival)
+        droppable = [one for one in self._arrivals if _is_droppable(one)]
+        if len(droppable) > MAX_WAITING:
+            oldest = droppable[0]
+            self._arrivals.remove(oldest)
+            self._out.append(e.EventDropped(oldest.id if isinstance(oldest, Event) else ""))
 
     def _begin(self, now: float) -> None:
         if self._is_begun:
@@ -317,6 +333,9 @@ class GraphMachine:
             index = indices[search.next]
             rule = rules[index]
             if self._needs_intent(rule, search):
+                if not self._here.intents:  # there is nothing to choose from
+                    search.intent = ""
+                    continue
                 self._question = self._number()
                 self._out.append(e.Classify(self._question, self._event_id, self._here.intents))
                 return
@@ -441,3 +460,7 @@ class GraphMachine:
     def _number(self) -> int:
         self._numbers += 1
         return self._numbers
+
+
+def _is_droppable(arrival: _Arrival) -> bool:
+    return isinstance(arrival, i.MoveRequested) or (isinstance(arrival, Event) and arrival.kind != "speech")

@@ -13,6 +13,10 @@ SearchKind: TypeAlias = Literal["event", "timer", "failure", "state"]
 """The rules to look at: those for events, for timers, for a body that raised, or for the state itself."""
 
 
+USER_TURN = "user_turn"
+"""The name of the event that is a turn of the caller."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """An event as the machine knows it; its data stay outside.
@@ -139,13 +143,17 @@ class StateRules:
 
     @property
     def judges_speech(self) -> bool:
-        """Whether speech is judged before it is answered."""
-        return self.has_fallback or (self.has_classifier and self.asks_for_intent)
+        """Whether speech may move the graph before it is answered."""
+        return self.has_fallback or any(self._judges_speech(rule.trigger) for rule in self.rules)
 
-    @property
-    def asks_for_intent(self) -> bool:
-        """Whether a transition depends on the intent of speech."""
-        return any(isinstance(rule.trigger, OnIntent) for rule in self.rules)
+    def _judges_speech(self, trigger: Trigger) -> bool:
+        match trigger:
+            case OnIntent():
+                return self.has_classifier
+            case OnEvent(name=name):
+                return name in ("", USER_TURN)
+            case _:
+                return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class Saved:
         return_to: The state to return to after the chain of a global state; "" outside of one.
         timers: Index of a rule of the state, and the seconds that are left.
         waiting: Events that wait for a later state.
-        arrivals: Events that were not judged yet.
+        arrivals: Events that were not judged yet, without speech.
     """
 
     state: str
@@ -43,12 +43,14 @@ class Saved:
         }
 
 
-def restored(data: Mapping[str, Any], rules: GraphRules) -> Saved:
+def restored(data: object, rules: GraphRules) -> Saved:
     """Return the state of `Saved.to_json()`, checked against the rules of the graph that goes on.
 
     Raises:
         ConfigurationError: It is of another version, shape or graph.
     """
+    if not isinstance(data, Mapping):
+        raise ConfigurationError(f"the saved state of a graph must be an object, got {shown(data)}")
     if data.get("version") != VERSION:
         raise ConfigurationError(
             f"the saved state of a graph must be of version {VERSION}, got {data.get('version')!r}; "

@@ -10,7 +10,7 @@ from typing import Any
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.hooks import Run
+from vivavoce.agents.core.hooks import Clock, Run
 from vivavoce.agents.core.threads import ThreadPool
 from vivavoce.agents.dialogue.graph.condition import Condition
 from vivavoce.agents.dialogue.runtime.turns import BodyVoice
@@ -23,6 +23,20 @@ THREADS = 4
 """Plain bodies that run at a time; one that hangs counts until it ends."""
 
 Body = Callable[..., Any]
+
+
+class BodyRun(Run):
+    """One run of a body. Where it asks for speech, or awaits a task, its limit stands still and its text ends."""
+
+    def __init__(self, context: SessionContext, name: str, limit: float, voice: BodyVoice, answer_id: str) -> None:
+        clock: Clock = "between its speeches"
+        super().__init__(context.hooks, "turn hook", name, limit, clock, answer_id=answer_id, source=SOURCE)
+        self._voice = voice
+
+    def hold(self) -> None:
+        """Stop the clock of its limit, until `release()` was called as often."""
+        self._voice.split()
+        super().hold()
 
 
 class GraphCode:
@@ -48,16 +62,20 @@ class GraphCode:
         Args:
             answer_id: The answer that it speaks for; empty outside of turns.
         """
-        call = partial(self._call, body, voice)
-        self._body = run = self._context.hooks.start(
-            "turn hook", name, call, self._limit, "between its speeches", source=SOURCE, answer_id=answer_id
-        )
+        self._body = run = BodyRun(self._context, name, self._limit, voice, answer_id)
+        self._context.group.start_soon(self._make, run, partial(self._call, body, voice), name=name)
         self._context.group.start_soon(self._end, run, lambda: on_end(run.error is not None), name=f"end of {name}")
 
     def wait_for_body(self, answer_id: str) -> None:
         """That answer waits for the body that runs: the speech which the body asks for comes before it."""
         if self._body is not None and not self._body.is_over:
             self._body.answers(answer_id)
+
+    async def _make(self, run: Run, call: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await run.make(call)
+        except Exception as error:  # noqa: BLE001 - the user-callback boundary
+            run.fail(error)
 
     async def _end(self, run: Run, then: Callable[[], None]) -> None:
         await run.finish()
@@ -131,6 +149,10 @@ class GraphCode:
         """Cut the body that runs."""
         if self._body is not None:
             self._body.cut()
+
+    def is_waiting_for(self, speech_id: str) -> bool:
+        """Whether the body that runs has asked for that speech, so that it may wait for its end."""
+        return self._body is not None and self.is_running and speech_id in [one.id for one in self._body.handles]
 
     @property
     def is_running(self) -> bool:

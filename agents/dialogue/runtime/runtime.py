@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import AgentControl
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.context import NO_ADDITIONS, Additions, SessionContext
-from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.dialogue.graph.intent import Intent
 from vivavoce.agents.dialogue.graph.state import GraphEvent, State
 from vivavoce.agents.dialogue.graph.state_graph import StateGraph
@@ -22,7 +21,7 @@ from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, Intent
 from vivavoce.agents.dialogue.machine import effects as e
 from vivavoce.agents.dialogue.machine import inputs as i
 from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
-from vivavoce.agents.dialogue.machine.rules import Event, EventKind, OnEvent, OnFile, OnForm, OnTool
+from vivavoce.agents.dialogue.machine.rules import USER_TURN, Event, EventKind, OnEvent, OnFile, OnForm, OnTool
 from vivavoce.agents.dialogue.runtime.additions import additions_of
 from vivavoce.agents.dialogue.runtime.code import SOURCE, GraphCode
 from vivavoce.agents.dialogue.runtime.turns import JudgedTurn, SayVoice
@@ -40,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 JUDGE_LIMIT = 30.0
 """Seconds for which a turn waits until it is judged; code of the graph has limits of its own."""
-USER_TURN = "user_turn"
-"""The name of the event that is a turn of the caller."""
 
 
 class _Waiter:
@@ -78,6 +75,7 @@ class GraphRuntime(TurnDialogue):
         self._code = GraphCode(context, limit=limit)
         self._tools: ToolCalls | None = None
         self._history: HistoryControl | None = None
+        self._moved_outside: Callable[[], None] | None = None
         self._inputs: deque[i.GraphInput] = deque()
         self._news = anyio.Event()
         self._timer: TimerHandle | None = None
@@ -86,8 +84,6 @@ class GraphRuntime(TurnDialogue):
         """The state at the close."""
         self._turns: dict[str, JudgedTurn] = {}
         """Turns by their events; the event of a turn has the id of the speech that answers it."""
-        self._last_of_turn: tuple[str, str] = ("", "")
-        """The last turn, and its event."""
         self._waiters: dict[str, _Waiter] = {}
         self._events: dict[str, GraphEvent] = {}
         self.event: GraphEvent | None = None
@@ -97,9 +93,9 @@ class GraphRuntime(TurnDialogue):
 
     # --- life
 
-    def open(self, tools: ToolCalls, history: HistoryControl) -> None:
-        """Take session events, and begin the task."""
-        self._tools, self._history, self._is_open = tools, history, True
+    def open(self, tools: ToolCalls, history: HistoryControl, moved_outside: Callable[[], None]) -> None:
+        """Take session events, and begin the task; `moved_outside` is called after a move that no turn has led to."""
+        self._tools, self._history, self._moved_outside, self._is_open = tools, history, moved_outside, True
         self._listen()
         self._context.group.start_soon(self._run, name=SOURCE)
 
@@ -138,6 +134,14 @@ class GraphRuntime(TurnDialogue):
         if self._last is not None:
             return self._last
         return self._machine.to_json(now=self._context.clock.now())
+
+    def check(self, taken: Any) -> None:
+        """Check that `resume()` can take that state.
+
+        Raises:
+            ConfigurationError: It is of another graph or shape.
+        """
+        GraphMachine.resume(self._rules, taken, now=0.0)
 
     def resume(self, taken: Mapping[str, Any]) -> None:
         """Go on from that state; the session starts next.
@@ -201,7 +205,7 @@ class GraphRuntime(TurnDialogue):
             self.receive(GraphEvent(name, event.file), kind="file", subject=event.file.media_type)
         elif isinstance(event, ev.FormSubmitted):
             self.receive(GraphEvent(name, event.form), kind="form", subject=type(event.form).__name__)
-        else:
+        elif not (isinstance(event, ev.ErrorOccurred) and event.source == SOURCE):  # its own errors would be a loop
             self.receive(GraphEvent(name, event))
 
     async def called(self, call: ToolCall, output: str) -> None:
@@ -212,7 +216,8 @@ class GraphRuntime(TurnDialogue):
         event = Event(new_id("event"), "tool", call.name)
         tool = calling_tool()
         turn = None if tool is None else self._turns.get(tool.speech_id)
-        self._answered_by(call.call_id, await self._judged(event, i.EventReceived(event), output, turn))
+        speech_id = "" if tool is None else tool.speech_id
+        self._answered_by(call.call_id, await self._judged(event, i.EventReceived(event), output, turn, speech_id))
 
     async def _choose(self, intent: Intent, context: RunContext, slots: Any) -> str:
         """Take an intent that the answering model has chosen; return the output of its call."""
@@ -221,19 +226,35 @@ class GraphRuntime(TurnDialogue):
         event = Event(new_id("event"), "speech", USER_TURN)
         before = self._machine.state
         text = "" if turn is None else turn.spoken.text
-        ran_body = await self._judged(event, i.IntentChosen(event, intent.name), text, turn)
+        is_behind_body = self._is_waited_for(context.speech.id)
+        ran_body = await self._judged(event, i.IntentChosen(event, intent.name), text, turn, context.speech.id)
         self._answered_by(context.call_id, ran_body)
+        if is_behind_body:
+            return "The intent is noted; it counts as soon as the present state has done its part."
         if self._machine.state == before and not ran_body:
             return "No transition is taken; the conversation goes on as before."
         return f"The conversation is in the state {self._machine.state!r} now; follow its instructions."
 
-    async def _judged(self, event: Event, given: i.GraphInput, data: Any, turn: JudgedTurn | None) -> bool:
-        """Send an event of a tool, which that turn has called, and wait until it is judged.
+    def _is_waited_for(self, speech_id: str) -> bool:
+        """Whether the body that runs waits for that speech, or for the task that has the conversation."""
+        is_task = AgentControl.of(self._context.live.agent).is_task
+        return self._code.is_waiting_for(speech_id) or (is_task and self._code.is_running)
+
+    async def _judged(
+        self, event: Event, given: i.GraphInput, data: Any, turn: JudgedTurn | None, speech_id: str
+    ) -> bool:
+        """Send an event of a tool, which that turn or speech has called, and wait until it is judged.
+
+        An event that is judged only after the body for which the tool works is not waited for.
 
         Returns:
             Whether a body ran.
         """
         if not self._is_open:
+            return False
+        if self._is_waited_for(speech_id):
+            self._events[event.id] = GraphEvent(event.name, data)
+            self._post(given)
             return False
         if turn is not None:
             self._turns[event.id] = turn
@@ -261,24 +282,28 @@ class GraphRuntime(TurnDialogue):
         """Wait until the turn is judged, or a body answers it."""
         if not self._is_open or not turn.text.strip() or AgentControl.of(self._context.live.agent).is_task:
             return
-        event_id, (last_turn, last_event) = turn.handle.id, self._last_of_turn
-        if last_turn == turn.turn_id:  # it has merged with more words
-            self._post(i.TurnUndone(last_event))
-        self._last_of_turn = turn.turn_id, event_id
+        event_id = turn.handle.id
         judged = self._turns[event_id] = JudgedTurn(turn)
-        turn.handle.add_done_callback(self._forget_turn)
+        turn.handle.add_done_callback(lambda _: self._forget())
         self._post_event(Event(event_id, "speech", USER_TURN), GraphEvent(USER_TURN, turn.text))
         if turn.is_remote:
             return
         self._code.wait_for_body(event_id)
-        with anyio.move_on_after(JUDGE_LIMIT) as scope:
-            await judged.decided.wait()
+        try:
+            with anyio.move_on_after(JUDGE_LIMIT) as scope:
+                await judged.decided.wait()
+        finally:
+            if not judged.decided.is_set():  # the answer was cut, or this took too long
+                self.undo(event_id)
         if scope.cancelled_caught:
-            self._post(i.TurnUndone(event_id))
             self._report(f"the graph did not judge a turn within {JUDGE_LIMIT:g} s; the model answers it")
 
-    def _forget_turn(self, handle: SpeechHandle) -> None:
-        self._turns.pop(handle.id, None)
+    def undo(self, speech_id: str) -> None:
+        """Judge the turn that this speech was to answer no more, and take its move back unless a body answers it."""
+        if speech_id in self._turns:
+            self._inputs = deque(one for one in self._inputs if _event_of(one) != speech_id)
+            self._inputs.appendleft(i.TurnUndone(speech_id))  # before the answer to a question about it
+            self._news.set()
 
     # --- the task
 
@@ -311,19 +336,43 @@ class GraphRuntime(TurnDialogue):
         self._timer = None if due is None else self._context.clock.call_at(due, lambda: self._news.set())
 
     def _take(self, event: i.GraphInput) -> None:
+        effects: list[e.GraphEffect] = []
         try:
-            for effect in self._machine.handle(event, now=self._context.clock.now()):
-                self._apply(effect)
+            effects = self._machine.handle(event, now=self._context.clock.now())
         except Exception as error:  # noqa: BLE001 - a fault of ours: the conversation goes on without this input
-            logger.error("The conversation graph failed at %s: %s", type(event).__name__, describe(error))
-            self._context.report_error(error, SOURCE)
+            self._failed(type(event).__name__, error)
+        for effect in effects:
+            try:
+                self._apply(effect)
+            except Exception as error:  # noqa: BLE001 - a fault of ours: the machine must not wait for its answer
+                self._failed(type(effect).__name__, error)
+                self._answer_failed(effect)
+        self._forget()
+
+    def _failed(self, at: str, error: Exception) -> None:
+        logger.error("The conversation graph failed at %s: %s", at, describe(error))
+        self._context.report_error(error, SOURCE)
+
+    def _answer_failed(self, effect: e.GraphEffect) -> None:
+        match effect:
+            case e.Judge():
+                self._post(i.Judged(effect.question, holds=False))
+            case e.Classify():
+                self._post(i.Classified(effect.question, ""))
+            case e.RunBody():
+                self._post(i.BodyEnded(effect.run, has_failed=True))
+
+    def _forget(self) -> None:
+        """Let go of events that are judged, of the tools that wait for them, and of turns that are over."""
+        live = self._machine.to_judge.union(map(_event_of, self._inputs))
         for event_id, waiter in self._waiters.items():
-            if not any(_event_of(one) == event_id for one in self._inputs) and not self._machine.has_to_judge(event_id):
+            if event_id not in live:
                 waiter.done.set()
-        kept = {event.id for event in self._machine.waiting}
-        for event_id in [one for one in self._events if one not in kept]:
-            if not any(_event_of(one) == event_id for one in self._inputs) and not self._machine.has_to_judge(event_id):
-                del self._events[event_id]
+        for event_id in [one for one, turn in self._turns.items() if turn.is_over and one not in live]:
+            del self._turns[event_id]
+        live.update(event.id for event in self._machine.waiting)
+        for event_id in self._events.keys() - live:
+            del self._events[event_id]
 
     # --- effects
 
@@ -372,9 +421,12 @@ class GraphRuntime(TurnDialogue):
 
     def _moved(self, effect: e.Moved) -> None:
         transition = self._transition(effect)
-        if transition and (turn := self._turns.get(effect.event_id)) is not None:
+        turn = self._turns.get(effect.event_id)
+        if transition and turn is not None:
             turn.spoken.record.moved(transition)
         self._show_state()
+        if turn is None and self._moved_outside is not None:
+            self._moved_outside()
         self._context.log.note(
             ev.DialogueMoved, old=effect.source, state=effect.state, reason=effect.reason, transition=transition
         )
@@ -409,7 +461,8 @@ class GraphRuntime(TurnDialogue):
         if waiter is not None:
             waiter.body_runs()
         name = f"the {'fallback ' * effect.is_fallback}body of the graph's state {effect.state!r}"
-        voice = turn if turn is not None and answer_id else SayVoice(self._context)
+        is_turn = turn is not None and turn.spoken.handle.id == effect.event_id and not turn.spoken.is_remote
+        voice = turn if turn is not None and (answer_id or is_turn) else SayVoice(self._context)  # never over a caller
         self._code.run_body(
             name, body, voice, answer_id=answer_id, on_end=lambda failed: self._post(i.BodyEnded(effect.run, failed))
         )

@@ -20,6 +20,9 @@ class BodyVoice(ABC):
     def push(self, text: str) -> bool:
         """Speak a piece; return whether more is wanted: not once the caller has interrupted."""
 
+    def split(self) -> None:
+        """The body asks for speech of its own, or awaits a task: its next text comes behind that."""
+
     def close(self) -> None:
         """The body has no more text."""
 
@@ -33,6 +36,11 @@ class JudgedTurn(BodyVoice):
         """Set when it is judged, or a body answers it."""
         self._parts: TextParts | None = None
         self._is_settled = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its answer is over."""
+        return self.spoken.handle.is_done
 
     @property
     def takes_answer(self) -> bool:
@@ -62,7 +70,7 @@ class JudgedTurn(BodyVoice):
 
 
 class SayVoice(BodyVoice):
-    """Speaks the text of a body outside of turns, by `say()`; speech that the body itself asks for begins a new one."""
+    """Speaks the text of a body outside of turns, by `say()`: one for each text between speeches that it asks for."""
 
     def __init__(self, context: SessionContext) -> None:
         self._context = context
@@ -71,17 +79,20 @@ class SayVoice(BodyVoice):
 
     def push(self, text: str) -> bool:
         """Speak a piece."""
-        run = self._context.hooks.here("turn hook")
-        if self._parts is not None and run is not None and run.handles[-1] is not self._handle:
-            self.close()
-            self._parts = None
-        elif self._handle is not None and self._handle.is_done:
+        handle = self._handle
+        if handle is not None and handle.is_done and (self._parts is not None or handle.outcome != "completed"):
             return False
         if self._parts is None:
-            self._parts = TextParts()
-            self._handle = self._context.session.say(_texts(self._parts))
+            parts = TextParts()
+            self._handle = self._context.session.say(_texts(parts))  # it splits the text before
+            self._parts = parts
         self._parts.push(text)
         return True
+
+    def split(self) -> None:
+        """End the text: the next piece begins another one."""
+        self.close()
+        self._parts = None
 
     def close(self) -> None:
         """End the text."""

@@ -130,6 +130,10 @@ def _frames(graph: StateGraph, states: dict[str, State]) -> None:
     states["a"].when_event("on_speech_in").go_to(states["b"])
 
 
+def _own_moves(graph: StateGraph, states: dict[str, State]) -> None:
+    states["a"].when_event("dialogue_moved").go_to(states["b"])
+
+
 def _fallback_without_classifier(graph: StateGraph, states: dict[str, State]) -> None:
     state = graph.new_state("c", intents=ModelIntents())
     states["b"].when_event("y").go_to(state)
@@ -151,6 +155,11 @@ NEEDED = "a classifier that judges before the answer; give intents=PatternIntent
         (
             _frames,
             "state 'a', when_event('on_speech_in') → 'b': frames of audio are no events of a graph; take another event",
+        ),
+        (
+            _own_moves,
+            "state 'a', when_event('dialogue_moved') → 'b': a move of the graph is no event of it; "
+            "take the transition that moves",
         ),
         (_fallback_without_classifier, f"the fallback body of 'c' needs {NEEDED}"),
         (_no_intent_without_classifier, f"state 'c', when_no_intent_matched() → 'b' needs {NEEDED}"),
@@ -201,6 +210,26 @@ def test_a_fault_is_named_with_its_place(fault: Callable[[StateGraph, dict[str, 
     fault(graph, states)
 
     assert findings(graph) == (finding,)
+
+
+def test_a_graph_that_sessions_share_is_checked_once_until_it_changes() -> None:
+    graph, states = graph_of("a", "b")
+    states["a"].when_event("x").go_to(states["b"])
+    rules = graph.rules()
+    assert graph.rules() is rules
+
+    for change in (
+        lambda: states["b"].body(speak),
+        lambda: states["b"].set_fallback_body(speak),
+        lambda: states["b"].set_global(graph.new_intent("help")),
+        lambda: states["a"].when_event("y").go_to(states["b"]),
+    ):
+        change()
+        assert graph.rules() is not rules
+        rules = graph.rules()
+
+    states["a"].when_event("z")
+    assert "has no target" in findings(graph)[0]
 
 
 def test_a_state_from_which_no_way_leads_to_an_end_is_a_warning() -> None:

@@ -93,15 +93,26 @@ def test_a_server_that_decides_turns_works_with_the_model_s_choice_only() -> Non
         return SessionHarness(Agent("Help."), model=ScriptedRealtimeModel(), options=options)
 
     session(chosen_by_model()).run(until=0.5)
-    with pytest.raises(CapabilityError, match="judges intents"):
+    with pytest.raises(CapabilityError, match="judges speech"):
         session(booking()).run(until=0.5)
+
+
+@pytest.mark.parametrize("event", ["user_turn", None])
+def test_events_that_are_turns_of_the_caller_need_turns_that_the_session_decides(event: str | None) -> None:
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_event(event).go_to(two)
+    options = SessionOptions(dialogue=DialogueOptions(graph=graph))
+    with pytest.raises(CapabilityError, match="judges speech"):
+        SessionHarness(Agent("Help."), model=ScriptedRealtimeModel(), options=options).run(until=0.5)
+    graph_harness(graph).run(until=0.5)
 
 
 def test_a_change_to_a_server_that_decides_turns_is_refused_too() -> None:
     harness = graph_harness(booking())
 
     async def act(harness: SessionHarness) -> None:
-        with pytest.raises(CapabilityError, match="judges intents"):
+        with pytest.raises(CapabilityError, match="judges speech"):
             _ = harness.session.change_pipeline(RealtimePipeline(ScriptedRealtimeModel(), options=REMOTE))
 
     harness.run(act)

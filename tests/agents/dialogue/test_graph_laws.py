@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kit.graph_driver import GraphDriver, way
@@ -92,14 +93,34 @@ def _run(machine: GraphMachine, steps: Sequence[tuple[i.GraphInput, float]]) -> 
     return effects
 
 
-@given(graphs(), timed)
-def test_no_input_raises_and_no_list_grows_beyond_its_limit(
-    graph: GraphRules, steps: list[tuple[i.GraphInput, float]]
-) -> None:
-    machine = GraphMachine(graph)
+bursts = st.tuples(st.builds(Event, st.just(""), st.sampled_from(("file", "tool", "event")), NAMES), st.integers(0, 90))
 
-    for effects in _run(machine, steps):
+
+def _dead_end(*, has_body: bool) -> GraphRules:
+    return GraphRules("a", {name: StateRules(has_body=has_body, is_end=True) for name in STATES})
+
+
+BURST = (Event("", "event", "x"), 90)
+
+
+@given(graphs(), timed, bursts, timed)
+@example(_dead_end(has_body=False), [(i.Begun(), 0.0)], BURST, [])
+@example(_dead_end(has_body=True), [(i.Begun(), 0.0)], BURST, [])
+def test_no_input_raises_and_no_list_grows_beyond_its_limit(
+    graph: GraphRules,
+    steps: list[tuple[i.GraphInput, float]],
+    burst: tuple[Event, int],
+    later: list[tuple[i.GraphInput, float]],
+) -> None:
+    machine, now = GraphMachine(graph), 0.0
+    event, count = burst
+    many = [(i.EventReceived(replace(event, id=f"n{number}")), 0.0) for number in range(count)]
+
+    for given_input, pause in [*steps, *many, *later]:
+        now += pause
+        effects = machine.handle(given_input, now=now)
         assert len(machine.waiting) <= MAX_WAITING
+        assert len(machine.to_json(now=now)["arrivals"]) <= MAX_WAITING + 1, "the one that is judged too"
         asked = [one for one in effects if isinstance(one, e.Judge | e.Classify | e.RunBody)]
         assert len(asked) <= 1, "one question or body at a time"
     assert machine.state in (*STATES, "")

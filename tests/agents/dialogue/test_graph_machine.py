@@ -374,16 +374,64 @@ def test_a_resumed_graph_returns_from_a_global_state_whose_body_was_cut() -> Non
     assert way(machine.handle(i.Begun(), now=0)) == ["greeting"]
 
 
-def test_speech_that_was_being_judged_is_judged_again_by_the_resumed_graph() -> None:
+def test_speech_that_was_being_judged_is_not_in_the_resumed_graph_which_has_not_its_text() -> None:
     rules = booking()
     graph = driver(rules)
     graph.begin()
     graph.answers = False
     graph.speech("book", id="turn")
+    graph.speech("book", id="next")
+    graph.event("paid", id="paid")
 
     machine = resumed(graph, rules, now=0)
 
-    assert machine.handle(i.Begun(), now=0) == [e.Classify(1, "turn", ("book", "hours"))]
+    assert machine.handle(i.Begun(), now=0) == []
+    assert [event.id for event in machine.waiting] == ["paid"]
+
+
+def test_events_and_requests_that_come_while_a_body_runs_are_bounded_and_changed_data_count_once() -> None:
+    rules = booking()
+    graph = driver(rules)
+    graph.answers = False
+    graph.begin()
+    graph.speech("book", id="turn")
+
+    effects = [graph.event("x", id=f"n{number}") for number in range(MAX_WAITING + 2)]
+    assert effects[-2:] == [[e.EventDropped("n0")], [e.EventDropped("n1")]]
+    assert graph.send(i.MoveRequested("done")) == [e.EventDropped("n2")]
+    for _ in range(3):
+        graph.send(i.DataChanged())
+    assert len(graph.machine.to_json(now=0)["arrivals"]) == MAX_WAITING - 1
+    assert "turn" in graph.machine.to_judge, "a turn waits for its speech"
+
+
+def test_data_that_change_often_while_a_condition_is_judged_are_judged_once_more() -> None:
+    rules = StateGraph()
+    one, two = rules.new_state("one", initial=True), rules.new_state("two")
+    one.when_condition(yes).go_to(two)
+    graph = driver(rules, holds=lambda _state, _index: False)
+    graph.answers = False
+    graph.begin()
+    for _ in range(5):
+        graph.send(i.DataChanged())
+    graph.answers = True
+
+    graph.send(i.Tick())
+
+    assert len([effect for effect in graph.effects if isinstance(effect, e.Judge)]) == 2
+
+
+def test_a_state_without_any_intent_asks_no_classifier() -> None:
+    graph = StateGraph(PatternIntents())
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_no_intent_matched().go_to(two)
+    machine = driver(graph)
+    machine.begin()
+
+    effects = machine.speech("anything")
+
+    assert way(effects) == ["two"]
+    assert not [effect for effect in effects if isinstance(effect, e.Classify)]
 
 
 def _changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:

@@ -54,6 +54,24 @@ def test_words_of_no_example_have_no_intent(text: str) -> None:
     assert judged(text) is None
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", ["a.", "a:'", "b ", "- ", "é’"])
+def test_a_text_of_chat_that_fits_nothing_is_judged_at_once(piece: str) -> None:
+    assert judged("a table for " + piece * 100_000) == IntentMatch("table", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "people", "day"),
+    [
+        ("a table for 4 people on monday.", 4, "monday"),
+        ("a table for 4 people on 10:30 p.m.", 4, "10:30 p.m"),
+        ("a table for 4 people on new year's-eve!", 4, "new year's-eve"),
+    ],
+)
+def test_a_place_takes_words_with_signs_inside(text: str, people: int, day: str) -> None:
+    assert judged(text) == IntentMatch("table", 1.0, Table(people=people, day=day))
+
+
 def test_a_template_fills_the_slots_with_words_that_pass_the_model() -> None:
     match = judged("Hi, a table for 4 people on next monday evening please")
     assert match == IntentMatch("table", 1.0, Table(people=4, day="next monday evening please"))
