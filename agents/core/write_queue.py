@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 import anyio
 
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.pipelines.core.errors import SessionError
+from vivavoce.pipelines.core.errors import SessionError, StoreError, StoreUnavailable
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 T = TypeVar("T")
@@ -20,6 +20,8 @@ MAX_WAITING = 1000
 """Entries that may wait, an hour of talk, besides those of a resumed session; then the oldest are lost."""
 MAX_SIZE = 32 * 1024 * 1024
 """Characters of the large ones among them."""
+TRIES = 5
+"""Attempts at a write to a store that fails for a reason which is no outage of the store."""
 
 
 class WriteHealth(Protocol):
@@ -35,10 +37,22 @@ class WriteHealth(Protocol):
         """Entries are lost."""
 
 
+def store_refuses(error: Exception, tries: int) -> bool:
+    """Return whether a store refuses a write for good.
+
+    In an outage (StoreUnavailable) writes wait. A write that the store refuses (any other StoreError) is lost, and so
+    is one that fails for another reason five times.
+    """
+    if isinstance(error, StoreError):
+        return not isinstance(error, StoreUnavailable)
+    return tries >= TRIES
+
+
 class WriteQueue(Generic[T]):
     """Takes entries without waiting and writes them in order.
 
-    A write that fails is made again, with the later entries, until the close, which tries once more.
+    A write that fails is made again, with the later entries, until the close, which tries once more. Entries that are
+    refused together are written one by one.
 
     Args:
         target: Where the entries go, for errors, for example `"the history sink"`.
@@ -76,6 +90,8 @@ class WriteQueue(Generic[T]):
         """Of the waiting entries, in the same order."""
         self._tries = 0
         """Attempts at the oldest entries."""
+        self._apart = 0
+        """How many of the oldest entries are written one by one, since they were refused together."""
         self._is_refusing = False
         """Whether the last entries were refused, which was reported."""
         self._limit = MAX_WAITING
@@ -167,7 +183,8 @@ class WriteQueue(Generic[T]):
 
     async def _write(self) -> bool:
         """Write the oldest entries; return whether that is over."""
-        entries, lost_before, is_taken = list(islice(self._waiting, self._batch)), self._lost, True
+        size = 1 if self._apart else self._batch
+        entries, lost_before, is_taken = list(islice(self._waiting, size)), self._lost, True
         self._tries += 1
         try:
             with strays_as_errors(self._target):
@@ -176,12 +193,15 @@ class WriteQueue(Generic[T]):
             if not self._refuses(error, self._tries):
                 self._health.failed(error, self._name)
                 return False
+            if len(entries) > 1:
+                self._apart, self._tries = len(entries), 0
+                return True
             is_taken = False
             if not self._is_refusing:
                 self._health.lost(error)
         else:
             self._health.worked(self._name)
-        self._is_refusing, self._tries = not is_taken, 0
+        self._is_refusing, self._tries, self._apart = not is_taken, 0, max(0, self._apart - len(entries))
         # Entries that were dropped meanwhile were the oldest: they are over after all, and were counted as lost.
         dropped = min(self._lost - lost_before, len(entries))
         self._lost += (0 if is_taken else len(entries)) - dropped

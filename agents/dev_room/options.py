@@ -52,8 +52,10 @@ class RoomServerOptions:
     """How long a room without any participant so far is kept."""
     availability_timeout: float = 3.0
     """How long a worker may take to answer a job offer."""
-    restart_wait: float = 3.0
-    """How long to wait for the return of an agent from before a restart, until another one is dispatched."""
+    restart_wait: float = 8.0
+    """How long to wait for the return of an agent from before a restart, until another one is dispatched. LiveKit's SDK
+    tries to come back every 5 s.
+    """
     max_rooms: int = 100
     max_participants: int = 50
     """In one room."""

@@ -50,15 +50,19 @@ class OwnSinkHealth:
         self._context.report_error(error, SOURCE)
 
 
+def _never(error: Exception, tries: int) -> bool:
+    return False
+
+
 class HistoryFeed:
     """Takes changes without waiting and writes them in order (`WriteQueue`).
 
     The application receives one `error` event when writing begins to fail, and one when changes are lost.
 
     Args:
-        history_id: Returns the id of the history in the sink, from `open()` on, or None if it has become another
-            session's, so that the changes are dropped. By default the session's id.
+        history_id: Returns the id of the history in the sink, from `open()` on; by default the session's id.
         health: Reports failures; by default the feed does so itself.
+        refuses: As `WriteQueue`'s: whether the sink can never take changes; by default it takes them some time.
     """
 
     def __init__(
@@ -66,8 +70,9 @@ class HistoryFeed:
         context: SessionContext,
         sink: HistorySink,
         *,
-        history_id: Callable[[], str | None] | None = None,
+        history_id: Callable[[], str] | None = None,
         health: WriteHealth | None = None,
+        refuses: Callable[[Exception, int], bool] | None = None,
     ) -> None:
         self._history_id = history_id or (lambda: context.id)
         self._sink = sink
@@ -79,6 +84,7 @@ class HistoryFeed:
             name="history sink",
             batch=BATCH,
             pauses=PAUSES,
+            refuses=refuses or _never,
         )
 
     @property
@@ -114,10 +120,7 @@ class HistoryFeed:
             raise SessionError(f"{self.lost} changes of the history were not written")
 
     async def _write(self, changes: Sequence[HistoryChange]) -> None:
-        history_id = self._history_id()
-        if history_id is None:
-            return
         with anyio.move_on_after(WRITE_LIMIT) as scope:
-            await self._sink.write(history_id, changes)
+            await self._sink.write(self._history_id(), changes)
         if scope.cancelled_caught:
             raise SessionError(f"the history sink did not write {len(changes)} changes within {WRITE_LIMIT:g} s")

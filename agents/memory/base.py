@@ -11,7 +11,7 @@ from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.limit import within
 from vivavoce.agents.memory.stores.store import Place, SessionStore
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import SessionNotStartedError, StoreUnavailable
+from vivavoce.pipelines.core.errors import SessionNotStartedError, StoreError, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -65,7 +65,10 @@ class MemoryBase:
 
         Raises:
             StoreUnavailable: It is not known whether it still has the memory.
+            StoreError: Another session has it.
         """
+        if self._is_lost:
+            raise StoreError("another session continues the memory, and this one writes nothing more")
         if self._is_in_doubt:
             raise StoreUnavailable("the store was out of reach, and the session's lease is not confirmed yet")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.write_queue import store_refuses
 from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.history.sink import HistoryChange, HistorySink
@@ -84,7 +85,7 @@ def _make_feed(
                 "leave one of them out"
             )
         return HistoryFeed(
-            context, _HeldSink(store, base), history_id=lambda: None if base.is_lost else base.id, health=health
+            context, _HeldSink(store, base), history_id=lambda: base.id, health=health, refuses=store_refuses
         )
     if sink is None:
         return None

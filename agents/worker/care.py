@@ -115,14 +115,19 @@ class Care:
             agent_name=self._agent_name,
             safety=safety,
             claimed=lambda lease: self._post(CallClaimed(lease=lease)),
+            free_slots=self._free_slots,
             clock=self._clock,
         )
+
+    def _free_slots(self) -> int:
+        status = self._status()
+        return status.max_jobs - len(status.active_jobs) if status.takes_jobs else 0
 
     async def _rescue_calls(self, rescue: Rescue) -> None:
         await self._news.wait()
         while True:
             self._news = anyio.Event()
-            if self._status().takes_jobs:  # only the worker that claims a call takes its job
+            if self._free_slots():  # only the worker that claims a call takes its job
                 await rescue.look()
             with anyio.move_on_after(INTERVAL):
                 await self._news.wait()

@@ -47,6 +47,7 @@ class Rescue:
         agent_name: The name that the worker registers.
         safety: Option of the worker.
         claimed: Called with the lease of a call before it is dispatched again.
+        free_slots: Returns how many more jobs the worker can take now; only as many calls are claimed.
         clock: Its wall time dates the records.
     """
 
@@ -58,6 +59,7 @@ class Rescue:
         agent_name: str,
         safety: CrashSafety,
         claimed: Callable[[str], None],
+        free_slots: Callable[[], int],
         clock: Clock,
     ) -> None:
         self._server = server
@@ -65,6 +67,7 @@ class Rescue:
         self._agent_name = agent_name
         self._safety = safety
         self._claimed = claimed
+        self._free_slots = free_slots
         self._clock = clock
         self._is_failing = False
         self._undispatched: set[str] = set()
@@ -87,6 +90,8 @@ class Rescue:
         self._is_failing = False
         self._undispatched &= {call.lease for call in kept}
         lost = [call for call in kept if self._is_lost(call)]
+        expected = sum(1 for call in kept if self._is_of_ours(call) and call.owner == rescuer() and call not in lost)
+        lost = lost[: max(0, self._free_slots() - expected)]  # others may have room for the rest
         limiter = anyio.CapacityLimiter(SIDE_BY_SIDE)
         async with anyio.create_task_group() as tasks:
             for call in lost:
@@ -128,8 +133,11 @@ class Rescue:
         with anyio.fail_after(STORE_LIMIT):
             await self._store.remove(call.lease, owner=call.owner)
 
+    def _is_of_ours(self, call: Checkpoint) -> bool:
+        return call.url == self._url and call.agent_name == self._agent_name
+
     def _is_lost(self, call: Checkpoint) -> bool:
-        if call.url != self._url or call.agent_name != self._agent_name:
+        if not self._is_of_ours(call):
             return False
         if call.owner == rescuer():  # claimed here, and taken by no job
             return call.lease in self._undispatched or self._clock.wall() - call.written_at > TAKEN_WITHIN

@@ -456,7 +456,7 @@ class FallbackMachine:
         self._dismiss()
         if self._traits[witness.member].needs_flush and self.audio.ended:  # it owes an answer: it does not work
             self._decided.append(MarkFailed(witness.member, is_slow=True))
-            self._refused.add(witness.member)
+            self._late.add(witness.member)
         else:
             self._silent.add(witness.member)
         self._search("witness", now)
@@ -471,9 +471,9 @@ class FallbackMachine:
         """All members were asked, and none has more words of the utterances that have ended."""
         assert self._serving is not None
         if self._take_shown(now, goes_on=self.audio.open.is_speech and self.audio.open.has_words):
-            self.audio.forget_noise(now, len(self.audio.ended))
+            self.audio.forget_noise(now, None)
         elif self._silent - {self._serving.member}:
-            self.audio.forget_noise(now, len(self.audio.ended) if self._doubted is None else self._doubted)
+            self.audio.forget_noise(now, self._doubted)
         else:
             self.audio.excuse(now)
         self._forget_search()

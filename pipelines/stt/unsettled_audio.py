@@ -170,10 +170,11 @@ class UnsettledAudio:
         for _ in range(min(number, len(self.ended))):
             self.ended.popleft()
 
-    def forget_noise(self, now: float, number: int) -> None:
-        """No recogniser hears words in the oldest utterances, so many, nor so far in the open one."""
-        self.settle(number)
-        self.open.began_at, self.open.voiced = now, 0.0
+    def forget_noise(self, now: float, number: int | None) -> None:
+        """No recogniser hears words in the oldest utterances, so many; None: in all, nor so far in the open one."""
+        self.settle(len(self.ended) if number is None else number)
+        if number is None:
+            self.open.began_at, self.open.voiced = now, 0.0
         if not self.open.is_speech:
             self.open.shown = ""
 

@@ -37,7 +37,6 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.FileInputOptions",
         "vivavoce.agents.AvatarOptions",
         "vivavoce.agents.MemoryOptions",
-        "vivavoce.agents.DialogueOptions",
         "vivavoce.agents.BudgetOptions",
         "vivavoce.agents.DialogueOptions",
         "vivavoce.agents.ContextWindow",

@@ -36,7 +36,8 @@ async def restarted(room: RoomProcess, caller: Caller) -> AsyncIterator[RoomProc
     await caller.until("document.getElementById('banner-title').textContent === 'The server cannot be reached'")
     assert "tries again" in await caller.text("#banner-text")
     assert await caller.page.evaluate("document.body.dataset.state") == "reconnecting"
-    async with RoomProcess(RoomServerOptions(port=int(room.url.rpartition(":")[2]))) as anew:
+    # The agent's client needs longer on a busy machine; its return ends the wait.
+    async with RoomProcess(RoomServerOptions(port=int(room.url.rpartition(":")[2]), restart_wait=30.0)) as anew:
         yield anew
 
 

@@ -40,7 +40,7 @@ class GraphEvent:
     """
 
     name: str
-    data: Any = None
+    data: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not check_text("name", self.name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from vivavoce.agents.history.sink import HistoryChange, HistorySink, in_order
 from vivavoce.agents.memory.stores.store import Place, SessionStore
@@ -38,8 +39,7 @@ class StoreHistorySink(HistorySink):
             if change.kind == "removed":
                 await self._store.change(place, change.item.id, _nothing)
             else:
-                text = json.dumps(item_to_json(change.item, images=self._images), ensure_ascii=False)
-                await self._store.write(place, change.item.id, text)
+                await self._store.write(place, change.item.id, _text(item_to_json(change.item, images=self._images)))
 
     async def load(self, session_id: str) -> ChatContext:
         """Return the items of a session.
@@ -49,6 +49,15 @@ class StoreHistorySink(HistorySink):
         """
         entries = await self._store.read_all(Place(session_id, NAMESPACE))
         return in_order(item_from_json(json.loads(text), place=f"item {name}") for name, text in entries.items())
+
+
+def _text(item: dict[str, Any]) -> str:
+    text = json.dumps(item, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape
+        return json.dumps(item)
+    return text
 
 
 def _nothing(_: str | None) -> tuple[None, None]:

@@ -38,6 +38,7 @@ from vivavoce.agents.memory.stores.store import (
     SessionStore,
     SessionSummary,
 )
+from vivavoce.agents.memory.stores.values import check_encodable
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, StoreUnavailable
@@ -171,6 +172,7 @@ class SqliteStore(SessionStore):
 
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
         """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
+        check_encodable(entry, text)
 
         def write(database: sqlite3.Connection) -> bool:
             conflict = "DO NOTHING" if nx else "DO UPDATE SET text = excluded.text"
@@ -199,6 +201,7 @@ class SqliteStore(SessionStore):
 
     async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
         """Append records and drop all but the newest `keep`; return the index of the next record to come."""
+        check_encodable(*texts)
 
         def append(database: sqlite3.Connection) -> int | None:
             at, state = (place.session_id, place.name), state_of(database, place)

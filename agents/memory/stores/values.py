@@ -94,6 +94,19 @@ def check_size(text: str) -> None:
         raise StoreValueError(f"a value must fit in {MAX_BYTES} bytes of JSON, got {size}; keep it in parts, or a link")
 
 
+def check_encodable(*texts: str) -> None:
+    """Raise unless texts can be encoded as UTF-8.
+
+    Raises:
+        StoreValueError: One holds half of a surrogate pair, for example from the name of a file.
+    """
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise StoreValueError(f"a text cannot be kept: {_reason(error)}") from None  # the error shows the text
+
+
 def _check(value: Json) -> None:
     """Refuse values that the JSON encoder would change: tuples, and keys that are no strings."""
     level, depth = [value], 0

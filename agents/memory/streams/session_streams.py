@@ -88,7 +88,7 @@ class SessionStreams:
     def note_transcript(self, who: Literal["user", "agent"], text: str) -> None:
         """Write words that were said and heard."""
         if self._has_begun and text.strip():
-            self._writer.put(_Append(self._base, _STREAMS[who], value_text(text, self._base.clock.wall())))
+            self._writer.put(_Append(self._base, _STREAMS[who], text))
 
     async def _begin_in_store(self) -> None:
         await self.streams.reopen()
@@ -107,20 +107,23 @@ class SessionStreams:
 
 
 class _Append:
-    """One item of a transcript; it is not written twice if an earlier try took effect without an answer."""
+    """One item of a transcript; it is not written twice if an earlier try took effect without an answer.
 
-    def __init__(self, base: MemoryBase, name: str, text: str) -> None:
+    A store may refuse the words (StoreValueError), which then cost this write only.
+    """
+
+    def __init__(self, base: MemoryBase, name: str, words: str) -> None:
         self._base = base
         self._place = place_of(base, name)
-        self._text = text
+        self._words, self._at = words, base.clock.wall()
         self._was_tried = False
 
     async def __call__(self) -> None:
-        store = self._base.store
+        store, text = self._base.store, value_text(self._words, self._at)
         if self._was_tried:
             newest = (await store.log_state(self._place)).next_index
             recent = await store.records(self._place, max(0, newest - RECENT), RECENT)
-            if any(record.text == self._text for record in recent):
+            if any(record.text == text for record in recent):
                 return
         self._was_tried = True
-        await store.log(self._place, [self._text], keep=KEEP)
+        await store.log(self._place, [text], keep=KEEP)

@@ -88,13 +88,14 @@ class Place:
         self.claimed: list[str] = []
         self.call = replace(CALL, url=server.url)
 
-    def rescue(self, api: ServerApi, store: SqliteCheckpoints | None = None) -> Rescue:
+    def rescue(self, api: ServerApi, store: SqliteCheckpoints | None = None, *, slots: int = 10) -> Rescue:
         return Rescue(
             api,
             url=self.server.url,
             agent_name="host",
             safety=CrashSafety(store=store or SqliteCheckpoints(self.store.path)),
             claimed=self.claimed.append,
+            free_slots=lambda: slots,
             clock=LoopClock(),
         )
 
@@ -140,6 +141,19 @@ async def test_a_call_of_a_dead_process_is_dispatched_again_once_by_many_workers
     assert place.claimed == ["AJ_1"]
     assert await place.owners() == [rescuer()]
     assert await place.look() == (made,)  # its job has some seconds to come
+
+
+async def test_a_worker_claims_no_more_lost_calls_than_it_has_slots_for(place: Place) -> None:
+    await _with_caller(place)
+    for number in range(4):
+        lease = f"AJ_{number}"
+        await place.store.write(replace(place.call, lease=lease, owner=_dead(lease), dispatch_id=f"AD_{number}"))
+    async with ServerApi(place.account) as api:
+        rescue = place.rescue(api, slots=2)
+        for _ in range(2):  # the jobs of the first two have not come yet
+            await rescue.look()
+            assert (await place.owners()).count(rescuer()) == 2
+            assert len(place.claimed) == 2
 
 
 async def test_a_worker_without_a_process_for_jobs_claims_no_lost_call_until_it_has_one(

@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(90)
 
 Connect = Callable[..., Awaitable[PeerProcess]]
 
+NEAR = 20.0
+"""Hz: tones are 150 Hz apart or more, and on a busy machine a packet may be lost."""
 SENT_LEVEL = -15.05
 """dBFS of the sine that kit/e2e/peer.py plays."""
 
@@ -43,8 +45,8 @@ async def test_a_tone_arrives_at_its_level_and_frequency_both_ways(room_server: 
         ben.call("listen", identity="ann", seconds=1.5), ann.call("listen", identity="ben", seconds=1.5)
     )
 
-    assert at_ben["hertz"] == pytest.approx(440.0, abs=1.0)
-    assert at_ann["hertz"] == pytest.approx(880.0, abs=1.0)
+    assert at_ben["hertz"] == pytest.approx(440.0, abs=NEAR)
+    assert at_ann["hertz"] == pytest.approx(880.0, abs=NEAR)
     assert at_ben["level"] == pytest.approx(SENT_LEVEL, abs=1.0)
     assert at_ann["level"] == pytest.approx(SENT_LEVEL, abs=1.0)
 
@@ -60,7 +62,7 @@ async def test_everyone_of_five_hears_everyone_else(room_server: RoomEndpoint, c
     heard = await asyncio.gather(*(peers[to].call("listen", identity=of, seconds=1.0) for of, to in paths))
 
     assert {path: round(sound["hertz"]) for path, sound in zip(paths, heard, strict=True)} == pytest.approx(
-        {(of, to): tones[of] for of, to in paths}, abs=1.0
+        {(of, to): tones[of] for of, to in paths}, abs=NEAR
     )
 
 
@@ -77,7 +79,7 @@ async def test_a_track_taken_back_and_published_again_is_heard_again(
     await ben.event("track_subscribed", identity="ann", sid=second)
 
     heard = await ben.call("listen", identity="ann", seconds=1.0)
-    assert heard["hertz"] == pytest.approx(660.0, abs=1.0)
+    assert heard["hertz"] == pytest.approx(660.0, abs=NEAR)
 
 
 async def test_a_muted_track_is_silent_and_seen_as_muted(room_server: RoomEndpoint, connect: Connect) -> None:

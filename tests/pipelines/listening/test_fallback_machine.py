@@ -119,6 +119,24 @@ def test_in_a_silence_the_call_goes_back_to_the_first_recogniser_and_loses_no_wo
         assert len(world.words(number)) == 1
 
 
+SURE = Temper(latency=0.0, opening=0.0)
+NEEDS_FLUSH = replace(SURE, needs_flush=True)
+
+
+def mute(temper: Temper) -> Temper:
+    return replace(temper, answers=False)
+
+
+@pytest.mark.parametrize(
+    "witnesses",
+    [(NEEDS_FLUSH, SURE, SURE), (SURE, mute(NEEDS_FLUSH), mute(NEEDS_FLUSH))],
+    ids=["speech began while a witness heard the noise before it", "witnesses that do not answer are asked once"],
+)
+def test_clear_words_behind_noise_are_heard_by_a_witness(witnesses: tuple[Temper, ...]) -> None:
+    world = World([mute(SURE), *witnesses], [Said(1.4, 1.0, is_words=False), Said(1.4, 1.0)]).run()
+    assert [text for _, text in world.finals] == [text_of(2)]
+
+
 # --- any inputs in any order
 
 EVENTS = st.sampled_from(
@@ -178,11 +196,15 @@ def test_words_shown_by_a_recogniser_that_breaks_become_a_final_if_nobody_is_lef
 
 
 LATE = st.builds(replace, GOOD, latency=st.floats(2.2, 4.0), needs_flush=st.just(False))
-"""Its final may come when the interim has been passed on as one, and when the next utterance has begun."""
+"""Its final may come when the interim has been passed on as one."""
+LONG_GAP = st.integers(21, 30).map(lambda fifths: fifths / 5)
+"""As `GAP`, for such a recogniser. Its final counts for all that was said before it, also for words said meanwhile."""
 
 
 @given(
-    LATE, st.lists(st.one_of(DOWN, LATE), min_size=1, max_size=2), st.lists(st.one_of(CLEAR_WORDS, NOISE), max_size=5)
+    LATE,
+    st.lists(DOWN, min_size=1, max_size=2),
+    st.lists(st.builds(replace, st.one_of(CLEAR_WORDS, NOISE), gap=LONG_GAP), max_size=5),
 )
 @settings(max_examples=60)
 def test_a_late_final_of_words_that_were_passed_on_is_no_second_one_and_hides_no_other(
