@@ -178,7 +178,7 @@ async def test_a_caller_s_client_gets_parts_answers_them_sends_files_and_gets_th
             await caller.until(lambda: len(caller.of("upload")) == 2)
             assert [message["outcome"] for message in caller.of("upload")] == ["received", "too_large"]
         async with calling_in(room_server, room_name) as again:
-            await again.until(lambda: bool(again.of("form")) and image in again.bytes)
+            await again.until(lambda: bool(again.of("form") and again.of("options")) and image in again.bytes)
             assert again.bytes[image] == LARGE
             assert again.of("options")[0]["chosen"] == 1
             assert again.of("form")[0]["state"] == "submitted"
