@@ -37,6 +37,11 @@ class WriteHealth(Protocol):
         """Entries are lost."""
 
 
+def never_refuses(error: Exception, tries: int) -> bool:
+    """Return False: the target takes every write some time."""
+    return False
+
+
 def store_refuses(error: Exception, tries: int) -> bool:
     """Return whether a store refuses a write for good.
 
@@ -75,7 +80,7 @@ class WriteQueue(Generic[T]):
         name: str,
         batch: int = 1,
         pauses: tuple[float, float] = (0.5, 5.0),
-        refuses: Callable[[Exception, int], bool] = lambda error, tries: False,
+        refuses: Callable[[Exception, int], bool] = never_refuses,
     ) -> None:
         self._context = context
         self._target = target

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import anyio
 
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.write_queue import WriteHealth, WriteQueue
+from vivavoce.agents.core.write_queue import WriteHealth, WriteQueue, never_refuses
 from vivavoce.agents.history.sink import ChangeKind, HistoryChange, HistorySink
 from vivavoce.pipelines.core.errors import SessionError, describe
 from vivavoce.pipelines.llm.chat_context import ChatItem
@@ -50,10 +50,6 @@ class OwnSinkHealth:
         self._context.report_error(error, SOURCE)
 
 
-def _never(error: Exception, tries: int) -> bool:
-    return False
-
-
 class HistoryFeed:
     """Takes changes without waiting and writes them in order (`WriteQueue`).
 
@@ -72,7 +68,7 @@ class HistoryFeed:
         *,
         history_id: Callable[[], str] | None = None,
         health: WriteHealth | None = None,
-        refuses: Callable[[Exception, int], bool] | None = None,
+        refuses: Callable[[Exception, int], bool] = never_refuses,
     ) -> None:
         self._history_id = history_id or (lambda: context.id)
         self._sink = sink
@@ -84,7 +80,7 @@ class HistoryFeed:
             name="history sink",
             batch=BATCH,
             pauses=PAUSES,
-            refuses=refuses or _never,
+            refuses=refuses,
         )
 
     @property

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from kit.page.browser import chromium
-from vivavoce.agents.page.server import PageServer
+from kit.page.browser import page_for_modules
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -34,13 +33,7 @@ async (steps) => {
 
 @pytest.fixture
 async def page() -> AsyncIterator[Page]:
-    """A browser at the page's own address, so that it may import the page's modules."""
-    async with (
-        PageServer("ws://127.0.0.1:9", "key", "a-secret-of-at-least-thirty-two-characters") as server,
-        chromium() as browser,
-    ):
-        page = await browser.new_page()
-        await page.goto(server.address)
+    async with page_for_modules() as page:
         yield page
 
 

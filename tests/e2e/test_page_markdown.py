@@ -8,9 +8,8 @@ import anyio
 import pytest
 from playwright.async_api import Page
 
-from kit.page.browser import chromium
+from kit.page.browser import page_for_modules
 from vivavoce.agents.memory.parts.part import MAX_TEXT
-from vivavoce.agents.page.server import PageServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -68,13 +67,7 @@ async (text) => {
 
 @pytest.fixture
 async def page() -> AsyncIterator[Page]:
-    """A browser at the page's own address, so that it may import the page's modules."""
-    async with (
-        PageServer("ws://127.0.0.1:9", "key", "a-secret-of-at-least-thirty-two-characters") as server,
-        chromium() as browser,
-    ):
-        page = await browser.new_page()
-        await page.goto(server.address)
+    async with page_for_modules() as page:
         yield page
 
 

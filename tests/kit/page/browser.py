@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, Page, async_playwright
 
 from kit.servers.missing import missing
+from vivavoce.agents.page.server import PageServer
 
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -48,3 +49,15 @@ async def chromium(
             yield browser
         finally:
             await browser.close()
+
+
+@asynccontextmanager
+async def page_for_modules() -> AsyncIterator[Page]:
+    """A browser at the page's own address, so that it may import the page's modules."""
+    async with (
+        PageServer("ws://127.0.0.1:9", "key", "a-secret-of-at-least-thirty-two-characters") as server,
+        chromium() as browser,
+    ):
+        page = await browser.new_page()
+        await page.goto(server.address)
+        yield page
