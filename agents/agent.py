@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
-from vivavoce.pipelines.core.checks import check_instance, check_items, check_text, shown
+from vivavoce.pipelines.core.checks import check_instance, check_items, check_text, control_of, shown
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     SessionClosedError,
@@ -389,12 +389,7 @@ class AgentControl(Membership):
         Raises:
             ConfigurationError: Its class does not call the constructor of `Agent`.
         """
-        control = getattr(agent, "_control", None)
-        if control is None:
-            kind = type(agent).__name__
-            raise ConfigurationError(f"{kind}.__init__ does not call super().__init__(instructions); add that line")
-        assert isinstance(control, AgentControl)
-        return control
+        return control_of(agent, "_control", AgentControl, "instructions")
 
     def attach(self, session: Session, on_update: Callable[[AgentUpdate], None] | None = None) -> None:
         """Let the agent serve `session` until `detach()`.

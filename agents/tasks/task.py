@@ -36,7 +36,7 @@ from vivavoce.agents.agent import Agent, AgentOverrides
 from vivavoce.agents.core.call_site import ToolSite, calling_session, calling_tool
 from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.tasks.options import TaskOptions
-from vivavoce.pipelines.core.checks import check_instance, check_text, shown
+from vivavoce.pipelines.core.checks import check_instance, check_text, control_of, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, TaskError, ToolError, describe
 from vivavoce.pipelines.llm.tools import Tool
 
@@ -196,12 +196,7 @@ class TaskControl(Generic[T]):
         Raises:
             ConfigurationError: Its class does not call the constructor of `AgentTask`.
         """
-        control = getattr(task, "_task", None)
-        if not isinstance(control, TaskControl):
-            raise ConfigurationError(
-                f"{type(task).__name__}.__init__ does not call super().__init__(instructions); add that line"
-            )
-        return control
+        return control_of(task, "_task", TaskControl, "instructions")
 
     @property
     def is_awaited(self) -> bool:

@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from vivavoce.pipelines.core.errors import ConfigurationError
+
+T = TypeVar("T")
 
 SHOWN_CHARACTERS = 200
 """Length of a wrong value in an error message."""
@@ -160,6 +162,22 @@ async def awaited(what: str, result: object) -> Any:
     if not inspect.isawaitable(result):
         raise ConfigurationError(f"{what} must be async, got a function that returned {shown(result)}; write async def")
     return await result
+
+
+def control_of(owner: object, attribute: str, kind: type[T], arguments: str) -> T:
+    """Return the control that the constructor of an object's base class has made.
+
+    Args:
+        arguments: Those of the base class's constructor, for the error.
+
+    Raises:
+        ConfigurationError: The class does not call that constructor.
+    """
+    control = getattr(owner, attribute, None)
+    if not isinstance(control, kind):
+        name = type(owner).__name__
+        raise ConfigurationError(f"{name}.__init__ does not call super().__init__({arguments}); add that line")
+    return control
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

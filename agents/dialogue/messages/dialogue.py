@@ -12,7 +12,7 @@ from vivavoce.agents.dialogue.messages.conversations import Conversations, Dialo
 from vivavoce.agents.dialogue.messages.edge import Edge, Handler, Message, Node, digest_of, is_model, set_model
 from vivavoce.agents.dialogue.messages.structure import DialogueStructure
 from vivavoce.agents.dialogue.names import checked_name
-from vivavoce.pipelines.core.checks import check_number, check_text
+from vivavoce.pipelines.core.checks import check_number, check_text, control_of
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -236,14 +236,7 @@ class DialogueControl(Membership):
         Raises:
             ConfigurationError: Its class does not call the constructor of `Dialogue`.
         """
-        control = getattr(dialogue, "_control", None)
-        if control is None:
-            kind = type(dialogue).__name__
-            raise ConfigurationError(
-                f"{kind}.__init__ does not call super().__init__(name, nodes, edges); add that line"
-            )
-        assert isinstance(control, DialogueControl)
-        return control
+        return control_of(dialogue, "_control", DialogueControl, "name, nodes, edges")
 
     def check(self) -> None:
         """Check nodes, edges and handlers.
