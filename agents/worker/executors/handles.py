@@ -194,6 +194,8 @@ class ProcessHandle:
         """Log where its threads are."""
         self._signal(STACKS_SIGNAL)
         await anyio.sleep(STACKS_WAIT)
+        if self._is_over:  # its end has logged them
+            return
         if stacks := self._written():
             logger.error("job process %d (pid %s) was here:\n%s", self.number, self._pid, stacks)
 

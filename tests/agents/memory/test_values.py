@@ -73,7 +73,7 @@ async def test_a_value_that_a_store_takes_can_be_read_from_deep_in_a_program() -
     await data.set("key", nested(MAX_DEPTH))
     await data.set(".".join("k" * (MAX_DEPTH // 2)), nested(MAX_DEPTH // 2))
     for key in ("key", "k"):
-        assert await from_deep(data, key, 400)
+        assert await from_deep(data, key, 250)  # a tracer (coverage) doubles the depth of a call
     with pytest.raises(StoreValueError, match="nested too deeply"):
         await data.set("key", nested(MAX_DEPTH + 1))
     with pytest.raises(StoreValueError, match="nested too deeply"):
