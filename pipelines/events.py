@@ -7,6 +7,9 @@ from typing import Literal
 
 from vivavoce.pipelines.media.frame import AudioFrame
 
+LATE_WORDS = 5.0
+"""Seconds for which a recogniser that was replaced may still settle what it has heard."""
+
 
 @dataclass(frozen=True, slots=True)
 class UserSpeechStarted:
@@ -72,7 +75,8 @@ class RecogniserBack:
 
 @dataclass(frozen=True, slots=True)
 class RecogniserReplaced:
-    """Words from here on are of another recogniser. The one before may still settle older ones, by past finals."""
+    """Words from here on are of another recogniser. The one before may still settle older ones, by past finals,
+    for `LATE_WORDS`."""
 
 
 @dataclass(frozen=True, slots=True)

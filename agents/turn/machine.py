@@ -276,7 +276,7 @@ class TurnMachine:
             case i.RecogniserBack():
                 self._user.hears_words_since = now
             case i.RecogniserReplaced():
-                self._turn_commit.take_recogniser()
+                self._turn_commit.take_recogniser(now)
             case i.UserTurnPredicted():
                 self._user_turns.predicted(event.complete, now)
             case i.UserTurnEnded():

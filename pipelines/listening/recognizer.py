@@ -16,6 +16,7 @@ from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.core.reconnect import ReconnectingStream
 from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.events import (
+    LATE_WORDS,
     PipelineEvent,
     PipelineFailed,
     RecogniserBack,
@@ -32,8 +33,6 @@ from vivavoce.pipelines.stt.base import STT, STT_EVENTS, STTEvent, STTFinal, STT
 
 KEPT_SECONDS = 10.0
 """Audio that is kept for the next stream while there is none."""
-LATE_WORDS = 5.0
-"""Seconds for which a recogniser that was left may still settle what it has heard."""
 
 
 class Recognizer(ReconnectingStream[STTStream, STTEvent]):

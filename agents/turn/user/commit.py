@@ -64,11 +64,11 @@ class TurnCommit:
         """Other components hear the caller from now on."""
         self._finals.others_listen(now, self._options.endpointing.transcript_timeout)
 
-    def take_recogniser(self) -> None:
+    def take_recogniser(self, now: float) -> None:
         """Another recogniser of the pipeline hears from now on; the one before settles words by past finals."""
-        self._finals.leave()
+        self._finals.leave(now)
         if self._user.turn is not None:
-            self._user.turn.leave_words()
+            self._user.turn.leave_words(now)
 
     @property
     def owed_until(self) -> float:
@@ -214,7 +214,7 @@ class TurnCommit:
                 float("inf") if is_remote else now,
                 was_voice=turn.burst is not None,
                 is_followed=True,
-                is_left=True,
+                left_at=turn.past.left_at,
                 committed_at=now,
             )
         if turn.interim or (is_remote and not turn.segments):

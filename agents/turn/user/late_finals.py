@@ -3,8 +3,9 @@
 A final belongs to the guess that has the same name of an utterance, where the provider gives names. Otherwise the next
 final before any new speech settles the guess, however late. During new speech, or with several open guesses, the order
 is no proof: there a final settles the guess that it is most like, if it reads like a revision. A final of new speech
-that begins with the words of a guess and goes on is of both: the common beginning is not repeated. Typed text is no
-speech and changes nothing.
+that begins with the words of a guess and goes on is of both: the common beginning is not repeated. A past final, of a
+recogniser that was replaced, settles what was open at the replacement, for `LATE_WORDS`: later ones are of the next
+recogniser that was replaced. Typed text is no speech and changes nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from difflib import SequenceMatcher
 
 from vivavoce.agents.turn.user.turn import UserTurn, join
 from vivavoce.pipelines.core.words import after_common_words, words_of
+from vivavoce.pipelines.events import LATE_WORDS
 
 MOST_OPEN = 32
 """Guesses that are kept; a transcript that came later than that many others comes never."""
@@ -38,7 +40,7 @@ class Guess:
         has_newer: Another guess was committed since.
         is_passed: A final of new speech has come since: finals come in order.
         expires_at: When nothing settles it any more, because another pipeline listens; but past finals do.
-        is_left: Another pipeline, or another recogniser, listens by now.
+        left_at: Since when another pipeline, or another recogniser, listens; None while it is still the same.
         came_at: When its first word came.
         committed_at: When it was committed.
     """
@@ -54,7 +56,7 @@ class Guess:
     has_newer: bool = False
     is_passed: bool = False
     expires_at: float = float("inf")
-    is_left: bool = False
+    left_at: float | None = None
     came_at: float = float("-inf")
     committed_at: float = float("-inf")
 
@@ -83,7 +85,8 @@ class Guess:
             is_past: It is of a recogniser that was replaced.
         """
         if is_past:
-            return self.is_left and self._may_be_late(text)
+            is_of_it = self.left_at is not None and now <= self.left_at + LATE_WORDS
+            return is_of_it and self._may_be_late(text)
         if now > self.expires_at:
             return False
         if self.item_id and item_id:
@@ -249,17 +252,17 @@ class LateFinals:
 
     def others_listen(self, now: float, timeout: float) -> None:
         """Another pipeline hears from now on: finals of the one before come soon, and by their names."""
-        self.leave()
+        self.leave(now)
         for _, guess in self._open:
             guess.until = guess.expires_at = min(guess.until, now + timeout)
         self._unnamed.clear()
         self._name = ""
 
-    def leave(self) -> None:
+    def leave(self, now: float) -> None:
         """Another recogniser hears from now on: past finals settle these guesses."""
         self.words_follow()
         for _, guess in self._open:
-            guess.is_left = True
+            guess.left_at = now if guess.left_at is None else guess.left_at
 
     def clear(self) -> None:
         """Wait for none any more."""

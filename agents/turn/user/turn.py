@@ -97,6 +97,7 @@ class Past:
         amended: How many of its first segments settle a committed guess; they are not taken back.
         segments: How many of its first segments are of a recogniser that was replaced.
         shown_at: Which segment that recogniser has only shown, and may still settle; None for none.
+        left_at: When it was replaced; None if none was.
     """
 
     late_merges: int = 0
@@ -104,6 +105,7 @@ class Past:
     amended: int = 0
     segments: int = 0
     shown_at: int | None = None
+    left_at: float | None = None
 
 
 @dataclass(slots=True)
@@ -255,12 +257,12 @@ class UserTurn:
         if text:
             self.segments.append(text)
 
-    def leave_words(self) -> None:
+    def leave_words(self, now: float) -> None:
         """Another recogniser hears from here on: what the one before has shown counts, until a past final settles it.
 
         Only speech that goes on is still owed a final.
         """
-        self.past.shown_at = len(self.segments) if self.interim else None
+        self.past.shown_at, self.past.left_at = len(self.segments) if self.interim else None, now
         if self.interim:
             self.segments.append(self.interim)
             self.interim = ""

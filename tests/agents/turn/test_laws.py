@@ -96,6 +96,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.silence.sees_input(event, self.now)
         self.late_answers.sees_input(event)
         self.pipelines.sees_input(event)
+        self.words.sees_input(event, self.now)
         effects = self.machine.handle(event, now=self.now)
         shadow_event = event
         if isinstance(event, i.TurnOptionsChanged):
@@ -173,7 +174,8 @@ class TurnLaws(RuleBasedStateMachine):
         if kind == "typed":
             self._feed(i.TextReceived(f" {word} "))
         else:
-            self._feed(i.UserFinal(text=f"{guess} {word}" if kind == "final of the interim" else word))
+            text = f"{guess} {word}" if kind.endswith("of the interim") else word
+            self._feed(i.UserFinal(text=text, is_past=kind.startswith("past")))
 
     @rule(duration=DELAYS, kind=st.sampled_from(TELLING), is_guessed=st.booleans(), is_over_speech=st.booleans())
     def utter(self, duration: float, kind: str, is_guessed: bool, is_over_speech: bool) -> None:

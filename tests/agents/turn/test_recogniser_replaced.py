@@ -56,6 +56,28 @@ def test_a_guess_that_was_answered_is_settled_behind_new_speech_and_is_no_second
     assert [entry[3] for entry in log if entry[1] == "commit"] == ["thank you"]
 
 
+def test_the_past_final_of_the_next_replacement_is_new_and_not_of_shown_words_of_long_ago() -> None:
+    talk = shown().stops(3.0).at(3.3, i.UserFinal(text="in the High Street")).until(4.0)
+    talk.plays(4.1).played(5.0).take()
+    talk.starts(60.0).stops(61.0).starts(61.3).at(61.35, i.RecogniserReplaced()).at(61.6, past("a table"))
+    talk.stops(62.0).at(62.2, i.UserFinal(text="for two")).until(64.0)
+    assert [entry[1:] for entry in talk.take() if entry[1] in ("amend", "commit")] == [
+        ("commit", "turn_2", "a table for two")
+    ]
+
+
+def test_a_guess_of_the_recogniser_before_the_last_one_is_settled_no_more() -> None:
+    talk = Conversation().starts(1.0).at(1.5, i.UserInterim(text="number five")).stops(2.0).until(3.1)
+    talk.plays(3.2).played(4.0).take()
+    talk.starts(5.0).at(5.05, i.RecogniserReplaced()).at(5.3, i.UserFinal(text="thank you")).stops(6.0).until(7.0)
+    talk.plays(7.1).played(8.0).take()
+    talk.starts(9.0).stops(9.5).starts(10.0).at(10.1, i.RecogniserReplaced()).at(10.2, past("Number five."))
+    talk.stops(11.0).at(11.1, i.UserFinal(text="again")).until(13.0)
+    assert [entry[1:] for entry in talk.take() if entry[1] in ("amend", "commit")] == [
+        ("commit", "turn_3", "Number five. again")
+    ]
+
+
 def test_two_past_finals_keep_their_order_before_the_words_of_the_successor() -> None:
     talk = Conversation().says("so", 1.0, 2.0).starts(2.2).at(2.25, i.RecogniserReplaced())
     talk.stops(3.0).at(3.1, i.UserFinal(text="in the High Street")).at(3.15, past("number")).at(3.2, past("five"))

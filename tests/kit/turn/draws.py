@@ -110,4 +110,4 @@ DECISIONS = st.sampled_from(
         i.WakeUpReset(),
     ]
 )
-TELLING = ["final", "backchannel", "final of the interim", "interim", "typed", "nothing"]
+TELLING = ["final", "backchannel", "final of the interim", "interim", "typed", "nothing", "past", "past of the interim"]

@@ -12,6 +12,7 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.pipelines.core.words import same_words
+from vivavoce.pipelines.events import LATE_WORDS
 
 
 class FloorWatch:
@@ -202,6 +203,14 @@ class WordWatch:
         self._answered: dict[str, str] = {}
         self._unanswered: set[str] = set()
         self._merges: Counter[str] = Counter()
+        self._replaced_at = float("-inf")
+        self._is_past = False
+
+    def sees_input(self, event: i.TurnInput, now: float) -> None:
+        """Follow whose words they are."""
+        self._is_past = isinstance(event, i.UserFinal) and event.is_past
+        if isinstance(event, i.RecogniserReplaced):
+            self._replaced_at = now
 
     def take_back(self) -> None:
         """The application clears the open turn: words in no message yet may go."""
@@ -209,6 +218,8 @@ class WordWatch:
 
     def sees_effect(self, effect: fx.Effect, now: float) -> None:
         """Follow the messages."""
+        if isinstance(effect, fx.TakePipeline):
+            self._replaced_at = now
         match effect:
             case fx.CommitUserTurn(turn_id=turn):
                 assert effect.merged == (turn in self._turns), "a turn merges with its own message or makes one"
@@ -230,6 +241,8 @@ class WordWatch:
                 kept = self._turns if turn in self._turns else self._asides
                 assert turn in kept
                 kept[turn] = effect.text
+                if self._is_past:
+                    assert now <= self._replaced_at + LATE_WORDS, "no recogniser that was replaced has words for so long"
             case fx.AddBackchannel(turn_id=turn):
                 assert turn not in self._asides
                 self._asides[turn] = effect.text
