@@ -264,7 +264,7 @@ class FallbackMachine:
         if isinstance(event, STTFinal):
             self._forget_search()
             self._final(serving, event, now)
-        elif self.audio.open.is_speech or not self._told.are_shown(event.text, now):
+        elif self.audio.open.is_speech or not self._told.are_shown(event.text, now, has_vad=self.audio.has_vad):
             self._interim(serving, event, now)
         self._settle_search(now)
 
@@ -284,7 +284,7 @@ class FallbackMachine:
         self._is_reopened = False
 
     def _final(self, serving: MemberStream, event: STTFinal, now: float) -> None:
-        if (news := self._told.news(event.text, now)) is None:
+        if (news := self._told.news(event.text, now, has_vad=self.audio.has_vad)) is None:
             return
         event, has_text = replace(event, text=news), bool(news.strip())
         one_each = self._traits[serving.member].needs_flush

@@ -15,7 +15,12 @@ SURE_WORDS = 3
 
 
 class ToldWords:
-    """Knows whether a transcript is a second one of words that were told. It is judged by its words."""
+    """Knows whether a transcript is a second one of words that were told. It is judged by its words.
+
+    If nothing can have been said since, a transcript like the told words is of them, also a revision. Otherwise a
+    transcript with a word that was not told may be the caller's correction ("five five one", "no, five six one"): it is
+    passed on, since words that come twice are better than words that are lost.
+    """
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -35,12 +40,17 @@ class ToldWords:
         """No second final of them can come."""
         self._texts.clear()
 
-    def are_shown(self, text: str, now: float) -> bool:
+    def are_shown(self, text: str, now: float, *, has_vad: bool) -> bool:
         """Whether an interim, before any new speech, shows only such words again."""
-        return not self._is_followed and now <= self._until and any(_is_like(told, text) for told in self._texts)
+        is_in_time = not self._is_followed and now <= self._until
+        return is_in_time and any(self._is_again(told, text, has_vad) for told in self._texts)
 
-    def news(self, text: str, now: float) -> str | None:
-        """Return the words of a final that were not told; None if it is only of such words."""
+    def news(self, text: str, now: float, *, has_vad: bool) -> str | None:
+        """Return the words of a final that were not told; None if it is only of such words.
+
+        Args:
+            has_vad: Whether a VAD reports speech, so that it is known whether anything was said since.
+        """
         if now > self._until:
             self._texts.clear()
         if not text.strip():
@@ -55,11 +65,17 @@ class ToldWords:
             if common == size and rest:
                 text = rest
                 self._texts.remove(told)
-            elif _is_like(told, text):
+            elif self._is_again(told, text, has_vad):
                 self._texts.remove(told)
                 return None
         return text
 
-
-def _is_like(told: str, text: str) -> bool:
-    return SequenceMatcher(None, words_of(told), words_of(text), autojunk=False).ratio() >= ALIKE
+    def _is_again(self, told: str, text: str, has_vad: bool) -> bool:
+        words = words_of(text)
+        match = SequenceMatcher(None, words_of(told), words, autojunk=False)
+        if match.ratio() < ALIKE:
+            return False
+        if has_vad and not self._is_followed:
+            return True
+        is_no_chance = len(words) >= SURE_WORDS or not self._is_followed
+        return is_no_chance and sum(block.size for block in match.get_matching_blocks()) == len(words)

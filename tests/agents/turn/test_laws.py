@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kit.turn.draws import DECISIONS, DELAYS, ENDPOINTING, INTERRUPTION, OPTIONS, TELLING, obedient
+from kit.turn.draws import DECISIONS, DELAYS, ENDPOINTING, INTERRUPTION, OPTIONS, TELLING, TOOLS_AND_HANDOFFS, obedient
 from kit.turn.pipeline_watches import LateAnswerWatch, PipelineWatch
 from kit.turn.watches import AttemptWatch, CallerWatch, FloorWatch, SilenceWatch, StateWatch, WordWatch
 from vivavoce.agents.states import AgentState, UserState
@@ -190,6 +190,14 @@ class TurnLaws(RuleBasedStateMachine):
         self.voice(False, 0.2)
         self.tell(kind)
 
+    @rule(seconds=st.sampled_from([1.0, 4.0, 6.0]), kind=st.sampled_from(["past", "past of the interim"]))
+    def _replace_recogniser(self, seconds: float, kind: str) -> None:
+        """A recogniser that has shown words is replaced, and a past final comes, of it or of the next one."""
+        self.utter(0.5, "interim", True, False)
+        self._feed(i.RecogniserReplaced())
+        self.wait(seconds)
+        self.tell(kind)
+
     @rule(duration=DELAYS, kind=st.sampled_from(TELLING), ends=st.booleans())
     def _talk_over_preamble(self, duration: float, kind: str, ends: bool) -> None:
         """Words over the preamble of a speech whose tool continues."""
@@ -284,20 +292,7 @@ class TurnLaws(RuleBasedStateMachine):
         speech = self._pick(pick)
         self._feed(i.PlayoutStarted(speech, self.now) if begins else i.PlayoutFinished(speech, self.now, is_last))
 
-    @rule(
-        pick=st.integers(0, 99),
-        kind=st.sampled_from(
-            [
-                i.ToolsStarted,
-                i.ToolsAwaited,
-                i.ToolsFinished,
-                i.ToolCallSettled,
-                i.HandoffRequested,
-                i.HandoffReady,
-                i.HandoffEnded,
-            ]
-        ),
-    )
+    @rule(pick=st.integers(0, 99), kind=st.sampled_from(TOOLS_AND_HANDOFFS))
     def use_tools_and_hand_off(self, pick: int, kind: type) -> None:
         tasks = sorted(set(self.floor.behind.values()))
         if kind is i.ToolCallSettled:

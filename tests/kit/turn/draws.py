@@ -111,3 +111,12 @@ DECISIONS = st.sampled_from(
     ]
 )
 TELLING = ["final", "backchannel", "final of the interim", "interim", "typed", "nothing", "past", "past of the interim"]
+TOOLS_AND_HANDOFFS = [
+    i.ToolsStarted,
+    i.ToolsAwaited,
+    i.ToolsFinished,
+    i.ToolCallSettled,
+    i.HandoffRequested,
+    i.HandoffReady,
+    i.HandoffEnded,
+]

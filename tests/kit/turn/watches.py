@@ -242,7 +242,9 @@ class WordWatch:
                 assert turn in kept
                 kept[turn] = effect.text
                 if self._is_past:
-                    assert now <= self._replaced_at + LATE_WORDS, "no recogniser that was replaced has words for so long"
+                    assert now <= self._replaced_at + LATE_WORDS, (
+                        "no recogniser that was replaced has words for so long"
+                    )
             case fx.AddBackchannel(turn_id=turn):
                 assert turn not in self._asides
                 self._asides[turn] = effect.text

@@ -299,6 +299,7 @@ def test_a_late_final_of_words_that_were_passed_on_comes_to_nothing_in_the_next_
         (["my number is five, thank you"], ["thank you"]),
         (["my number is five", "thank you"], ["thank you"]),
         (["", "thank you"], ["thank you"]),
+        (["no, my number is six"], ["no, my number is six"]),
     ],
 )
 def test_without_a_vad_words_tell_a_second_final_from_the_next_utterance(then: list[str], finals: list[str]) -> None:
@@ -317,6 +318,34 @@ def test_without_a_vad_words_tell_a_second_final_from_the_next_utterance(then: l
         await listening.hear(2.0)
 
     assert listen(FallbackSTT([first, second]), act).finals == ["my number is five", *finals]
+
+
+@pytest.mark.parametrize(
+    ("says", "finals"),
+    [
+        ("no, five six one", ["no, five six one"]),  # a correction is no repetition
+        ("five six one", ["five six one"]),
+        ("one", ["one"]),
+        ("Five five one.", []),
+    ],
+)
+def test_a_correction_of_words_that_were_passed_on_is_heard(says: str, finals: list[str]) -> None:
+    first, second = First(), Second()
+
+    async def act(listening: Listening) -> None:
+        second.fail_open(*DOWN)
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.3)
+        first.interim("five five one")
+        first.fail_open(*DOWN)
+        listening.stream.flush()
+        await listening.hear(3.0)
+        await listening.say(0.8)
+        first.final(says)
+        await listening.hear(1.0)
+
+    assert [text for text in listen(FallbackSTT([first, second]), act).finals if text] == ["five five one", *finals]
 
 
 def test_a_short_word_that_the_caller_repeats_is_heard_again() -> None:
