@@ -358,7 +358,9 @@ class BudgetExceeded(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialogueExpired(SessionEvent):
-    """A conversation of a dialogue was removed: it was without a message for too long, here or at the other agent.
+    """A conversation of a dialogue was removed: it was without a message for too long, or was one too many.
+
+    Either agent may have removed it; both get the event.
 
     Args:
         dialogue: Name of the dialogue.

@@ -79,7 +79,7 @@ def resolve(node: ast.expr) -> Any:
 
 def _returned(function: Callable[..., Any]) -> Any:
     """Return the class of the result; None if it is no class that the page goes on from."""
-    name = str(function.__annotations__.get("return"))
+    name = str(function.__annotations__.get("return")).removesuffix(" | None")
     return function.__globals__.get(name) or TYPES.get(name)
 
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
+MAX_CONVERSATIONS = 1000
+"""Conversations of one dialogue; one more removes another."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialogueMessage:
     """A message of a conversation.
@@ -71,6 +75,9 @@ class _Conversation:
 
 class Conversations:
     """The conversations of one dialogue.
+
+    With more than `MAX_CONVERSATIONS` one is due for removal at once: the finished one that has been idle for longest,
+    or without a finished one the one that has been idle for longest.
 
     Args:
         timeout: Idle seconds after which a conversation is removed; 0: never.
@@ -161,16 +168,18 @@ class Conversations:
         return Removed(session_id, found.peer, state, is_finished)
 
     def next_deadline(self) -> float | None:
-        """Return when the next conversation has been idle for too long."""
-        due = min((one.used_at for one in self._all.values()), default=math.inf) + self._timeout
+        """Return when the next conversation is due for removal; if there are too many, a time that has passed."""
+        oldest = min((one.used_at for one in self._all.values()), default=math.inf)
+        due = oldest if len(self._all) > MAX_CONVERSATIONS else oldest + self._timeout
         return due if due < math.inf else None
 
     def expire(self, now: float) -> list[Removed]:
-        """Remove the conversations that have been idle for too long; return them, the longest idle first."""
-        due = sorted(
-            (one.used_at, session_id) for session_id, one in self._all.items() if one.used_at + self._timeout <= now
-        )
-        return [removed for _, session_id in due if (removed := self.remove(session_id)) is not None]
+        """Remove the conversations that have been idle for too long, then those that are too many; return them."""
+        by_age = sorted(self._all, key=lambda session_id: self._all[session_id].used_at)
+        due = [one for one in by_age if self._all[one].used_at + self._timeout <= now]
+        left = sorted(by_age[len(due) :], key=lambda session_id: not self.is_finished(session_id))
+        due += left[: max(0, len(left) - MAX_CONVERSATIONS)]
+        return [removed for session_id in due if (removed := self.remove(session_id)) is not None]
 
     def _node(self, session_id: str) -> Node | None:
         found = self._all.get(session_id)

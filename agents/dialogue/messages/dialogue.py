@@ -33,8 +33,13 @@ class Dialogue:
     an edge when one of the two agents sends the message of that edge. The receiver then runs the edge handler, and
     after it the message handler. The messages of a conversation are handled one after the other.
 
-    Messages travel as JSON; a `SecretStr` arrives masked, unless its model has a serializer for it. Conversations are
-    not part of snapshots: a resumed session begins without any.
+    Messages travel as JSON; a `SecretStr` arrives masked, unless its model has a serializer for it.
+
+    Conversations are in memory. A dialogue keeps at most 1,000, whatever its `timeout`: one more removes the finished
+    one that has been idle for longest, or without a finished one the one that has been idle for longest, with the event
+    `dialogue_expired` on both sides. They are not part of snapshots, since the other agent has a copy of its own that
+    goes on meanwhile: a resumed session begins without any. The other agent's next message of such a conversation is
+    rejected, unless it may start one, and its copy is removed after its `timeout`.
 
     Below, `m` is a model, a message, or the digest of a model; an unknown one gives False.
 
@@ -43,14 +48,14 @@ class Dialogue:
         nodes: The states of a conversation.
         edges: The messages that lead from one node to another.
         timeout: Seconds without a message after which a conversation is removed, finished or not, with the event
-            `dialogue_expired` on both sides; 0: never.
+            `dialogue_expired` on both sides; 0: never, so that only their number is limited.
     Raises:
         ConfigurationError: An argument is of another kind.
     """
 
     def __init__(self, name: str, nodes: Sequence[Node], edges: Sequence[Edge], *, timeout: float = 60.0) -> None:
         checked_name(name)
-        check_number("timeout", timeout, at_least=0, unit="s", remedy="0 keeps conversations for ever")
+        check_number("timeout", timeout, at_least=0, unit="s", remedy="0 removes no conversation for its age")
         self._control = DialogueControl(DialogueStructure(name, nodes, edges), timeout)
 
     def __repr__(self) -> str:

@@ -172,9 +172,12 @@ class DialogueStructure:
         """
         if findings := [*self._names(), *self._starts(), *self._places(), *self._messages(), *_handlers(handlers)]:
             raise GraphError(findings)
-        if self.edges and not any(self.is_end(node) for node in self.nodes):
+        if not any(self.is_end(node) for node in self.nodes):
             return (f"no way leads to an end of the dialogue {self.name!r}",)
-        return ()
+        endless = [node for node in self.nodes if not any(map(self.is_end, {node, *self._after(node)}))]
+        return tuple(
+            f"no way leads from the node {one.name!r} to an end of the dialogue {self.name!r}" for one in endless
+        )
 
     def _names(self) -> Iterator[str]:
         for kind, names in (

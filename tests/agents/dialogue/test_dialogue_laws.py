@@ -117,7 +117,11 @@ def test_both_sides_stay_at_one_place_and_a_handler_runs_for_each_message_that_a
 
 def test_sequences_on_the_channel_get_the_verdicts_of_uagents() -> None:
     """One session each for the receiver of all recorded sequences of a graph whose edges have models of their own."""
-    cases = [case for case in RECORD["cases"] if len({edge[2] for edge in case["edges"]}) == len(case["edges"])]
+    cases = [
+        case
+        for case in RECORD["cases"]
+        if len({edge[2] for edge in case["edges"]}) == len(case["edges"]) and case["edges"][0][0] is None
+    ]
 
     async def test() -> None:
         checked = 0

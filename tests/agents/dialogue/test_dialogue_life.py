@@ -14,8 +14,10 @@ from vivavoce.agents import (
     MessageStatus,
 )
 from vivavoce.agents.core.message_channel import ChannelMember, Envelope
+from vivavoce.agents.dialogue.messages.conversations import MAX_CONVERSATIONS
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing import VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     SessionClosedError,
@@ -81,6 +83,55 @@ def test_without_a_timeout_a_conversation_stays_and_its_messages_are_readable_af
         await closed(buyer, seller)
         assert len(seller.dialogue.get_conversation(begun.session_id)) == 1
         assert seller.expired == []
+
+    run_virtual(test())
+
+
+def test_one_conversation_too_many_removes_the_longest_idle_one_on_both_sides_even_without_a_timeout() -> None:
+    async def test() -> None:
+        channel = LocalChannel()
+        buyer = await Talker(channel, "buyer", negotiation(timeout=0)).start()
+        seller = await Talker(channel, "seller", negotiation(timeout=0)).start()
+        (begun,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
+        for number in range(MAX_CONVERSATIONS - 1):
+            buyer.dialogue.update_state(Ask, f"c{number}")
+        await anyio.sleep(1.0)
+        assert buyer.expired == seller.expired == []
+        buyer.dialogue.update_state(Ask, "one more")
+        await anyio.sleep(1.0)
+        for side, peer in ((buyer, "seller"), (seller, "buyer")):
+            assert [(one.session_id, one.peer) for one in side.expired] == [(begun.session_id, peer)]
+            assert side.dialogue.get_current_state(begun.session_id) == ""
+            assert side.errors == []
+        assert buyer.dialogue.get_current_state("c0") == "asked"
+        await closed(buyer, seller)
+
+    run_virtual(test())
+
+
+def test_a_resumed_session_begins_without_conversations_and_the_other_agent_s_copy_ends_by_its_timeout() -> None:
+    async def test() -> None:
+        channel = LocalChannel()
+        buyer, seller = await pair(channel)
+        answers: list[MessageStatus] = []
+
+        @seller.dialogue.on("ask", Ask)
+        async def offer(ctx: DialogueContext, sender: str, message: Ask) -> None:
+            await anyio.sleep(5.0)
+            answers.append(await ctx.send(sender, Offer(price=3)))
+
+        (begun,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
+        taken = buyer.session.snapshot()
+        await closed(buyer)
+        again = Talker(channel, "buyer", negotiation())
+        await again.session.start(LocalTransport(VirtualClock()), resume_from=taken)
+        assert again.dialogue.get_current_state(begun.session_id) == ""
+        await anyio.sleep(10.0)
+        assert [(one.status, one.detail) for one in answers] == [("rejected", "the dialogue 'negotiation' expects Ask")]
+        assert seller.dialogue.get_current_state(begun.session_id) == "asked"
+        await anyio.sleep(60.0)
+        assert [one.session_id for one in seller.expired] == [begun.session_id]
+        await closed(again, seller)
 
     run_virtual(test())
 

@@ -62,7 +62,7 @@ def test_two_agents_negotiate_and_both_keep_the_place_and_the_messages(kind: str
                 ("seller", "buyer", "Offer"),
                 ("buyer", "seller", "Accept"),
             ]
-            for message_filter in (Offer, "Offer"):
+            for message_filter in (Offer, Offer(price=0), "Offer", side.get_edge("offer").digest):
                 offers = side.get_conversation(conversation, message_filter)
                 assert [one.content for one in offers] == [Offer(price=9), Offer(price=7)]
         await closed(buyer, seller)
@@ -89,6 +89,8 @@ def test_the_edge_handler_runs_first_and_a_handler_of_the_dialogue_replaces_the_
             return list(seller.log)
 
         assert await ask("none") == []
+        edge.func = noting("func")
+        assert await ask("f") == ["func f"]
         edge.set_message_handler(Ask, noting("message"))
         assert await ask("a") == ["message a"]
         edge.set_edge_handler(Ask, noting("edge"))
@@ -246,6 +248,19 @@ def test_a_session_refuses_a_dialogue_with_faults_and_the_same_one_twice() -> No
         Talker(LocalChannel(), "buyer", faulty)
     with pytest.raises(ConfigurationError, match=r"each dialogue once, got Dialogue\('negotiation'\) twice"):
         Talker(LocalChannel(), "buyer", negotiation(), negotiation())
+
+
+def test_a_session_logs_the_warnings_of_a_dialogue(caplog: pytest.LogCaptureFixture) -> None:
+    only = Node("only", "", True)
+    talk = Edge("talk", "", only, only)
+    talk.model = Ask
+
+    async def test() -> None:
+        talker = await Talker(LocalChannel(), "buyer", Dialogue("for ever", [only], [talk])).start()
+        await closed(talker)
+
+    run_virtual(test())
+    assert "no way leads to an end of the dialogue 'for ever'" in caplog.messages
 
 
 def test_a_second_model_for_an_edge_is_refused() -> None:

@@ -3,8 +3,9 @@
     python -m venv /tmp/ua && /tmp/ua/bin/pip install uagents==0.26.1
     /tmp/ua/bin/python tests/agents/dialogue/uagents_verdicts.py > tests/agents/dialogue/uagents_verdicts.json
 
-A graph is a list of edges, each with parent (None: it starts), child and model, all numbers. A sequence is a list of
-models; each valid one moves the conversation.
+A graph is a list of edges, each with parent (None: it starts), child and model, all numbers. Without an edge that
+starts, the parent of the first edge is the initial node. A sequence is a list of models; each valid one moves the
+conversation.
 """
 
 from __future__ import annotations
@@ -52,9 +53,18 @@ def graph(random_source: random.Random, *, are_models_unique: bool) -> list[list
     return edges
 
 
+def graph_from_node(random_source: random.Random) -> list[list[int | None]]:
+    """Return a graph whose edges have models of their own, and whose first edge leads out of the initial node."""
+    edges = graph(random_source, are_models_unique=True)
+    return [[3, *edges[0][1:]], *edges[1:]]
+
+
 def verdicts(edges: list[list[int | None]], sequence: list[int]) -> list[list[bool]]:
-    """Return for each message: included, starter, ender, valid now; the state moves with each valid one."""
-    nodes = [Node(f"n{number}", "") for number in range(4)]
+    """Return for each message: included, starter, ender, valid now, a valid reply to the one before, finished after it.
+
+    The state moves with each valid one.
+    """
+    nodes = [Node(f"n{number}", "", number == edges[0][0]) for number in range(4)]
     made = []
     for number, (parent, child, model) in enumerate(edges):
         assert child is not None
@@ -64,22 +74,26 @@ def verdicts(edges: list[list[int | None]], sequence: list[int]) -> list[list[bo
         made.append(edge)
     dialogue = Dialogue("d", NoStorage(), nodes, made, cleanup_interval=0)
     session, said = uuid4(), []
+    before = ""
     for number in sequence:
         digest = Model.build_schema_digest(MODELS[number])
         included = dialogue.is_included(digest)
         is_valid = included and dialogue.is_valid_message(session, digest)
-        said.append([included, dialogue.is_starter(digest), dialogue.is_ender(digest), is_valid])
+        is_reply = included and dialogue.is_included(before) and dialogue.is_valid_reply(before, digest)
         if is_valid:
             dialogue.add_message(session, "", digest, "", "", "")
             dialogue.update_state(digest, session)
+        about = [included, dialogue.is_starter(digest), dialogue.is_ender(digest)]
+        said.append([*about, is_valid, is_reply, dialogue.is_finished(session)])
+        before = digest
     return said
 
 
 def main() -> None:
     """Print the record."""
     source, record = random.Random(19), []
-    for number in range(60):
-        edges = graph(source, are_models_unique=number < 40)
+    for number in range(80):
+        edges = graph(source, are_models_unique=number < 40) if number < 60 else graph_from_node(source)
         used = [edge[2] or 0 for edge in edges]
         for _ in range(3):
             sequence = [source.choice([*used, *used, 4]) for _ in range(6)]
