@@ -94,6 +94,7 @@ class TurnSpans:
             "vivavoce.turn.is_empty": record.is_empty,
             "vivavoce.turn.ended_by": record.ended_by,
             "vivavoce.turn.tools": len(record.tools),
+            "vivavoce.turn.dialogue_state": record.dialogue_state or None,
             **{f"vivavoce.stage.{stage.name}": stage.seconds for stage in record.stages},
         }
         if self._capture:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -10,11 +11,13 @@ import anyio
 import pytest
 
 from kit.dialogue import RealtimeHarness, booking, graph_harness, way
+from kit.telemetry import Watching
 from vivavoce.agents import (
     AgentSession,
     GraphEvent,
 )
 from vivavoce.agents.events import DialogueMoved
+from vivavoce.agents.reports.page import render
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 
 BOTH = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])
@@ -23,7 +26,8 @@ BOTH = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["
 @BOTH
 def test_a_call_follows_its_graph(kind: type[SessionHarness]) -> None:
     llm = ScriptedLLM("For which day?", "Noted.")
-    harness = graph_harness(booking(), llm, kind=kind)
+    watching = Watching()
+    harness = graph_harness(booking(), llm, kind=kind, telemetry=watching.telemetry)
     harness.caller.says("I want to book a table", 3.0, 4.0)
     harness.caller.says("monday please", 7.0, 8.0)
     harness.caller.says("goodbye", 11.0, 12.0)
@@ -46,6 +50,12 @@ def test_a_call_follows_its_graph(kind: type[SessionHarness]) -> None:
     assert all(turn.outcome == "completed" and turn.e2e_latency is not None for turn in turns)
     for turn in turns:
         assert sum(stage.seconds for stage in turn.stages) == pytest.approx(turn.e2e_latency, abs=0.001)
+    watching.check()
+    states = [(span.attributes or {})["vivavoce.turn.dialogue_state"] for span in watching.of("turn")]
+    assert states == ["details", "details", "done"]
+    page = html.unescape(render(harness.session.report()))
+    for turn in turns:
+        assert "; ".join([turn.dialogue_state, *turn.transitions]) in page
 
 
 @BOTH
