@@ -37,7 +37,7 @@ def make_graph_runtime(context: SessionContext, options: SessionOptions, pipelin
 
     Raises:
         GraphError: The graph has faults.
-        CapabilityError: Speech may move it before the answer, and the pipeline's server decides turns.
+        CapabilityError: Speech may move it before the answer, and the pipeline does not know the words by then.
     """
     if options.dialogue is None or options.dialogue.graph is None:
         return None
@@ -57,19 +57,22 @@ def make_session_dialogue(context: SessionContext, runtime: GraphRuntime | None)
 
 
 def check_graph_turns(options: SessionOptions, pipeline: Pipeline) -> None:
-    """Refuse a pipeline, or a fallback of it, whose server answers before the graph has judged.
+    """Refuse a pipeline, or a fallback of it, whose model may answer before the graph has judged the words.
 
     Raises:
-        CapabilityError: Speech may move the graph before the answer, and the pipeline's server decides turns.
+        CapabilityError: Speech may move the graph before the answer, and the pipeline's server decides turns, or its
+            transcripts may come after the answer.
     """
     graph = None if options.dialogue is None else options.dialogue.graph
     if graph is None or not any(rules.judges_speech for rules in graph.rules().states.values()):
         return
+    remedy = ""
     if pipeline.capabilities.decides_turns == "remote":
-        remedy = (
-            "switch off the turn detection of the model's server, or let ModelIntents() choose, without fallback "
-            "bodies and without when_event() for the caller's turns"
-        )
+        remedy = "switch off the turn detection of the model's server"
+    elif pipeline.capabilities.hears_audio:
+        remedy = "give it an stt, since the model's transcripts may come after the answer"
+    if remedy:
+        remedy += ", or let ModelIntents() choose, without fallback bodies and without when_event() for turns"
         raise CapabilityError(pipeline.name, "a graph that judges speech before the answer", remedy)
     if pipeline.fallback is not None:
         check_graph_turns(options, pipeline.fallback)

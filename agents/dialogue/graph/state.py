@@ -158,7 +158,7 @@ class State:
         self._begin(OnState()).go_to(state)
 
     def when_event(self, event: GraphEvent | str | None = None) -> TransitionBuilder:
-        """For an event of that name: a `GraphEvent`'s, or a session event's, such as "user_away"; None: any event."""
+        """For an event of that name: a `GraphEvent`'s, or a session event's, such as "key_pressed"; None: any."""
         if event is None:
             return self._begin(OnEvent())
         name = event.name if isinstance(event, GraphEvent) else event

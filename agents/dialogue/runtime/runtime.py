@@ -280,11 +280,14 @@ class GraphRuntime(TurnDialogue):
 
     async def judge(self, turn: SpokenTurn) -> None:
         """Wait until the turn is judged, or a body answers it."""
-        if not self._is_open or not turn.text.strip() or AgentControl.of(self._context.live.agent).is_task:
+        if not self._is_open or AgentControl.of(self._context.live.agent).is_task:
             return
         event_id = turn.handle.id
         judged = self._turns[event_id] = JudgedTurn(turn)
         turn.handle.add_done_callback(lambda _: self._forget())
+        if not turn.text.strip():  # the model has heard the words, which come later, and may choose an intent
+            turn.record.answered_in(self._machine.state)
+            return judged.settle()
         self._post_event(Event(event_id, "speech", USER_TURN), GraphEvent(USER_TURN, turn.text))
         if turn.is_remote:
             return

@@ -24,6 +24,7 @@ from vivavoce.agents import (
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, ToolCall
 from vivavoce.pipelines.core.errors import CapabilityError
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 
 REMOTE = RealtimeOptions(turn_detection="remote")
 BOTH = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])
@@ -95,6 +96,30 @@ def test_a_server_that_decides_turns_works_with_the_model_s_choice_only() -> Non
     session(chosen_by_model()).run(until=0.5)
     with pytest.raises(CapabilityError, match="judges speech"):
         session(booking()).run(until=0.5)
+
+
+def hears_itself(*script: Any, graph: StateGraph) -> SessionHarness:
+    """A session with a model whose transcripts may come after its answers, in turns that the session decides."""
+    model = ScriptedRealtimeModel(*script, capabilities=RealtimeCapabilities(turn_detection=frozenset({"local"})))
+    return SessionHarness(Agent("Help."), model=model, options=SessionOptions(dialogue=DialogueOptions(graph=graph)))
+
+
+def test_words_that_may_come_after_the_answer_are_refused_where_they_are_to_be_judged_before() -> None:
+    with pytest.raises(CapabilityError, match="judges speech before the answer.*give it an stt"):
+        hears_itself(graph=booking()).run(until=0.5)
+
+
+def test_a_turn_whose_words_come_after_the_model_s_choice_names_state_and_transition() -> None:
+    harness = hears_itself(chooses("book", people=2, day="monday"), "Two on monday.", "Fine.", graph=chosen_by_model())
+    harness.caller.says("a table for two on monday", 1.0, 2.0, final_at=4.0)
+    harness.caller.says("thank you", 6.0, 6.5, final_at=8.0)
+    harness.run(until=9.0)
+
+    assert way(harness) == ["greeting", "details"]
+    assert [(turn.dialogue_state, turn.transitions) for turn in harness.session.turns] == [
+        ("details", ("'greeting', when_intent_matched('book') → 'details'",)),
+        ("details", ()),
+    ]
 
 
 @pytest.mark.parametrize("event", ["user_turn", None])
