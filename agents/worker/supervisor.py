@@ -61,8 +61,11 @@ from vivavoce.agents.worker.request import Acceptance, Decision, Rejection
 STATUS_INTERVAL = 2.5
 """Seconds between two reports of the worker's load."""
 
-MOST_LOAD = 0.95
-"""The most that an available worker reports: a server may give no job to a load of 1, and loses the call."""
+MOST_LOAD = 0.69
+"""The most that an available worker reports: a server loses a call if each worker's load is at least its `target_load`.
+
+Source: livekit-server 1.13.5, JobRequestAffinity in pkg/service/agentservice.go; the default of `target_load` is 0.7.
+"""
 
 ASSIGNMENT_LIMIT = 7.5
 """Seconds that a slot stays reserved for an accepted job."""

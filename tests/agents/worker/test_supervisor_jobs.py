@@ -208,9 +208,14 @@ def test_a_termination_ends_the_job_gently_and_only_once() -> None:
     assert bench.hear(JobTerminated(job_id="AJ_unknown")) == []
 
 
-def test_the_load_of_an_available_worker_is_below_1_so_that_a_server_gives_it_jobs() -> None:
-    bench = Bench()
-    bench.give(LoadMeasured(load=7.0))
+def test_an_available_worker_reports_less_than_the_server_s_target_load_so_that_it_gets_jobs() -> None:
+    bench = Bench(max_jobs=10)
+    for number in range(7):
+        bench.start_job(f"AJ_{number}")
 
-    [message] = sent(bench.wait(2.5))
-    assert message == UpdateWorker(is_available=True, load=0.95, job_count=0, is_draining=False)
+    [by_jobs] = sent(bench.wait(2.5))
+    assert by_jobs == UpdateWorker(is_available=True, load=0.69, job_count=7, is_draining=False)
+    bench.give(LoadMeasured(load=7.0))
+    [measured] = sent(bench.wait(2.5))
+    assert measured == UpdateWorker(is_available=True, load=0.69, job_count=7, is_draining=False)
+    assert bench.supervisor.status().load == 1.0, "people and autoscalers see all of it"
