@@ -17,9 +17,9 @@ from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
 from vivavoce.agents.job import JobControl, JobInfo
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.session_watch import Conversation, Keep
-from vivavoce.agents.worker.crash_safety import CrashSafety
+from vivavoce.agents.worker.crash_safety import CrashSafety, first_record
 from vivavoce.agents.worker.options import WorkerOptions, server_url
-from vivavoce.agents.worker.owner import owner_of_job
+from vivavoce.agents.worker.owner import is_of_job
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError, describe
 
@@ -67,16 +67,9 @@ class CallKeeper:
         self._session: AgentSession[Any] | None = None
         self._has_taken_over = False
         self._keepers = 0
-        self._call = Checkpoint(
-            lease=job.resumes or job.id,
-            owner=owner_of_job(job.id),
-            url=url,
-            room=job.room,
-            agent_name=job.agent_name,
-            dispatch_id=job.heals or job.dispatch_id,
-            metadata=job.metadata,
-            attributes=job.attributes,
-        )
+        self._call = first_record(job, url)
+        self._has_record = False
+        """Whether the record is known to be this job's."""
 
     # --- the record
 
@@ -95,7 +88,7 @@ class CallKeeper:
     async def _make(self) -> None:
         async with self._lock:
             if not self._is_over:
-                await self._store.write(self._dated(self._call))
+                await self._write(self._call)
 
     async def _take(self) -> None:
         lease = self._call.lease
@@ -104,10 +97,24 @@ class CallKeeper:
         kept = await self._store.claim(lease, owner=owners[0], by=self._call.owner, at=now) if owners else None
         if kept is None:
             raise WorkerError(f"there is no record {lease!r}; the call goes on without its past")
-        self._call = kept
+        self._call, self._has_record = kept, True
         if kept.conversation:
             self._conversation = json.loads(kept.conversation)
             self._continues(self._conversation)
+
+    async def _write(self, call: Checkpoint) -> None:
+        """Write the record. The worker may have made it while the job came to this process: then it is taken over."""
+        self._call = self._dated(call)
+        await self._store.write(self._call)
+        if self._has_record:
+            return
+        lease, owner = self._call.lease, self._call.owner
+        for made in await self._store.read():
+            if made.lease == lease and made.owner != owner and is_of_job(made.owner, self._job.id):
+                await self._store.claim(lease, owner=made.owner, by=owner, at=self._call.written_at)
+                self._call = replace(self._call, identity=self._call.identity or made.identity)
+                await self._store.write(self._call)
+        self._has_record = True
 
     async def _remove(self) -> None:
         async with self._lock:
@@ -122,7 +129,7 @@ class CallKeeper:
             logger.debug("the store failed", exc_info=error)
 
     def _dated(self, call: Checkpoint) -> Checkpoint:
-        return replace(call, written_at=self._clock.wall(), identity=self._identity())
+        return replace(call, written_at=self._clock.wall(), identity=self._identity() or call.identity)
 
     @property
     def _store(self) -> CheckpointStore:
@@ -168,8 +175,7 @@ class CallKeeper:
     async def _keep(self, number: int, conversation: str) -> None:
         async with self._lock:
             if not self._is_over and number == self._keepers:
-                self._call = self._dated(replace(self._call, conversation=conversation))
-                await self._store.write(self._call)
+                await self._write(replace(self._call, conversation=conversation))
 
     def _says(self, session: AgentSession[Any], _: events.Started) -> None:
         sentence, capabilities = self._safety.sentence, session.pipeline.capabilities

@@ -18,9 +18,10 @@ from vivavoce.agents.worker.effects import (
     StartJob,
     WorkerStatus,
 )
+from vivavoce.agents.worker.executors.options import ProcessExecution
 from vivavoce.agents.worker.healer import Healer
 from vivavoce.agents.worker.options import WorkerOptions
-from vivavoce.agents.worker.protocol import Registered
+from vivavoce.agents.worker.protocol import JobAssigned, Registered
 from vivavoce.agents.worker.rescue import INTERVAL, Rescue
 from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.pipelines.core.clock import Clock
@@ -73,17 +74,19 @@ class Care:
 
     def note(self, input: Input, effects: Sequence[Effect]) -> None:
         """Take a step of the supervisor: registrations, and its jobs."""
-        is_registered = isinstance(input, MessageReceived) and isinstance(input.message, Registered)
-        is_ready = isinstance(input, ExecutorChanged) and input.is_ready
-        if is_registered or is_ready or (isinstance(input, JobEnded) and input.is_process_lost):
-            self._news.set()
-        if is_registered:
-            self._healer.look_now()
         for effect in effects:
             if isinstance(effect, StartJob):
                 self._healer.job_taken(effect.assigned)
+                self._keep(effect.assigned)
         if isinstance(input, JobEnded):
             self._healer.job_over(input)
+            self._keep(input)
+        is_registered = isinstance(input, MessageReceived) and isinstance(input.message, Registered)
+        is_ready = isinstance(input, ExecutorChanged) and input.is_ready
+        if is_registered:
+            self._healer.look_now()
+        if is_registered or is_ready or (isinstance(input, JobEnded) and input.is_process_lost):
+            self._news.set()
 
     async def run(self) -> None:
         """Look for lost calls and dispatches until cancelled."""
@@ -91,6 +94,7 @@ class Care:
             if self._heals:
                 tasks.start_soon(self._healer.run)
             if self._rescue is not None:
+                tasks.start_soon(self._rescue.keep_records)
                 await self._rescue_calls(self._rescue)
 
     async def settle(self) -> None:
@@ -101,6 +105,11 @@ class Care:
         if self._heals:
             with anyio.move_on_after(SETTLE_LIMIT):
                 await self._healer.settle()
+
+    def _keep(self, note: JobAssigned | JobEnded) -> None:
+        # A job in the worker's own process begins at once, and needs no record before that.
+        if self._rescue is not None and isinstance(self._options.executor, ProcessExecution):
+            self._rescue.note(note)
 
     @property
     def _heals(self) -> bool:
@@ -127,7 +136,7 @@ class Care:
         await self._news.wait()
         while True:
             self._news = anyio.Event()
-            if self._free_slots():  # only the worker that claims a call takes its job
+            if self._status().is_registered:
                 await rescue.look()
             with anyio.move_on_after(INTERVAL):
                 await self._news.wait()

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from vivavoce.agents.history.checkpoint import CheckpointStore, SqliteCheckpoints
+from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
+from vivavoce.agents.job import JobInfo
+from vivavoce.agents.worker.owner import owner_of_job
 from vivavoce.pipelines.core.checks import check_flag, check_instance, check_text, check_whole
 from vivavoce.pipelines.core.errors import describe
 
@@ -42,6 +44,20 @@ class CrashSafety:
         check_text("sentence", self.sentence)
         check_flag("resumes", self.resumes)
         check_whole("max_dispatches", self.max_dispatches, at_least=0)
+
+
+def first_record(job: JobInfo, url: str) -> Checkpoint:
+    """Return the record of a job's call, owned by the job in this process; `url` is the worker's server."""
+    return Checkpoint(
+        lease=job.resumes or job.id,
+        owner=owner_of_job(job.id),
+        url=url,
+        room=job.room,
+        agent_name=job.agent_name,
+        dispatch_id=job.heals or job.dispatch_id,
+        metadata=job.metadata,
+        attributes=job.attributes,
+    )
 
 
 async def close_store(safety: CrashSafety | None) -> None:

@@ -9,15 +9,28 @@ from pathlib import Path
 RESCUE = "rescue"
 """Purpose of an owner that dispatches the call again; a job's owner has the job's id."""
 
+ENDED = "ended"
+"""In the place of the time when a process began: the process has ended."""
+
 
 def owner_of_job(job_id: str) -> str:
     """Return the owner's text for a job of this process."""
     return f"{_process(os.getpid())}/{job_id}"
 
 
+def owner_of_lost_job(job_id: str) -> str:
+    """Return the owner's text for a job whose process has died before the job took its record from this process."""
+    return f"{_machine()}/{os.getpid()}/{ENDED}/{job_id}"
+
+
 def rescuer() -> str:
     """Return the owner's text for this process while it dispatches a call again."""
     return f"{_process(os.getpid())}/{RESCUE}"
+
+
+def is_of_job(owner: str, job_id: str) -> bool:
+    """Return whether the owner is that job, in whatever process."""
+    return owner.endswith(f"/{job_id}")
 
 
 def has_ended(owner: str) -> bool:
@@ -42,9 +55,9 @@ def _started_at(pid: int) -> str:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return "ended" if Path("/proc/self/stat").exists() or not _runs(pid) else "runs"
+        return ENDED if Path("/proc/self/stat").exists() or not _runs(pid) else "runs"
     state, *fields = stat.rpartition(")")[2].split()
-    return "ended" if state in "ZX" else fields[18]
+    return ENDED if state in "ZX" else fields[18]
 
 
 def _runs(pid: int) -> bool:

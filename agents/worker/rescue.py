@@ -2,20 +2,28 @@
 
 The records of the checkpoint store name the process of each call. A call of a dead process is claimed in the store,
 so that one worker has it; the dead agent's ghost is removed from the room, and a dispatch is made that names the call.
-The worker that claimed the call takes its job, since it can read the record. A call without a caller is forgotten.
+The worker that claimed the call takes its job, since it can read the record. A call without a caller is forgotten, by a
+full worker too.
+
+A job's process makes the record of its call. It takes a moment to begin there, in which its worker may die; so the
+worker makes the record when the server assigns the job, and the job takes it over.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
 import anyio
 
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
-from vivavoce.agents.worker.crash_safety import CrashSafety
-from vivavoce.agents.worker.owner import has_ended, rescuer
+from vivavoce.agents.worker.agent_token import identity_in
+from vivavoce.agents.worker.crash_safety import CrashSafety, first_record
+from vivavoce.agents.worker.effects import JobEnded
+from vivavoce.agents.worker.owner import has_ended, owner_of_job, owner_of_lost_job, rescuer
+from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.room_facts import NewDispatch
 from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.pipelines.core.clock import Clock
@@ -47,7 +55,7 @@ class Rescue:
         agent_name: The name that the worker registers.
         safety: Option of the worker.
         claimed: Called with the lease of a call before it is dispatched again.
-        free_slots: Returns how many more jobs the worker can take now; only as many calls are claimed.
+        free_slots: Returns how many more jobs the worker can take now; only as many calls with a caller are claimed.
         clock: Its wall time dates the records.
     """
 
@@ -72,6 +80,8 @@ class Rescue:
         self._is_failing = False
         self._undispatched: set[str] = set()
         """Leases of calls that were claimed here and could not be dispatched."""
+        self._notes: deque[JobAssigned | JobEnded] = deque()
+        self._noted = anyio.Event()
 
     @property
     def _store(self) -> CheckpointStore:
@@ -91,11 +101,41 @@ class Rescue:
         self._undispatched &= {call.lease for call in kept}
         lost = [call for call in kept if self._is_lost(call)]
         expected = sum(1 for call in kept if self._is_of_ours(call) and call.owner == rescuer() and call not in lost)
-        lost = lost[: max(0, self._free_slots() - expected)]  # others may have room for the rest
+        slots = self._free_slots() - expected
         limiter = anyio.CapacityLimiter(SIDE_BY_SIDE)
         async with anyio.create_task_group() as tasks:
-            for call in lost:
-                tasks.start_soon(self._rescue, call, limiter)
+            for number, call in enumerate(lost):
+                tasks.start_soon(self._rescue, call, number < slots, limiter)
+
+    def note(self, note: JobAssigned | JobEnded) -> None:
+        """A job is about to begin in a process of this worker, or is over; `keep_records()` runs."""
+        self._notes.append(note)
+        self._noted.set()
+
+    async def keep_records(self) -> None:
+        """Make the records of jobs that are about to begin, and remove those that no job took over, until cancelled."""
+        while True:
+            while self._notes:
+                note = self._notes.popleft()
+                try:
+                    with anyio.fail_after(STORE_LIMIT):
+                        await self._keep_record(note)
+                except Exception as error:  # noqa: BLE001 - as in look(); the job tries it too
+                    logger.error("The record of a call that begins or ends: %s", describe(error))
+            self._noted = anyio.Event()
+            await self._noted.wait()
+
+    async def _keep_record(self, note: JobAssigned | JobEnded) -> None:
+        now = self._clock.wall()
+        if isinstance(note, JobAssigned):
+            if not note.job.resumes:
+                record = first_record(note.job, self._url)
+                await self._store.write(replace(record, identity=identity_in(note.token), written_at=now))
+        elif note.is_process_lost:
+            lease = note.job_id
+            await self._store.claim(lease, owner=owner_of_job(lease), by=owner_of_lost_job(lease), at=now)
+        else:
+            await self._store.remove(note.job_id, owner=owner_of_job(note.job_id))
 
     async def recall(self, wanted: NewDispatch) -> NewDispatch:
         """Return a dispatch that is made in the place of a lost one; it names the lost call if that is kept.
@@ -143,24 +183,27 @@ class Rescue:
             return call.lease in self._undispatched or self._clock.wall() - call.written_at > TAKEN_WITHIN
         return has_ended(call.owner)
 
-    async def _rescue(self, call: Checkpoint, limiter: anyio.CapacityLimiter) -> None:
+    async def _rescue(self, call: Checkpoint, has_slot: bool, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
             level = logging.DEBUG if call.lease in self._undispatched else logging.ERROR  # every look tries again
             self._undispatched.add(call.lease)
             try:
-                await self._dispatch(call)
+                await self._dispatch(call, has_slot)
                 self._undispatched.discard(call.lease)
             except VoiceError as error:
                 logger.log(level, "The call in room %s could not be dispatched again: %s", call.room, describe(error))
             except Exception as error:  # noqa: BLE001 - as in look()
                 logger.log(level, "The record of the call in room %s: %s", call.room, describe(error))
 
-    async def _dispatch(self, found: Checkpoint) -> None:
+    async def _dispatch(self, found: Checkpoint, has_slot: bool) -> None:
+        present = await self._server.participants(found.room)
+        has_caller = any(one.is_caller for one in present or ())
+        if has_caller and not has_slot:  # another worker may have room for it
+            return
         call = await self._claim(found)
         if call is None:  # another worker has it
             return
-        present = await self._server.participants(call.room)
-        if not any(one.is_caller for one in present or ()):
+        if not has_caller:
             await self._forget(call)
             return
         if any(one.identity == call.identity for one in present or ()):

@@ -161,6 +161,21 @@ def test_a_running_call_is_kept_with_its_facts_and_the_end_removes_it(store: Sql
     assert ran.said == ["Hello.", "at seven", "Fine."]
 
 
+def test_a_job_takes_over_the_record_that_its_worker_made_while_the_job_came_to_its_process(
+    store: SqliteCheckpoints,
+) -> None:
+    made = Checkpoint(
+        lease="AJ_1", owner="host/7/1/AJ_1", url="ws://127.0.0.1:7880", room="kitchen", identity="agent-1"
+    )
+    anyio.run(store.write, made)
+
+    ran = run(store, FIRST, _a_turn)
+
+    [call], after = ran.kept
+    assert (call.owner, call.identity, call.dispatch_id) == (owner_of_job("AJ_1"), "agent-1", "AD_1")
+    assert after == []
+
+
 def test_a_job_that_continues_a_call_says_the_sentence_knows_the_past_and_owns_the_record(
     lost: SqliteCheckpoints,
 ) -> None:

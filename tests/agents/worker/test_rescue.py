@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,15 +17,17 @@ from kit.e2e.signal_client import Clients
 from kit.supervisor_bench import Bench
 from vivavoce.agents.dev_room import RoomServer, RoomServerOptions
 from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
+from vivavoce.agents.job import JobInfo
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.worker import care as care_module
 from vivavoce.agents.worker import rescue as rescue_module
+from vivavoce.agents.worker.agent_token import agent_token
 from vivavoce.agents.worker.care import Care
 from vivavoce.agents.worker.crash_safety import CrashSafety
-from vivavoce.agents.worker.effects import ExecutorChanged, MessageReceived, WorkerStatus
-from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.effects import ExecutorChanged, JobEnded, MessageReceived, StartJob, WorkerStatus
+from vivavoce.agents.worker.options import AgentPermissions, WorkerOptions
 from vivavoce.agents.worker.owner import owner_of_job, rescuer
-from vivavoce.agents.worker.protocol import Registered
+from vivavoce.agents.worker.protocol import JobAssigned, Registered
 from vivavoce.agents.worker.rescue import Rescue
 from vivavoce.agents.worker.room_facts import DispatchFacts, NewDispatch, ParticipantFacts
 from vivavoce.agents.worker.server_api import ServerApi
@@ -53,6 +55,9 @@ CALL = Checkpoint(
     identity="agent-AJ_1",
     conversation="{}",
 )
+
+
+REGISTERED = MessageReceived(connection=1, message=Registered(worker_id="AW_1"))
 
 
 class RefusesAtFirst(ServerApi):
@@ -99,6 +104,10 @@ class Place:
             clock=LoopClock(),
         )
 
+    def care(self, status: Callable[[], WorkerStatus]) -> Care:
+        options = WorkerOptions(healing=False, crash_safety=CrashSafety(store=SqliteCheckpoints(self.store.path)))
+        return Care(self.account, "host", options, post=lambda input: None, status=status, clock=LoopClock())
+
     async def look(self, workers: int = 1) -> tuple[DispatchFacts, ...]:
         """Have so many workers look at the same time; return the room's dispatches that name a call."""
         async with ServerApi(self.account) as api:
@@ -114,6 +123,11 @@ class Place:
     async def owners(self) -> list[str]:
         return [call.owner for call in await self.store.read()]
 
+    async def until_owners_are(self, *owners: str) -> None:
+        with anyio.fail_after(LIMIT):
+            while await self.owners() != list(owners):  # noqa: ASYNC110 - a store has no event
+                await anyio.sleep(0.01)
+
 
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
@@ -128,6 +142,12 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 
 async def _with_caller(place: Place) -> None:
     await (await place.clients.join(place.server, "caller")).next("join")
+
+
+async def _resumed(place: Place) -> list[str]:
+    """Return the leases that the room's dispatches name."""
+    async with ServerApi(place.account) as api:
+        return [one.resumes for one in await api.dispatches("r") if one.resumes]
 
 
 async def test_a_call_of_a_dead_process_is_dispatched_again_once_by_many_workers(place: Place) -> None:
@@ -169,12 +189,11 @@ async def test_a_worker_without_a_process_for_jobs_claims_no_lost_call_until_it_
         asked.append(None)
         return bench.supervisor.status()
 
-    options = WorkerOptions(healing=False, crash_safety=CrashSafety(store=SqliteCheckpoints(place.store.path)))
-    care = Care(place.account, "host", options, post=lambda input: None, status=status, clock=LoopClock())
+    care = place.care(status)
     bench.give(ExecutorChanged(is_ready=False))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(care.run)
-        care.note(MessageReceived(connection=1, message=Registered(worker_id="AW_1")), [])
+        care.note(REGISTERED, [])
         with anyio.fail_after(LIMIT):
             while len(asked) < 3:  # noqa: ASYNC110 - looks have no event
                 await anyio.sleep(0.01)
@@ -183,7 +202,49 @@ async def test_a_worker_without_a_process_for_jobs_claims_no_lost_call_until_it_
             ready = ExecutorChanged(is_ready=True)
             bench.give(ready)
             care.note(ready, [])
-            while await place.owners() != [rescuer()]:  # noqa: ASYNC110 - as above
+        await place.until_owners_are(rescuer())
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_full_worker_leaves_lost_calls_to_others_and_forgets_those_without_a_caller(place: Place) -> None:
+    await _with_caller(place)
+    await place.store.write(place.call)
+    await place.store.write(replace(place.call, lease="AJ_2", owner=_dead("AJ_2"), room="closed"))
+    bench = Bench(max_jobs=1)
+    bench.start_job("AJ_7")
+    care = place.care(bench.supervisor.status)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(care.run)
+        care.note(REGISTERED, [])
+        await place.until_owners_are(place.call.owner)
+        tasks.cancel_scope.cancel()
+    assert await _resumed(place) == []
+
+
+async def test_a_call_is_kept_from_its_assignment_on_and_a_process_that_dies_before_it_has_the_record_loses_no_call(
+    place: Place,
+) -> None:
+    await _with_caller(place)
+    job = JobInfo(id="AJ_1", room="r", agent_name="host", dispatch_id="AD_1", metadata="table 7")
+    token = agent_token(place.account, "r", "agent-AJ_1", AgentPermissions(), agent_name="host")
+    begins = StartJob(assigned=JobAssigned(job=job, url="", token=token))
+    care = place.care(Bench().supervisor.status)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(care.run)
+        care.note(REGISTERED, [begins])
+        await place.until_owners_are(owner_of_job("AJ_1"))
+        [call] = await place.store.read()
+        assert (call.lease, call.url, call.room, call.agent_name) == ("AJ_1", place.server.url, "r", "host")
+        assert (call.dispatch_id, call.metadata, call.identity) == ("AD_1", "table 7", "agent-AJ_1")
+        care.note(JobEnded(job_id="AJ_1", error="no process"), [])
+        await place.until_owners_are()
+
+        care.note(REGISTERED, [begins])
+        await place.until_owners_are(owner_of_job("AJ_1"))
+        care.note(JobEnded(job_id="AJ_1", error="killed", is_process_lost=True), [])
+        await place.until_owners_are(rescuer())
+        with anyio.fail_after(LIMIT):
+            while await _resumed(place) != ["AJ_1"]:  # noqa: ASYNC110 - no event for it
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
 
@@ -247,7 +308,7 @@ async def test_a_server_that_does_not_answer_leaves_the_call_for_later(
         await place.rescue(api).look()
 
     assert "The call in room r could not be dispatched again" in caplog.text
-    assert await place.owners() == [rescuer()]
+    assert await place.owners() == [place.call.owner]
 
 
 async def test_a_call_that_the_server_refused_to_dispatch_is_tried_at_the_next_look(
