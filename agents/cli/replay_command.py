@@ -77,6 +77,8 @@ def _notes(trace: Trace) -> list[str]:
     """Return facts about the trace, beside its steps."""
     from importlib.metadata import PackageNotFoundError, version
 
+    from vivavoce.agents.session.trace_rules import rules_here
+
     notes = []
     try:
         ours = version("vivavoce")
@@ -84,7 +86,7 @@ def _notes(trace: Trace) -> list[str]:
         ours = ""
     if trace.version and ours and trace.version != ours:
         notes.append(f"Written by vivavoce {trace.version}, replayed by {ours}: it may decide otherwise on purpose.")
-    elif trace.is_of_other_rules:
+    elif trace.rules not in ("", rules_here()):
         notes.append("Written by a turn machine of other code: it may have decided otherwise on purpose.")
     if trace.cut_line:
         notes.append(f"Line {trace.cut_line} is cut off: the process ended while it was written.")

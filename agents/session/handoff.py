@@ -25,8 +25,9 @@ words are heard before it; from then on only its two hooks speak. Decisions:
   under way. Until they are open, or have failed, the handoff does not begin: the agent that has the conversation
   answers the caller meanwhile, and what the application asks for waits behind the handoff. (Of several handoffs that
   wait, the later ones open theirs in the handoff.)
-* The end of a task waits for nothing: the agent behind it speaks at once with its own voice, and hears with the task's
-  components until its own are open again.
+* The end of a task waits for nothing: the agent behind it speaks at once with its own voice, also where a change of
+  the pipeline is under way, which begins anew behind that. It hears with the task's components until its own are open
+  again; a handoff to others that is asked for before ends that wait.
 * An agent that was replaced stays in the session, for its running tools, until the close cleans it up. A task that is
   over is cleaned up and freed when it has given the conversation back.
 """
@@ -410,6 +411,7 @@ class Handoffs:
         handoff.set_outcome("cancelled")
         if self._opening is not None and self._opening[0] is handoff:
             self._end_opening(handoff.agent)
+        self._requests.handoff_ended()
         self._agents.give_up(handoff.agent)
 
     # --- close

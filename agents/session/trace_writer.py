@@ -22,9 +22,9 @@ import anyio
 
 from vivavoce.agents.core.session_files import session_file
 from vivavoce.agents.core.threads import SerialThread
+from vivavoce.agents.session.trace_rules import rules_here
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.trace.record import RecordedMachine, TraceStep, end_line, header_line, step_line
-from vivavoce.agents.turn.trace.rules import rules
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.core.private_file import create_private
@@ -133,7 +133,7 @@ class TraceWriter:
             ours = version("vivavoce")
         except PackageNotFoundError:  # run from its sources
             ours = ""
-        about = {"session_id": self._session_id, "version": ours, "rules": rules()}
+        about = {"session_id": self._session_id, "version": ours, "rules": rules_here()}
         file.write(header_line(self._options, began_at=self._began_at, **about))
         while True:
             entry = self._entries.get()

@@ -316,8 +316,8 @@ class DropPipeline:
     """Nothing comes of that change.
 
     Args:
-        reason: The session closes; the pipeline could not be opened, or is lost; the floor was never free in time; or
-            the pipeline is in use already.
+        reason: The session closes; the pipeline could not be opened, is lost, or is wanted no more; the floor was never
+            free in time; or the pipeline is in use already.
     """
 
     change_id: str

@@ -39,7 +39,7 @@ class PipelineReady:
 
 @dataclass(frozen=True, slots=True)
 class PipelineChangeFailed:
-    """The pipeline that `OpenPipeline` asked for could not be opened."""
+    """The pipeline that `OpenPipeline` asked for could not be opened, or the session has taken the change back."""
 
     change_id: str
 

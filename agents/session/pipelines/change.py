@@ -90,7 +90,7 @@ class PipelineChangeControl:
         self.pipeline = pipeline
         self.components = components
         self.agents = tuple(agents)
-        self._keeps_ears = keeps_ears
+        self.keeps_ears = keeps_ears
         self.within = within
         self.outcome: PipelineChangeOutcome | None = None
         self.error: Exception | None = None
@@ -132,7 +132,7 @@ class PipelineChangeControl:
         """
         if self.agents:
             self.pipeline = own.with_agents(self.agents)
-            if self._keeps_ears:
+            if self.keeps_ears:
                 self.pipeline = having(self.pipeline, ears_of(present))
         elif self.components is not None:
             self.pipeline = having(present, self.components)

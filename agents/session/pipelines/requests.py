@@ -47,6 +47,10 @@ class PipelineRequests:
         self._turn_taking = turn_taking
         self._options = options
         self._meter = meter
+        self._ears: PipelineChangeControl | None = None
+        """The change by which the agent behind a task gets back the components that hear the caller."""
+        self._owed: Sequence[Agent] = ()
+        """That agent, behind its own agents, while a handoff has their place."""
 
     # --- of applications
 
@@ -111,11 +115,17 @@ class PipelineRequests:
         Args:
             agents: The agent last; before it those behind the task.
         """
+        self._owed = self._withdraw_ears(agents) or self._owed
         return self._pipelines.open_early(agents)
 
     def drop_early(self) -> None:
-        """That handoff is over, or comes to nothing."""
+        """The components of that handoff have taken over, or it comes to nothing."""
         self._pipelines.drop_early()
+
+    def handoff_ended(self) -> None:
+        """A handoff is over; if it came to nothing, components are given back that it kept from it."""
+        if self._owed and not self._context.closing.is_asked:
+            self._give_ears_back(self._owed)
 
     @property
     def is_changing(self) -> bool:
@@ -133,18 +143,20 @@ class PipelineRequests:
 
         Args:
             agents: The agent last; before it those behind the task, whose components it keeps where it has none.
-            keeps_ears: Whether the components that hear the caller stay all the same.
+            keeps_ears: Whether the components that hear the caller stay all the same; such a change goes before those
+                that do not serve yet.
             within: Seconds within which a moment must come; by default as long as a hook.
         Raises:
             CapabilityError: They do not go together with the pipeline's.
         """
-        own, in_use = self._pipelines.own, self._pipelines.pipeline
+        own, in_use, self._owed = self._pipelines.own, self._pipelines.pipeline, ()
         pipeline = own.with_agents(agents)
+        self._withdraw_ears(agents)
         if keeps_ears:
             pipeline = having(pipeline, ears_of(in_use))
         if self._meter is not None:
             self._meter.check(pipeline)
-        is_quiet = not self._pipelines.is_changing
+        is_quiet = keeps_ears or not self._pipelines.is_changing
         if not is_quiet and not any(any(given(agent.overrides)) for agent in agents):
             is_quiet = not self._pipelines.changes_for_agents  # the application's changes hold for this agent as well
         if is_quiet and is_like(pipeline, in_use):
@@ -182,15 +194,34 @@ class PipelineRequests:
         """Have the components of the agent behind a task take over again; errors are reported.
 
         Those that hear the caller follow as soon as they are open, and nobody speaks. Until then the agent hears with
-        the task's, so that the caller does not wait in silence. If they cannot be had, the next handoff tries again.
+        the task's, so that the caller does not wait in silence. If they cannot be had, the next handoff tries again. If
+        a task or an agent with others comes before, they are wanted no more.
         """
-        if not self.is_changing:  # else its components come behind that change
+        if self._ears is not None:
+            self._pipelines.withdraw(self._ears)
+        if not self._pipelines.is_lost:  # else its components come behind the pipeline that follows
             await self.take_for(agents, keeps_ears=True)
+        self._give_ears_back(agents)
+
+    def _give_ears_back(self, agents: Sequence[Agent]) -> None:
         try:
-            self.begin_for(agents, within=EARS_WITHIN)
+            self._ears = self.begin_for(agents, within=EARS_WITHIN)
         except ConfigurationError as error:
             self._context.report_error(error, "pipeline", is_recovered=True)
             self._pipelines.own.keep_for(agents)
+
+    def _withdraw_ears(self, agents: Sequence[Agent]) -> Sequence[Agent]:
+        """Give no ears back where these agents have others; return the agents that then lack theirs."""
+        change = self._ears
+        if change is None or change.is_done:
+            return ()
+        try:
+            wanted = self._pipelines.own.with_agents(agents)
+        except ConfigurationError:  # their handoff reports it
+            return ()
+        if ears_of(wanted) != ears_of(change.pipeline):
+            self._pipelines.withdraw(change)
+        return change.agents if change.is_done else ()
 
     def take_turns(self, agents: Sequence[Agent]) -> Exception | None:
         """Have the turn-taking options of an agent hold; return the error, which was reported, if they cannot.

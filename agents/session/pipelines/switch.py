@@ -131,6 +131,11 @@ class PipelineSwitch:
         """Whether one of these changes is to components of an agent, or back from them."""
         return any(control.agents for control in self._wanted.values())
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection in use is lost for good, and another one is to take its place."""
+        return self._in_use.attached.is_lost
+
     async def unchanging(self) -> None:
         """Wait until no change is under way, or the session closes."""
         while self.is_changing and not self._context.closing.is_asked:
@@ -194,11 +199,32 @@ class PipelineSwitch:
     # --- changes
 
     def request(self, control: PipelineChangeControl) -> None:
-        """Have that pipeline take over, in its turn."""
+        """Have that pipeline take over, in its turn; one that keeps the ears goes before all that do not serve yet."""
         if self._context.closing.is_asked:
             control.set_outcome("cancelled")
             return
+        goes_first = control.keeps_ears and not self.is_lost
+        behind = [self._take_back(change_id) for change_id in reversed([*self._wanted])] if goes_first else []
         self._ask(control, control.id)
+        for other in reversed(behind):
+            self._ask(other, new_id("change"))
+
+    def withdraw(self, control: PipelineChangeControl) -> None:
+        """That change is wanted no more, unless its pipeline serves already, or takes the place of a lost one."""
+        change_id = next((each for each, wanted in self._wanted.items() if wanted is control), None)
+        if change_id is not None and not self.is_lost:
+            self._take_back(change_id).set_outcome("cancelled")
+            self._note_end()
+
+    def _take_back(self, change_id: str) -> PipelineChangeControl:
+        """Ask for that change no more, and close its pipeline if that is on its way; return the change."""
+        control, opening = self._wanted.pop(change_id), self._opening
+        if opening is not None and opening.change_id == change_id:
+            self._opening = None
+            opening.release()
+            self._in_use.forget_onset()
+        self._context.inbox.post(i.PipelineChangeFailed(change_id))
+        return control
 
     def _ask(self, control: PipelineChangeControl, change_id: str) -> None:
         self._wanted[change_id] = control
@@ -287,7 +313,7 @@ class PipelineSwitch:
             agents: The agent last; before it those behind the task.
         """
         self.drop_early()
-        if self.is_changing or self._context.closing.is_asked or self._in_use.attached.is_lost:
+        if self.is_changing or self._context.closing.is_asked or self.is_lost:
             return None
         try:
             pipeline = self.own.with_agents(agents)

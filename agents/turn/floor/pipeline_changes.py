@@ -143,9 +143,12 @@ class PipelineChanges:
             self.ready = Opened(event.traits, self._floor.next_order(), now + within, event.keeps_ears)
 
     def failed(self, change_id: str) -> None:
-        """The pipeline of that change could not be opened."""
+        """The pipeline of that change could not be opened, or is wanted no more."""
         if self._current is not None and self._current.change_id == change_id:
             self._drop("failed")
+        for change in [change for change in self._behind if change.change_id == change_id]:
+            self._behind.remove(change)
+            self._out.append(DropPipeline(change_id, "failed"))
 
     def lost(self, event: i.PipelineLost, now: float) -> None:
         """A pipeline is lost for good: the one in use, its planned successor, or one that was left."""

@@ -14,7 +14,7 @@ A trace is one line for the beginning, one for each input, one for the end:
     {"end": "closed"}
 
 Times are the session clock's, exact to the bit. The user's words are in it: they are inputs. `rules` shows a reader
-whether the machine that wrote it had other code (`rules.py`).
+whether the machine that wrote it had other code (`agents.session.trace_rules`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from typing import Any
 
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.trace.record import FORMAT, OLDEST_FORMAT, Plain, decode, encode, opaque_parts
-from vivavoce.agents.turn.trace.rules import rules
 from vivavoce.pipelines.core.errors import TraceError
 
 
@@ -60,11 +59,6 @@ class Trace:
     cut_line: int = 0
     damaged_line: int = 0
     rules: str = ""
-
-    @property
-    def is_of_other_rules(self) -> bool:
-        """Whether the machine that wrote it had other code than the one here: it may have decided otherwise."""
-        return bool(self.rules and rules()) and self.rules != rules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

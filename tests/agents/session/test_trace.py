@@ -11,6 +11,7 @@ import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
 from vivavoce.agents.session import trace_writer
+from vivavoce.agents.session.trace_rules import rules_here
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
@@ -47,6 +48,7 @@ def test_a_session_that_is_asked_to_writes_a_trace_that_replays(tmp_path: Path) 
     path = tmp_path / "traces" / f"{harness.session.id}.jsonl"
     trace = read(path)
     assert (trace.session_id, trace.end) == (harness.session.id, "closed")
+    assert trace.rules == rules_here() != ""
     assert [trace.steps[number].event["is"] for number in (0, -1)] == ["SessionStarting", "SessionClosed"]
     (final,) = [step.event for step in trace.steps if step.event["is"] == "UserFinal"]
     assert (final["text"], final["item_id"], final["audio_seconds"]) == ("a table", "", 0.0)

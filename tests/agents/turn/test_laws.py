@@ -322,7 +322,7 @@ class TurnLaws(RuleBasedStateMachine):
     @rule(
         pick=st.integers(0, 3),
         within=st.sampled_from([0.1, 1.0, 60.0]),
-        step=st.sampled_from(["ask", "ask", "open", "open", "fail", "lose", "lose", "lose another"]),
+        step=st.sampled_from(["ask", "ask", "open", "open", "fail", "take back", "lose", "lose", "lose another"]),
         component=st.sampled_from(["llm", "llm", "stt"]),
         keeps_ears=st.booleans(),
     )
@@ -336,6 +336,8 @@ class TurnLaws(RuleBasedStateMachine):
             self._open_pipeline("ghost" if current is None else current.change_id, keeps_ears=keeps_ears)
         elif step == "fail":
             self._feed(i.PipelineChangeFailed("ghost" if current is None else current.change_id))
+        elif step == "take back":
+            self._feed(i.PipelineChangeFailed(self.pipelines.waiting[-1] if self.pipelines.waiting else "ghost"))
         elif step == "lose another":
             lost = "p4" if current is None else current.pipeline
             self._feed(i.PipelineLost(lost, component, loss_id=f"loss_{self._number()}"))

@@ -139,13 +139,14 @@ def test_without_a_moment_in_time_nothing_comes_of_it() -> None:
     assert talk.take() == [(3.5, "drop pipeline", "c", "no_moment")]
 
 
-def test_it_is_dropped_when_it_could_not_be_opened_and_when_the_session_closes() -> None:
+def test_it_is_dropped_when_it_could_not_be_opened_or_is_taken_back_and_when_the_session_closes() -> None:
     talk = Conversation().speaking()
     asks(talk, 1.5).at(1.6, i.PipelineChangeFailed("ghost")).at(1.7, i.PipelineChangeFailed("c"))
     talk.at(1.8, i.PipelineChangeFailed("c"))
     assert talk.take() == [(1.7, "drop pipeline", "c", "failed")]
-    asks(asks(talk, 2.0, "one"), 2.1, "two").at(2.2, i.SessionClosing())
-    assert [entry for entry in talk.take() if "pipeline" in entry[1]] == [
+    asks(asks(asks(talk, 2.0, "one"), 2.1, "two"), 2.1, "three").at(2.2, i.PipelineChangeFailed("three"))
+    assert [entry for entry in talk.at(2.2, i.SessionClosing()).take() if "pipeline" in entry[1]] == [
+        (2.2, "drop pipeline", "three", "failed"),
         (2.2, "drop pipeline", "one", "closed"),
         (2.2, "drop pipeline", "two", "closed"),
     ]

@@ -78,7 +78,7 @@ class PipelineWatch:
         self.in_use = i.FIRST_PIPELINE
         self.current: fx.OpenPipeline | None = None
         self.is_ready = False
-        self._waiting: list[str] = []
+        self.waiting: list[str] = []
         self._lost: i.PipelineLost | None = None
         self._is_open = True
         self._may_close = self._has_given_up = self._is_lost = False
@@ -88,7 +88,7 @@ class PipelineWatch:
         self._lost = event if isinstance(event, i.PipelineLost) else None
         match event:
             case i.PipelineChangeRequested():
-                self._waiting.append(event.change_id)
+                self.waiting.append(event.change_id)
             case i.PipelineReady() if self.current is not None and event.change_id == self.current.change_id:
                 self.is_ready = True
             case i.PipelineLost() if event.pipeline == self.in_use:
@@ -106,9 +106,9 @@ class PipelineWatch:
                 assert self._is_open, "a session that closes opens a pipeline"
                 if effect.change_id.startswith("fallback"):
                     assert self._is_lost, "a pipeline falls back that is not lost"
-                    assert not self._waiting, "the fallback goes before a change"
+                    assert not self.waiting, "the fallback goes before a change"
                 else:
-                    assert self._waiting.pop(0) == effect.change_id
+                    assert self.waiting.pop(0) == effect.change_id
                 self.current, self.is_ready = effect, False
             case fx.TakePipeline():
                 assert self.current is not None
@@ -120,24 +120,24 @@ class PipelineWatch:
                 if self.current is not None and effect.change_id == self.current.change_id:
                     self.current = None
                 else:
-                    self._waiting.remove(effect.change_id)
+                    self.waiting.remove(effect.change_id)
             case fx.ReportLoss():
                 assert self._lost is not None
                 assert (effect.pipeline, effect.loss_id) == (self._lost.pipeline, self._lost.loss_id)
-                has_successor = bool(self._lost.fallback or self.current or self._waiting)
+                has_successor = bool(self._lost.fallback or self.current or self.waiting)
                 assert effect.goes_on == (effect.pipeline != self.in_use or has_successor)
                 self._lost = None
             case fx.CloseSession(reason="pipeline_lost"):
                 assert self._may_close, "the session closes by a loss that there is not"
-                assert (self.current, self._waiting) == (None, []), "the session closes though a pipeline follows"
+                assert (self.current, self.waiting) == (None, []), "the session closes though a pipeline follows"
                 self._may_close, self._has_given_up = False, True
 
     def check(self) -> None:
         """Each loss is reported, and a lost pipeline is followed by another one."""
         assert self._lost is None, "a loss is not reported"
-        assert self.current is not None or not self._waiting, "a change never begins"
+        assert self.current is not None or not self.waiting, "a change never begins"
         assert not (self._may_close and self._is_open) or self.current is not None, "a lost pipeline has no successor"
 
     def check_closed(self) -> None:
         """Nothing is under way."""
-        assert (self.current, self._waiting) == (None, []), "a change was neither made nor dropped"
+        assert (self.current, self.waiting) == (None, []), "a change was neither made nor dropped"

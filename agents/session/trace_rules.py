@@ -7,7 +7,6 @@ fingerprint says that the machine may decide otherwise, not that it does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -17,9 +16,8 @@ OTHERS = (("vivavoce.agents", "states.py"), ("vivavoce.pipelines.core", "words.p
 """Modules outside of the package by which it decides."""
 
 
-@cache
-def rules() -> str:
-    """Return the fingerprint of the rules here. Reads files."""
+def rules_here() -> str:
+    """Return the fingerprint of the rules here. Reads files: for a thread, or a command."""
     others = ((f"{package}/{name}", files(package) / name) for package, name in OTHERS)
     digest = sha256()
     for path, source in sorted([*_sources(files(PACKAGE), ""), *others], key=lambda each: each[0]):
