@@ -25,10 +25,16 @@ from vivavoce.agents.memory.stores.store import (
     SessionStore,
     SessionSummary,
 )
-from vivavoce.agents.memory.stores.values import MAX_BYTES, check_size, kind
+from vivavoce.agents.memory.stores.values import HALF_PAIR, MAX_BYTES, check_size, kind
 from vivavoce.pipelines.core.checks import check_number, check_text
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, StoreTypeError, StoreUnavailable
+from vivavoce.pipelines.core.errors import (
+    ConfigurationError,
+    StoreError,
+    StoreTypeError,
+    StoreUnavailable,
+    StoreValueError,
+)
 
 T = TypeVar("T")
 
@@ -415,6 +421,8 @@ class _Reaching:
     ) -> None:
         if self._scope.__exit__(kind, error, trace):
             raise StoreUnavailable(f"Redis did not answer within {self._seconds:g} s")
+        if isinstance(error, UnicodeEncodeError):
+            raise StoreValueError(HALF_PAIR) from None  # the error shows the text
         if isinstance(error, self._lost):
             raise StoreUnavailable(f"Redis could not be reached: {error}") from error
         if isinstance(error, self._refused):

@@ -38,10 +38,10 @@ from vivavoce.agents.memory.stores.store import (
     SessionStore,
     SessionSummary,
 )
-from vivavoce.agents.memory.stores.values import check_encodable
+from vivavoce.agents.memory.stores.values import HALF_PAIR, check_encodable
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, StoreUnavailable
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, StoreUnavailable, StoreValueError
 
 T = TypeVar("T")
 
@@ -73,11 +73,8 @@ Written = tuple[int, ...]
 class _Call:
     """A call that waits for the thread, and its outcome."""
 
-    def __init__(
-        self, run: Callable[[sqlite3.Connection], Any], uses: str | None, *, only_reads: bool, may_raise: bool
-    ) -> None:
+    def __init__(self, run: Callable[[sqlite3.Connection], Any], uses: str | None, *, only_reads: bool) -> None:
         self._run = run
-        self._may_raise = may_raise
         self._result: Any = None
         self._error: Exception | None = None
         self._is_given_up = False
@@ -97,22 +94,16 @@ class _Call:
         self._is_given_up = True
 
     def carry_out(self, database: sqlite3.Connection) -> None:
-        """Run it, unless it was given up. Its own error takes back its own changes only; one of the file is raised."""
+        """Run it, unless it was given up. An error of its own, before it has changed anything, is its caller's only."""
         if self._is_given_up:
             return
-        self._has_run = True
-        if not self._may_raise:
-            self._result = self._run(database)
-            return
-        database.execute("SAVEPOINT one")
+        self._has_run, before = True, database.total_changes
         try:
             self._result = self._run(database)
-        except sqlite3.Error:
-            raise
-        except Exception as error:  # noqa: BLE001 - of the change's function: raised in its caller, the others go on
-            database.execute("ROLLBACK TO one")
-            self._error = error
-        database.execute("RELEASE one")
+        except Exception as error:  # noqa: BLE001 - of a change's function, or a text: the other calls go on
+            if isinstance(error, sqlite3.Error) or database.total_changes != before:
+                raise
+            self._error = StoreValueError(HALF_PAIR) if isinstance(error, UnicodeEncodeError) else error
 
     def fail(self, error: Exception) -> None:
         """Note that none of the transaction's calls took effect."""
@@ -172,7 +163,6 @@ class SqliteStore(SessionStore):
 
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
         """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
-        check_encodable(entry, text)
 
         def write(database: sqlite3.Connection) -> bool:
             conflict = "DO NOTHING" if nx else "DO UPDATE SET text = excluded.text"
@@ -197,11 +187,11 @@ class SqliteStore(SessionStore):
                 database.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", (*at, after))
             return result
 
-        return await self._run(carry_out, place.session_id, may_raise=True)
+        return await self._run(carry_out, place.session_id)
 
     async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
         """Append records and drop all but the newest `keep`; return the index of the next record to come."""
-        check_encodable(*texts)
+        check_encodable(texts)
 
         def append(database: sqlite3.Connection) -> int | None:
             at, state = (place.session_id, place.name), state_of(database, place)
@@ -315,7 +305,7 @@ class SqliteStore(SessionStore):
                 SessionSummary.of(name, entries_of(database, Place(name, METADATA)), used_at) for name, used_at in rows
             ]
 
-        return await self._run(read, only_reads=True, may_raise=True)
+        return await self._run(read, only_reads=True)
 
     async def delete(self, session_id: str) -> bool:
         """Erase a session; return whether there was one."""
@@ -363,15 +353,13 @@ class SqliteStore(SessionStore):
         uses: str | None = None,
         *,
         only_reads: bool = False,
-        may_raise: bool = False,
     ) -> T:
         """Run a call in the thread.
 
         Args:
             uses: The session that it writes to.
-            may_raise: Whether it may raise errors of its own, which must not harm the calls of the same transaction.
         """
-        call = _Call(run, uses, only_reads=only_reads, may_raise=may_raise)
+        call = _Call(run, uses, only_reads=only_reads)
         self._waiting.append(call)
         try:
             await within(self._timeout, asyncio.shield(self._batch()))  # it carries out the calls of others too

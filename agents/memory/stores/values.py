@@ -7,13 +7,14 @@ append to it, and count it, without decoding it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vivavoce.pipelines.core.errors import StoreTypeError, StoreValueError
 
 MAX_BYTES = 1024 * 1024
 """Longest text of one value, as UTF-8."""
+HALF_PAIR = "a str holds half of a surrogate pair, which cannot be kept"
 MAX_DEPTH = 200
 """Lists and dicts that may be in each other: Python reads them with a call each, and allows 1,000 calls in all."""
 
@@ -94,7 +95,7 @@ def check_size(text: str) -> None:
         raise StoreValueError(f"a value must fit in {MAX_BYTES} bytes of JSON, got {size}; keep it in parts, or a link")
 
 
-def check_encodable(*texts: str) -> None:
+def check_encodable(texts: Iterable[str]) -> None:
     """Raise unless texts can be encoded as UTF-8.
 
     Raises:
@@ -103,8 +104,8 @@ def check_encodable(*texts: str) -> None:
     for text in texts:
         try:
             text.encode()
-        except UnicodeEncodeError as error:
-            raise StoreValueError(f"a text cannot be kept: {_reason(error)}") from None  # the error shows the text
+        except UnicodeEncodeError:
+            raise StoreValueError(HALF_PAIR) from None  # the error shows the text
 
 
 def _check(value: Json) -> None:
@@ -130,7 +131,7 @@ def _check(value: Json) -> None:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
-        return "a str holds half of a surrogate pair"
+        return HALF_PAIR
     if isinstance(error, RecursionError):
         return f"it is nested too deeply (more than {MAX_DEPTH} levels), or in itself"
     return str(error)

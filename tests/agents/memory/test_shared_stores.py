@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,13 +19,14 @@ from vivavoce.agents.memory.history.store_sink import StoreHistorySink
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.redis import RedisStore
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
-from vivavoce.agents.memory.stores.store import Place
-from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
+from vivavoce.agents.memory.stores.store import Place, SessionStore
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable, StoreValueError
 
 WRITER = Path(__file__).parents[2] / "kit" / "store_writer.py"
-PLACE = Place("session_1", "data")
+PLACE, WORDS = Place("session_1", "data"), Place("session_1", "words")
 EACH = 4000
 Where = tuple[str, str]
+OpenStore = Callable[[], SessionStore]
 
 
 @pytest.mark.timeout(60)
@@ -88,6 +90,43 @@ async def test_a_redis_that_hangs_ends_the_calls_whose_caller_sets_no_limit(own_
         for call in calls:
             with anyio.fail_after(5), pytest.raises(StoreUnavailable, match=r"within 0\.2 s"):
                 await call()
+    await store.aclose()
+
+
+async def test_a_text_an_id_or_a_change_that_fails_does_so_alone_and_is_not_shown(
+    open_store: OpenStore,
+) -> None:
+    store = open_store()
+    outcomes: dict[str, object] = {}
+
+    async def note(name: str, call: Awaitable[object]) -> None:
+        try:
+            outcomes[name] = await call
+        except (StoreValueError, KeyError) as error:
+            outcomes[name] = error
+
+    def refuse(_: str | None) -> tuple[str, None]:
+        raise KeyError("of the application")
+
+    bad = Place("secret \udcff", "data")
+    async with anyio.create_task_group() as tasks:  # in SQLite, all of them in one transaction
+        tasks.start_soon(note, "before", store.write(PLACE, "before", '"kept"'))
+        tasks.start_soon(note, "text", store.write(PLACE, "key", '"secret \udcff"'))
+        tasks.start_soon(note, "id", store.write(bad, "key", "1"))
+        tasks.start_soon(note, "log", store.log(bad, ["1"], keep=10))
+        tasks.start_soon(note, "lease", store.hold(bad.session_id, "me", 5.0))
+        tasks.start_soon(note, "change", store.change(PLACE, "before", refuse))
+        tasks.start_soon(note, "after", store.log(WORDS, ["1"], keep=10))
+    with pytest.raises(StoreValueError, match="half of a surrogate pair"):
+        await store.log(WORDS, ["\udcff"], keep=10)
+    assert (outcomes["before"], outcomes["after"]) == (True, 1)
+    assert isinstance(outcomes["change"], KeyError)
+    for name in ("text", "id", "log", "lease"):
+        assert isinstance(outcomes[name], StoreValueError)
+        assert "half of a surrogate pair" in str(outcomes[name])
+        assert "secret" not in str(outcomes[name])
+    assert await store.read_all(PLACE) == {"before": '"kept"'}
+    assert [one.id for one in await store.sessions()] == [PLACE.session_id]
     await store.aclose()
 
 

@@ -16,7 +16,7 @@ import pytest
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
 from vivavoce.agents.memory.stores.store import Place, SessionStore
-from vivavoce.pipelines.core.errors import StoreUnavailable, StoreValueError
+from vivavoce.pipelines.core.errors import StoreUnavailable
 
 WORDS = "my card is 4711"
 DATA, LOG = Place("call", "data"), Place("call", "words")
@@ -49,26 +49,6 @@ async def test_words_of_an_erased_session_are_in_no_file(tmp_path: Path, store: 
         assert await store.delete("call")
     assert holds(tmp_path, WORDS) == []
     assert await store.read(Place("other", "data"), "key") == '"kept"'
-
-
-async def test_a_text_that_cannot_be_encoded_fails_alone_and_is_not_shown(store: SqliteStore) -> None:
-    outcomes: dict[str, object] = {}
-
-    async def write(name: str, text: str) -> None:
-        try:
-            outcomes[name] = await store.write(Place(name, "data"), "key", text)
-        except StoreValueError as error:
-            outcomes[name] = error
-
-    async with anyio.create_task_group() as tasks:  # all of them in one transaction
-        tasks.start_soon(write, "good", '"kept"')
-        tasks.start_soon(write, "bad", '"secret \udcff"')
-    with pytest.raises(StoreValueError, match="half of a surrogate pair"):
-        await store.log(LOG, ["\udcff"], keep=10)
-    assert outcomes["good"] is True
-    assert "half of a surrogate pair" in str(outcomes["bad"])
-    assert "secret" not in str(outcomes["bad"])
-    assert await store.read(Place("good", "data"), "key") == '"kept"'
 
 
 async def test_a_log_that_another_process_reads_is_emptied_by_a_later_sweep(tmp_path: Path, store: SqliteStore) -> None:
