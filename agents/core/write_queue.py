@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -22,6 +23,8 @@ MAX_SIZE = 32 * 1024 * 1024
 """Characters of the large ones among them."""
 TRIES = 5
 """Attempts at a write to a store that fails for a reason which is no outage of the store."""
+LAST_TRIES, LAST_PAUSE = 1.5, 0.25
+"""Seconds from the close on in which a write that fails is made again, and between two such tries."""
 
 
 class WriteHealth(Protocol):
@@ -56,8 +59,9 @@ def store_refuses(error: Exception, tries: int) -> bool:
 class WriteQueue(Generic[T]):
     """Takes entries without waiting and writes them in order.
 
-    A write that fails is made again, with the later entries, until the close, which tries once more. Entries that are
-    refused together are written one by one.
+    A write that fails is made again, with the later entries. The close goes on with that for a short time, and then
+    makes each write once more, until one fails that is not refused. Entries that are refused together are written one
+    by one.
 
     Args:
         target: Where the entries go, for errors, for example `"the history sink"`.
@@ -103,6 +107,8 @@ class WriteQueue(Generic[T]):
         self._news = anyio.Event()
         self._ended: anyio.Event | None = None
         self._is_closing = self._is_over = False
+        self._tries_end = math.inf
+        """When a write that fails is made again no more; set by the close."""
         self._lost = 0
         self._is_loss_reported = False
 
@@ -153,14 +159,9 @@ class WriteQueue(Generic[T]):
         """Return whether such an entry waits, or is being written."""
         return entry in self._waiting
 
-    def drop(self) -> None:
-        """Lose the entries that wait, and all later ones."""
-        self._is_closing = self._is_over = True
-        self._news.set()
-
     async def aclose(self) -> None:
         """Write the waiting entries and end; the caller limits it."""
-        self._is_closing = True
+        self._is_closing, self._tries_end = True, self._context.clock.now() + LAST_TRIES
         self._news.set()
         try:
             if self._ended is not None:
@@ -180,7 +181,9 @@ class WriteQueue(Generic[T]):
                 if not self._waiting or self._is_over or await self._write():
                     pause = 0.0
                 elif self._is_closing:
-                    break
+                    if self._is_last_try:
+                        break
+                    await anyio.sleep(LAST_PAUSE)
                 else:
                     pause = min(max(2 * pause, self._first_pause), self._longest_pause)
         finally:
@@ -195,7 +198,7 @@ class WriteQueue(Generic[T]):
             with strays_as_errors(self._target):
                 await self._write_entries(entries)
         except Exception as error:  # noqa: BLE001 - a store is foreign code; the conversation goes on without it
-            if not self._refuses(error, self._tries):
+            if not self._refuses(error, TRIES if self._is_last_try else self._tries):
                 self._health.failed(error, self._name)
                 return False
             if len(entries) > 1:
@@ -204,6 +207,8 @@ class WriteQueue(Generic[T]):
             is_taken = False
             if not self._is_refusing:
                 self._health.lost(error)
+            if isinstance(error, StoreError):  # the store has answered
+                self._health.worked(self._name)
         else:
             self._health.worked(self._name)
         self._is_refusing, self._tries, self._apart = not is_taken, 0, max(0, self._apart - len(entries))
@@ -213,6 +218,10 @@ class WriteQueue(Generic[T]):
         for _ in range(len(entries) - dropped):
             self._take_oldest()
         return True
+
+    @property
+    def _is_last_try(self) -> bool:
+        return self._context.clock.now() >= self._tries_end
 
     def _take_oldest(self) -> None:
         self._waiting.popleft()

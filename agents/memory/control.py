@@ -20,7 +20,7 @@ from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.parts.posted import PostedParts
 from vivavoce.agents.memory.parts.replies import RichReplies
-from vivavoce.agents.memory.private import KEPT_KEY, KeptPart, PrivateData
+from vivavoce.agents.memory.private import KeptPart, PrivateData
 from vivavoce.agents.memory.session_side import SessionSide
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stores.in_process import InProcessStore
@@ -51,7 +51,7 @@ class MemoryControl:
         base: Of these options; `open()` opens it.
         hook_timeout: Seconds for one call of `on_stream`, besides its speech.
         meter: The account of the session's budget, if it has one.
-        kept: A part whose state is kept with the private data.
+        kept: A part whose state is in snapshots too.
     """
 
     def __init__(
@@ -135,20 +135,21 @@ class MemoryControl:
     def take(self) -> Callable[[], dict[str, Any] | None]:
         """Take the part of a snapshot as it is now; the returned call, from any thread, makes its data.
 
-        It holds the id, the private data and the budget, and the namespaces if they are in this process. The places of
+        It holds the id, the private data, the budget, the graph's state, and the namespaces if they are in this process. The places of
         the agents in their streams are in it if the streams may outlive the session.
         """
         if not (self._is_used and self.base.is_open):
             return lambda: None
         store, memory_id, private = self.base.store, self.base.id, dict(self._entries)
-        if self._kept is not None:
-            private[KEPT_KEY] = encode(self._kept.taken())
+        kept = None if self._kept is None else encode(self._kept.taken())
         positions = self.streams.positions if self.is_shared else {}
         namespaces = store.namespaces(memory_id) if isinstance(store, InProcessStore) else None
         budget = None if self._budget is None else self._budget.state()
 
         def data() -> dict[str, Any]:
             taken: dict[str, Any] = {"id": memory_id, "private": _values(private), "positions": positions}
+            if kept is not None:
+                taken["graph"] = decode(kept)
             if budget is not None:
                 taken["budget"] = budget
             if namespaces is not None:
@@ -163,8 +164,8 @@ class MemoryControl:
         Raises:
             ConfigurationError: The session follows another conversation graph.
         """
-        if taken is not None and self._kept is not None and KEPT_KEY in taken["private"]:
-            self._kept.check(taken["private"][KEPT_KEY])
+        if taken is not None and self._kept is not None and "graph" in taken:
+            self._kept.check(taken["graph"])
 
     def resume(self, taken: Mapping[str, Any] | None) -> None:
         """Continue the memory of a snapshot; its values replace those that were set before the start."""
@@ -172,9 +173,8 @@ class MemoryControl:
             self._is_used = True
             self._resumed = taken
             self._entries.update(_texts(taken["private"]))
-            kept = self._entries.pop(KEPT_KEY, None)
-            if kept is not None and self._kept is not None:
-                self._kept.resume(decode(kept))
+            if self._kept is not None and "graph" in taken:
+                self._kept.resume(taken["graph"])
             self.streams.resume(taken.get("positions", {}))
 
     # --- life
@@ -209,10 +209,6 @@ class MemoryControl:
             SessionError: Some writes were not made.
         """
         self.streams.release()
-        if self._lease is not None:
-            await self._lease.confirm()
-            if self._lease.is_lost:
-                self.writer.drop()
         await self.writer.aclose()
         is_left = self.lost_writes and self.health.is_failing  # then the lease runs out by itself
         if self._lease is None and self._has_begun:

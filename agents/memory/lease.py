@@ -57,8 +57,6 @@ class SessionLease:
         self._is_held = False
         self._has_begun = False
         self._scope = anyio.CancelScope()
-        self.is_lost = False
-        """Whether another session has it."""
 
     async def take(self, *, takes_over: bool) -> None:
         """Take the lease, from another holder only if it `takes_over`; without the store, as soon as that is back.
@@ -71,20 +69,12 @@ class SessionLease:
             await self._hold()
         except StoreUnavailable as error:
             self._failed(error)
-        if self.is_lost:
+        if self._base.is_lost:
             raise StoreError(
                 f"the session {self._base.id!r} runs already, here or in another process; wait for its end, take "
                 "another id, or continue it with start(resume_from=…)"
             )
         self._context.group.start_soon(self._run, name="lease of the memory")
-
-    async def confirm(self) -> None:
-        """After an outage, find out whether the session still has the lease, if the store answers."""
-        if self._base.is_in_doubt:
-            try:
-                await self._hold()
-            except StoreError as error:
-                self._failed(error)
 
     async def end(self, last: Callable[[], Awaitable[None]]) -> bool:
         """Renew the lease no more, and give it up with a note that the session has ended.
@@ -95,9 +85,9 @@ class SessionLease:
             Whether the session had it until now.
         """
         self._scope.cancel()
-        if not self.is_lost:
+        if not self._base.is_lost:
             await self._hold()
-        if self.is_lost:
+        if self._base.is_lost:
             return False
         if self._context.closing.reason is not CloseReason.REPLACED:
             await last()
@@ -109,9 +99,8 @@ class SessionLease:
         """Take or renew the lease, and begin the session in the store when it is taken."""
         base, takes_over = self._base, self._takes_over and not self._is_held
         self._is_held = await base.within(base.store.hold(base.id, self._holder, LEASE, takes_over=takes_over))
-        self.is_lost = not self._is_held
-        if self.is_lost:
-            self._base.lose()
+        if not self._is_held:
+            base.lose()
             return
         if not self._has_begun:
             await self._state.begin(is_resumed=self._goes_on)
@@ -131,7 +120,7 @@ class SessionLease:
         has_news = False
         """Whether another process has noted something, which may be that it continues the session."""
         with self._scope:
-            while not self.is_lost:
+            while not self._base.is_lost:
                 try:
                     with strays_as_errors("the session store"):
                         left = renewed + RENEW_INTERVAL - clock.now()

@@ -9,12 +9,9 @@ from typing import Any, Protocol
 from vivavoce.agents.memory.stores.keys import found, path_of, placed, removed
 from vivavoce.agents.memory.stores.values import Json, decode, encode
 
-KEPT_KEY = "vivavoce_graph"
-"""The key of the state of the session's conversation graph, in the private data of snapshots."""
-
 
 class KeptPart(Protocol):
-    """A part of the session whose state is kept with the private data of snapshots: its conversation graph."""
+    """A part of the session whose state is in snapshots, beside the private data: its conversation graph."""
 
     def taken(self) -> Mapping[str, Any]:
         """Return the state as JSON."""

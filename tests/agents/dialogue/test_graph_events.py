@@ -249,9 +249,9 @@ def test_a_snapshot_after_the_close_has_the_graph() -> None:
     one.after(1.0).go_to(two)
     harness = graph_harness(graph)
     harness.run(until=3.0)
-    taken = harness.session.snapshot()["memory"]["private"]["vivavoce_graph"]
-    assert taken["state"] == "two"
-    assert harness.session.memory.private.get("vivavoce_graph") is None
+    harness.session.memory.private.set("graph", "of the application")
+    taken = harness.session.snapshot()["memory"]
+    assert (taken["graph"]["state"], taken["private"]) == ("two", {"graph": "of the application"})
 
     other = StateGraph()
     other.new_state("elsewhere", initial=True)

@@ -346,7 +346,7 @@ def test_a_sink_that_fails_to_the_end_is_named_by_the_close() -> None:
     problems = {step.name: step.error for step in harness.close_report.steps if step.error}
     assert list(problems) == ["history sink"]
     assert "2 changes of the history were not written" in problems["history sink"]
-    assert harness.close_report.seconds == 0.0  # one more try, no more waiting
+    assert harness.close_report.seconds <= 2.0  # some more tries
 
 
 def test_a_sink_that_hangs_holds_up_no_turn_and_the_close_within_its_limit_only() -> None:

@@ -119,7 +119,8 @@ def test_a_session_that_was_replaced_while_it_was_cut_off_never_writes_again(awa
     run_virtual(test())
 
 
-def test_a_session_that_is_closed_right_after_an_outage_loses_no_words() -> None:
+@pytest.mark.parametrize("seconds", [17.0, 17.5])
+def test_a_session_that_is_closed_right_after_an_outage_loses_no_words(seconds: float) -> None:
     async def test() -> None:
         store = ScriptedStore()
         session = session_with(MemoryOptions(store=store))
@@ -127,12 +128,61 @@ def test_a_session_that_is_closed_right_after_an_outage_loses_no_words() -> None
         await anyio.sleep(1.0)
         store.is_down = True
         room.send_text("a table")
-        await anyio.sleep(17.0)
+        await anyio.sleep(seconds)
         store.is_down = False
         report = await session.close()
         assert (report.is_clean, report.lost_writes) == (True, 0)
         async with SessionMemory.attach(store, "call") as memory:
             assert [message.content for message in await memory.get_chat_history()] == ["a table", "Fine."]
+
+    run_virtual(test())
+
+
+class NoLeases(ScriptedStore):
+    """A store of an application, whose leases fail after an outage."""
+
+    has_leases = True
+
+    async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
+        if not self.has_leases:
+            raise OSError("the disk is full")
+        return await super().hold(session_id, holder, seconds, takes_over=takes_over)
+
+
+def test_a_session_whose_lease_fails_in_an_unknown_way_counts_the_writes_that_it_could_not_make() -> None:
+    async def test() -> None:
+        store = NoLeases()
+        session = session_with(MemoryOptions(store=store))
+        room = await started(session)
+        await anyio.sleep(1.0)
+        store.is_down, store.has_leases = True, False
+        room.send_text("a table")
+        await anyio.sleep(17.0)
+        store.is_down, store.written = False, []
+        report = await session.close()
+        assert store.written == []
+        assert report.lost_writes == 4  # the words of both sides, in the history and in their streams
+        assert "2 writes" in next(step.error for step in report.steps if step.name == "memory")
+
+    run_virtual(test())
+
+
+def test_after_a_write_that_the_store_refused_the_close_gives_the_lease_up() -> None:
+    async def test() -> None:
+        store = ScriptedStore()
+        session = session_with(MemoryOptions(store=store))
+        await started(session)
+        await anyio.sleep(1.0)
+        store.is_down = True
+        await anyio.sleep(10.0)
+        await session.say("The file \udcff is there.")
+        await anyio.sleep(30.0)
+        store.is_down = False
+        await anyio.sleep(30.0)
+        assert (await session.close()).lost_writes == 1
+        again = session_with(MemoryOptions(store=store))
+        await started(again)
+        assert (await again.close()).is_clean
 
     run_virtual(test())
 

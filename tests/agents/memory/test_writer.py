@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import anyio
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,10 +28,12 @@ class Desk:
 
     def __init__(self, context: SessionContext) -> None:
         self.context = context
-        base = MemoryBase(InProcessStore(clock=context.clock), timeout=2.0, clock=context.clock)
-        self.writer = MemoryWriter(context, base, StoreHealth(context))
+        self.base = MemoryBase(InProcessStore(clock=context.clock), timeout=2.0, clock=context.clock)
+        self.writer = MemoryWriter(context, self.base, StoreHealth(context))
         self.error: Exception | None = None
         self.hangs = False
+        self.bad: set[int] = set()
+        """Numbers that it fails to write, for a reason of its own."""
         self.written: list[int] = []
         self.errors: list[ErrorOccurred] = []
         context.log.emitter.on("error", self.errors.append)
@@ -46,6 +47,8 @@ class Desk:
             await anyio.sleep_forever()
         if self.error is not None:
             raise self.error
+        if number in self.bad:
+            raise KeyError(number)
         self.written.append(number)
 
     async def close(self) -> int:
@@ -231,13 +234,31 @@ def test_no_write_is_lost_or_out_of_order_however_the_store_comes_and_goes(steps
     run_virtual(test())
 
 
-@pytest.mark.parametrize("count", [0, 3])
-def test_a_writer_whose_memory_another_session_has_writes_nothing_more(count: int) -> None:
-    async def test() -> None:
-        async with desk() as store:
-            store.put(*range(count))
-            store.writer.drop()
-            assert await store.close() == count
-            assert store.written == []
+@virtually
+async def test_the_close_makes_writes_again_that_fail_while_the_store_comes_back() -> None:
+    async with desk() as store:
+        store.error = StoreUnavailable("scripted")
+        store.put(1, 2)
+        async with anyio.create_task_group() as group:
+            group.start_soon(store.close)
+            await anyio.sleep(1.0)
+            store.error = None
+        assert (store.writer.lost, store.written) == (0, [1, 2])
 
-    run_virtual(test())
+
+@virtually
+async def test_at_the_close_writes_that_always_fail_cost_no_later_ones() -> None:
+    async with desk() as store:
+        store.bad = {1, 4}
+        store.put(1, 2, 3, 4, 5)
+        assert await store.close() == 2
+        assert store.written == [2, 3, 5]
+
+
+@virtually
+async def test_a_writer_whose_memory_another_session_has_writes_nothing_more() -> None:
+    async with desk() as store:
+        store.put(1, 2, 3)
+        store.base.lose()
+        assert await store.close() == 3
+        assert store.written == []
