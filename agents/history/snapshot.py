@@ -2,9 +2,9 @@
 
 It holds the agent's id, the committed history (no call without its output, no unheard words), the userdata, the
 counters that keep ids and sequence numbers unique, and since version 2 the session's memory: its id, the private data,
-the namespaces if the memory is in the process (`vivavoce.agents.memory`), and the state of the conversation graph. It does not hold options, instructions,
-pipelines and keys: the application makes the new session with them. All data of the userdata is in it, except the text
-of pydantic's `SecretStr`.
+the state of the conversation graph, and the namespaces if the memory is in the process (`vivavoce.agents.memory`). It
+does not hold options, instructions, pipelines and keys: the application makes the new session with them. All data of
+the userdata is in it, except the text of pydantic's `SecretStr`.
 
 Userdata is None, JSON data, a dataclass or a pydantic model. Values that JSON does not have (a datetime, a nested
 dataclass) keep their type only if the new session receives a userdata of the same class, which is made from the data;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import anyio
@@ -26,7 +26,9 @@ from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.store import METADATA
 from vivavoce.agents.memory.stores.values import decode, encode
+from vivavoce.agents.memory.streams.places import SESSION, place_of
 from vivavoce.agents.memory.streams.session_streams import SessionStreams
+from vivavoce.agents.memory.streams.streams import BY_SESSION
 from vivavoce.agents.memory.writer import NAME as WRITER
 from vivavoce.agents.memory.writer import MemoryWriter, Write
 from vivavoce.pipelines.core.errors import SessionError, StoreUnavailable
@@ -85,6 +87,18 @@ class MemoryControl:
         self._budget = None if meter is None else BudgetControl(context, base, self.writer, health, meter)
         self._resumed: Mapping[str, Any] | None = None
         self._has_begun = False
+        side = SessionSide(
+            context=context,
+            history=history,
+            options=self._options,
+            health=health,
+            writer=self.writer,
+            private=PrivateData(self._entries, None if kept is None else kept.data_changed),
+            streams=self.streams,
+            replies=self.replies,
+            budget=self._budget,
+        )
+        self._memory = SessionMemory(base, side)
 
     @property
     def is_used(self) -> bool:
@@ -104,39 +118,19 @@ class MemoryControl:
 
     @property
     def memory(self) -> SessionMemory:
-        """The memory as applications know it. To ask for it is to use it."""
+        """The memory as applications know it. To ask for it is to use it, first on the session's event loop."""
         self._is_used = True
         if self.base.is_open and self._lease is None and not self._has_begun:
-            self._fill()
-            inbox = self._context.inbox
-            if inbox.is_here:
-                self._begin_late()
-            else:
-                inbox.call(self._begin_late)
+            self._context.inbox.on_loop(self._begin_late)
         return self._memory
-
-    @cached_property
-    def _memory(self) -> SessionMemory:
-        side = SessionSide(
-            context=self._context,
-            history=self._history,
-            options=self._options,
-            health=self.health,
-            writer=self.writer,
-            private=PrivateData(self._entries, None if self._kept is None else self._kept.data_changed),
-            streams=self.streams,
-            replies=self.replies,
-            budget=self._budget,
-        )
-        return SessionMemory(self.base, side)
 
     # --- snapshots
 
     def take(self) -> Callable[[], dict[str, Any] | None]:
         """Take the part of a snapshot as it is now; the returned call, from any thread, makes its data.
 
-        It holds the id, the private data, the budget, the graph's state, and the namespaces if they are in this process. The places of
-        the agents in their streams are in it if the streams may outlive the session.
+        It holds the id, the private data, the budget, the graph's state, and the namespaces if they are in this
+        process. The places of the agents in their streams are in it if the streams may outlive the session.
         """
         if not (self._is_used and self.base.is_open):
             return lambda: None
@@ -189,7 +183,8 @@ class MemoryControl:
         self._open()
         await self._lease.take(takes_over=self._resumed is not None)
         await self._begin_in_store(is_down=self.health.is_failing)
-        await self._begin_parts()
+        if self._resumed is not None:
+            await self._restore_parts()
         if self._budget is not None:
             await self._budget.open_in_store(self._resumed_budget, is_resumed=self._resumed is not None)
         self._context.group.start_soon(self._sweep, name="sweep of the session store")
@@ -198,7 +193,8 @@ class MemoryControl:
         """Begin, or go on with the memory that is resumed, in this process only."""
         self._open()
         if self._is_used:
-            self._begin_here()
+            self._fill()
+            self.streams.begin()
         if self._budget is not None:
             self._budget.open_here(self._resumed_budget)
 
@@ -228,21 +224,27 @@ class MemoryControl:
         if self._is_used:
             self.writer.open()
 
-    def _begin_here(self) -> None:
-        self._fill()
-        self.streams.begin()
-
     def _begin_late(self) -> None:
+        """Begin with the first use in the middle of a session; in its close, with the values and without streams."""
+        if not self._has_begun:
+            store = self._fill()
+            if self._context.closing.is_asked:
+                store.close_log(place_of(self.base, SESSION), BY_SESSION)
+            else:
+                self._context.inbox.call(self._begin_streams)
+
+    def _begin_streams(self) -> None:
         self.writer.open()
         self.streams.begin()
 
-    def _fill(self) -> None:
+    def _fill(self) -> InProcessStore:
         self._has_begun = True
         store, resumed = self.base.store, self._resumed
         assert isinstance(store, InProcessStore)
         if resumed is not None and "namespaces" not in resumed:
             logger.warning("The memory %s is in a store that this session does not have; it begins empty", self.base.id)
         store.fill(self.base.id, self._first_entries())
+        return store
 
     async def _begin_in_store(self, *, is_down: bool) -> None:
         """Set the entries that are missing; if the store is down, as soon as it is back."""
@@ -253,6 +255,8 @@ class MemoryControl:
             for entry, text in entries.items()
         ]
         writes.append(partial(base.store.keep, base.id, self._options.keep))
+        if self._resumed is None:
+            writes.append(self._posts.begin_anew)
         try:
             while writes and not is_down:
                 await base.within(writes[0]())
@@ -268,7 +272,7 @@ class MemoryControl:
         with self._context.closing.cuts(anyio.CancelScope()):
             while True:
                 try:
-                    with anyio.fail_after(SWEEP_LIMIT), strays_as_errors("the session store"):
+                    with anyio.move_on_after(SWEEP_LIMIT), strays_as_errors("the session store"):
                         for _ in range(SWEEPS):
                             if not await self.base.store.sweep():
                                 break
@@ -282,13 +286,10 @@ class MemoryControl:
         if self.is_shared:  # in this process only, no other session reads the records
             self.writer.put(partial(self._posts.record, text), size=len(text))
 
-    async def _begin_parts(self) -> None:
-        """Go on with the parts of the session that is resumed; a new call shows none of a call before."""
+    async def _restore_parts(self) -> None:
+        """Go on with the parts of the session that is resumed."""
         try:
-            if self._resumed is not None:
-                self.replies.restore(await self._posts.read_all())
-            elif not self.health.is_failing:
-                await self._posts.begin_anew()
+            self.replies.restore(await self._posts.read_all())
         except StoreUnavailable as error:
             self.health.failed(error)
 

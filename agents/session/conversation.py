@@ -286,7 +286,10 @@ class Conversation(EventSource):
 
     @property
     def memory(self) -> SessionMemory:
-        """State that outlives the call, and that other processes share, if `SessionOptions.memory` names a store."""
+        """State that outlives the call, and that other processes share, if `SessionOptions.memory` names a store.
+
+        After the close its values are still there, and its streams have ended. A first use then begins no task.
+        """
         return self._parts.memory.memory
 
     @property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
 from vivavoce.agents.memory.stores.in_process import InProcessStore
@@ -14,12 +15,34 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 CALLS_PLACE = Place(CALLS, "calls")
 """Its entries are the records without their conversations, by lease: workers read all of them every few seconds.
 
-A record that is being removed is `{"removed_by": owner}` until its conversation is gone.
+A record has, as `words`, the owners whose entries of the conversation may exist, the newest last: a claim changes the
+record alone, and a process that dies at any moment leaves no entry behind that no record names. A record that is being
+removed is `{"removed": true, "words": owners}` until these entries are gone.
 """
 WORDS_PLACE = Place(CALLS, "words")
 """Its entries are the conversations, each by lease and owner, so that each has one writer."""
 
-REMOVED_BY = "removed_by"
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """An entry of `CALLS_PLACE`; without `call` there is none, or it is being removed."""
+
+    call: Checkpoint | None
+    words: tuple[str, ...]
+
+    @classmethod
+    def read(cls, text: str | None) -> _Record:
+        facts = {"removed": True, "words": []} if text is None else json.loads(text)
+        words = tuple(facts.pop("words"))
+        return cls(None if "removed" in facts else Checkpoint(**facts), words)
+
+    @property
+    def owner(self) -> str:
+        return "" if self.call is None else self.call.owner
+
+    def text(self) -> str:
+        facts = {"removed": True} if self.call is None else asdict(replace(self.call, conversation=""))
+        return json.dumps({**facts, "words": self.words}, ensure_ascii=False)
 
 
 class StoreCheckpoints(CheckpointStore):
@@ -46,90 +69,85 @@ class StoreCheckpoints(CheckpointStore):
 
     async def write(self, checkpoint: Checkpoint) -> None:
         """Keep the record in place of the one with the same lease, if no other process owns that one."""
-
-        def change(before: str | None) -> tuple[str | None, bool]:
-            kept = _checkpoint(before)
-            is_own = kept is None or kept.owner == checkpoint.owner
-            return (_text(checkpoint) if is_own else before), is_own
-
         lease, owner = checkpoint.lease, checkpoint.owner
-        if await self._store.change(CALLS_PLACE, lease, change):
-            await self._store.write(WORDS_PLACE, _entry(lease, owner), json.dumps(checkpoint.conversation))
-            if await self._owner(lease) != owner:  # it was claimed meanwhile
-                await self._forget(lease, owner)
+
+        def begin(before: _Record) -> _Record | None:
+            others = tuple(name for name in before.words if name != owner)
+            return _Record(checkpoint, (*others, owner)) if before.owner in ("", owner) else None
+
+        def end(before: _Record) -> _Record | None:
+            return replace(before, words=(owner,)) if before.owner == owner else None
+
+        begun = await self._change(lease, begin)
+        if begun is None:
+            return
+        await self._store.write(WORDS_PLACE, _entry(lease, owner), json.dumps(checkpoint.conversation))
+        kept = _Record.read(await self._store.read(CALLS_PLACE, lease))
+        if owner not in kept.words:  # the call has ended meanwhile, or its new owner has written
+            await self._forget(lease, [owner])
+        elif len(kept.words) > 1:
+            await self._forget(lease, begun.words[:-1])
+            await self._change(lease, end)
 
     async def remove(self, lease: str, *, owner: str) -> None:
         """Remove a record, if it is there and `owner` owns it."""
 
-        def change(before: str | None) -> tuple[str | None, bool]:
-            kept = _checkpoint(before)
-            is_own = kept is not None and kept.owner == owner
-            return (json.dumps({REMOVED_BY: owner}) if is_own else before), is_own
+        def begin(before: _Record) -> _Record | None:
+            return replace(before, call=None) if before.owner == owner else None
 
-        if await self._store.change(CALLS_PLACE, lease, change):
-            await self._finish(lease, owner)
+        if (removed := await self._change(lease, begin)) is not None:
+            await self._finish(lease, removed)
 
     async def read(self) -> list[Checkpoint]:
         """Return all records, without their conversations; finish removals whose process has died meanwhile."""
         found: list[Checkpoint] = []
         for lease, text in (await self._store.read_all(CALLS_PLACE)).items():
-            if (kept := _checkpoint(text)) is not None:
-                found.append(kept)
+            record = _Record.read(text)
+            if record.call is not None:
+                found.append(record.call)
             else:
-                await self._finish(lease, json.loads(text)[REMOVED_BY])
+                await self._finish(lease, record)
         return sorted(found, key=lambda call: call.lease)
 
     async def claim(self, lease: str, *, owner: str, by: str, at: float) -> Checkpoint | None:
         """Change the owner of a record, if `owner` owns it."""
 
-        def change(before: str | None) -> tuple[str | None, Checkpoint | None]:
-            found = _checkpoint(before)
-            if found is None or found.owner != owner:
-                return before, None
-            claimed = replace(found, owner=by, written_at=at)
-            return _text(claimed), claimed
+        def take(before: _Record) -> _Record | None:
+            if before.call is None or before.owner != owner:
+                return None
+            return replace(before, call=replace(before.call, owner=by, written_at=at))
 
-        words = await self._store.read(WORDS_PLACE, _entry(lease, owner))
-        if words is not None and by != owner:  # before the claim: a process that dies in between loses no words
-            await self._store.write(WORDS_PLACE, _entry(lease, by), words)
-        claimed = await self._store.change(CALLS_PLACE, lease, change)
-        if claimed is None:
-            if by != owner and await self._owner(lease) != by:
-                await self._forget(lease, by)
+        claimed = await self._change(lease, take)
+        if claimed is None or claimed.call is None:
             return None
-        if by != owner:
-            await self._forget(lease, owner)
-        return replace(claimed, conversation="" if words is None else json.loads(words))
+        for name in reversed(claimed.words):
+            words = await self._store.read(WORDS_PLACE, _entry(lease, name))
+            if words is not None:
+                return replace(claimed.call, conversation=json.loads(words))
+        return claimed.call
 
-    async def _owner(self, lease: str) -> str:
-        kept = _checkpoint(await self._store.read(CALLS_PLACE, lease))
-        return "" if kept is None else kept.owner
+    async def _change(self, lease: str, change: Callable[[_Record], _Record | None]) -> _Record | None:
+        """Change a record atomically, and return the new one; None: it stays as it is."""
 
-    async def _finish(self, lease: str, owner: str) -> None:
+        def carry_out(before: str | None) -> tuple[str | None, _Record | None]:
+            after = change(_Record.read(before))
+            return (before if after is None else after.text()), after
+
+        return await self._store.change(CALLS_PLACE, lease, carry_out)
+
+    async def _finish(self, lease: str, removed: _Record) -> None:
         """Finish a removal: the conversation first, so that none is left without its record."""
+        await self._forget(lease, removed.words)
+        text = removed.text()
+        await self._store.change(CALLS_PLACE, lease, lambda before: (None if before == text else before, None))
 
-        def change(before: str | None) -> tuple[str | None, None]:
-            return (None if _checkpoint(before) is None else before), None
-
-        await self._forget(lease, owner)
-        await self._store.change(CALLS_PLACE, lease, change)
-
-    async def _forget(self, lease: str, owner: str) -> None:
-        await self._store.change(WORDS_PLACE, _entry(lease, owner), lambda _: (None, None))
+    async def _forget(self, lease: str, owners: Iterable[str]) -> None:
+        for owner in owners:
+            await self._store.change(WORDS_PLACE, _entry(lease, owner), lambda _: (None, None))
 
     async def aclose(self) -> None:
         """Release the store's connections; a later call acquires them again."""
         await self._store.aclose()
-
-
-def _text(checkpoint: Checkpoint) -> str:
-    return json.dumps(asdict(replace(checkpoint, conversation="")), ensure_ascii=False)
-
-
-def _checkpoint(text: str | None) -> Checkpoint | None:
-    """Return a record; None: there is none, or it is being removed."""
-    facts = {} if text is None else json.loads(text)
-    return None if not facts or REMOVED_BY in facts else Checkpoint(**facts)
 
 
 def _entry(lease: str, owner: str) -> str:

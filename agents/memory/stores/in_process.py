@@ -190,6 +190,10 @@ class InProcessStore(SessionStore):
         for name, entries in namespaces.items():
             own[name] = {**entries, **own.get(name, {})}
 
+    def close_log(self, place: Place, closed_by: str) -> None:
+        """Close a log as it is, for that reason."""
+        self._used(place.session_id).logs.setdefault(place.name, _Log()).closed_by = closed_by
+
     def _summary(self, session_id: str) -> SessionSummary:
         entries = self._entries(Place(session_id, METADATA))
         return SessionSummary.of(session_id, entries, self._sessions[session_id].used_at)

@@ -306,6 +306,29 @@ def test_a_session_that_runs_has_idle_ones_erased() -> None:
     run_virtual(test())
 
 
+def test_a_sweep_that_takes_long_is_no_failure_of_the_store(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        sweeps: list[float] = []
+
+        class Slow(ScriptedStore):
+            async def sweep(self, limit: int = 20) -> list[str]:
+                sweeps.append(anyio.current_time())
+                await anyio.sleep(25.0)
+                return ["one"]
+
+        session = session_with(MemoryOptions(store=Slow()))
+        errors: list[ErrorOccurred] = []
+        session.on("error", errors.append)
+        await started(session)
+        await anyio.sleep(500.0)
+        assert [round(at - sweeps[0]) for at in sweeps] == [0, 25, 50, 360, 385, 410]
+        assert errors == []
+        assert (await session.close()).is_clean
+
+    run_virtual(test())
+    assert caplog.text == ""
+
+
 @when_cut_off
 async def test_a_store_that_comes_back_empty_knows_the_session_again(cut_off: CutOff) -> None:
     await anyio.sleep(10.0)

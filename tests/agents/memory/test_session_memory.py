@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -329,6 +330,43 @@ async def test_attaching_to_a_session_that_the_store_does_not_have_is_refused() 
 
 
 @virtually
+async def test_threads_that_use_a_memory_first_get_the_same_one_which_begins_on_the_event_loop() -> None:
+    session = session_with()
+    room = await started(session)
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(lambda: session.memory) for _ in range(4)]
+        assert len({id(future.result()) for future in futures}) == 1
+    assert session.snapshot()["memory"]["namespaces"] == {}
+    assert await session.memory.metadata.get("pinned") is False
+    await anyio.sleep(0.1)
+    room.send_text("a table")
+    await anyio.sleep(2.0)
+    stream = await session.memory.open_stream("user_transcript")
+    assert [item.value async for item in stream.read(follow=False)] == ["a table"]
+    assert (await session.close()).is_clean
+
+
+@pytest.mark.parametrize("is_in_thread", [False, True])
+def test_a_memory_that_is_first_used_after_the_close_has_its_values_and_no_task(is_in_thread: bool) -> None:
+    async def test() -> None:
+        session = session_with()
+        await started(session)
+        assert (await session.close()).is_clean
+        if is_in_thread:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(lambda: session.memory).result()
+            await anyio.sleep(0.0)
+        await session.memory.data.set("order", 1)
+        assert (await session.memory.to_dict())["metadata"]["pinned"] is False
+        assert session.snapshot()["memory"]["namespaces"]["data"] == {"order": 1}
+        with pytest.raises(StoreError, match="has ended"):
+            await session.memory.open_stream("orders")
+        assert [item async for item in session.memory.stream.read()] == []
+
+    run_virtual(test())
+
+
+@virtually
 async def test_stop_and_wait_in_the_sessions_own_process() -> None:
     session = session_with()
     await started(session)
@@ -394,8 +432,8 @@ async def test_the_close_counts_the_writes_that_the_store_did_not_get() -> None:
     session = session_with(MemoryOptions(store=store))
     await started(session)
     report = await session.close()
-    assert report.lost_writes == 6
-    assert "6 writes" in next(step.error for step in report.steps if step.name == "memory")
+    assert report.lost_writes == 7
+    assert "7 writes" in next(step.error for step in report.steps if step.name == "memory")
     assert report.seconds < 5.5
 
 

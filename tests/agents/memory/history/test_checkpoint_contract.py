@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -153,6 +154,7 @@ async def test_the_words_of_a_call_go_with_its_record(tmp_path: Path) -> None:
     for by in ("there", "elsewhere"):
         await store.claim("AJ_1", owner=CALL.owner, by=by, at=20.0)
     await store.write(CALL)
+    await store.write(replace(CALL, owner="there"))
     assert list(await sessions.read_all(WORDS_PLACE)) == ["AJ_1 there"]
 
     await store.remove("AJ_1", owner="there")
@@ -161,15 +163,46 @@ async def test_the_words_of_a_call_go_with_its_record(tmp_path: Path) -> None:
 
 
 class CutOffStore(InProcessStore):
-    """A store that is lost with the `calls`-th change from now on."""
+    """A store that is lost with the `calls`-th call from now on."""
 
     calls = 1_000
 
-    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
+    def _reach(self) -> None:
         self.calls -= 1
         if self.calls < 0:
             raise StoreUnavailable("scripted")
+
+    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
+        self._reach()
         return await super().change(place, entry, change)
+
+    async def read(self, place: Place, entry: str) -> str | None:
+        self._reach()
+        return await super().read(place, entry)
+
+    async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
+        self._reach()
+        return await super().write(place, entry, text, nx=nx)
+
+
+@pytest.mark.parametrize("calls", range(7))
+async def test_a_process_that_dies_in_a_claim_or_in_its_first_write_loses_no_words_and_leaves_none(calls: int) -> None:
+    sessions = CutOffStore()
+    store = StoreCheckpoints(sessions)
+    await store.write(CALL)
+    sessions.calls = calls
+    with suppress(StoreUnavailable):
+        if await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0):
+            await store.write(replace(CALL, owner="there", conversation='{"agent": "newer"}'))
+    sessions.calls = 1_000
+
+    [kept] = await store.read()
+    claimed = await store.claim("AJ_1", owner=kept.owner, by="elsewhere", at=30.0)
+    assert claimed is not None
+    assert claimed.conversation in (CALL.conversation, '{"agent": "newer"}')
+    await store.remove("AJ_1", owner="elsewhere")
+    for place in (CALLS_PLACE, WORDS_PLACE):
+        assert await sessions.read_all(place) == {}
 
 
 @pytest.mark.parametrize("calls", [0, 1, 2])
