@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
 from vivavoce.agents.memory.stores.in_process import InProcessStore
@@ -32,7 +33,7 @@ class _Record:
 
     @classmethod
     def read(cls, text: str | None) -> _Record:
-        facts = {"removed": True, "words": []} if text is None else json.loads(text)
+        facts: dict[str, Any] = {"removed": True, "words": []} if text is None else json.loads(text)
         words = tuple(facts.pop("words"))
         return cls(None if "removed" in facts else Checkpoint(**facts), words)
 

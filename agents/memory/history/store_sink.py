@@ -8,8 +8,9 @@ from typing import Any
 
 from vivavoce.agents.history.sink import HistoryChange, HistorySink, in_order
 from vivavoce.agents.memory.stores.store import Place, SessionStore
+from vivavoce.agents.memory.stores.values import MAX_BYTES, check_size, size_of
 from vivavoce.pipelines.core.checks import check_flag, check_instance
-from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.llm.chat_json import item_from_json, item_to_json
 
 NAMESPACE = "history"
@@ -22,7 +23,7 @@ class StoreHistorySink(HistorySink):
     Its store belongs to its maker: the sink does not close it.
 
     Args:
-        images: Whether pictures are kept, as base64.
+        images: Whether pictures are kept, as base64; an item that is too long with them is kept without.
     """
 
     def __init__(self, store: SessionStore, *, images: bool = False) -> None:
@@ -32,14 +33,18 @@ class StoreHistorySink(HistorySink):
         self._images = images
 
     async def write(self, session_id: str, changes: Sequence[HistoryChange]) -> None:
-        """Keep these changes."""
+        """Keep these changes.
+
+        Raises:
+            StoreValueError: An item is longer than 1 MiB.
+        """
         place = Place(session_id, NAMESPACE)
         newest = {change.item.id: change for change in changes}  # of several changes of an item the last one counts
         for change in newest.values():
             if change.kind == "removed":
                 await self._store.change(place, change.item.id, _nothing)
             else:
-                await self._store.write(place, change.item.id, _text(item_to_json(change.item, images=self._images)))
+                await self._store.write(place, change.item.id, self._text(change.item))
 
     async def load(self, session_id: str) -> ChatContext:
         """Return the items of a session.
@@ -50,8 +55,15 @@ class StoreHistorySink(HistorySink):
         entries = await self._store.read_all(Place(session_id, NAMESPACE))
         return in_order(item_from_json(json.loads(text), place=f"item {name}") for name, text in entries.items())
 
+    def _text(self, item: ChatItem) -> str:
+        text = _encoded(item_to_json(item, images=self._images))
+        if self._images and size_of(text) > MAX_BYTES:
+            text = _encoded(item_to_json(item, images=False))
+        check_size(text)
+        return text
 
-def _text(item: dict[str, Any]) -> str:
+
+def _encoded(item: dict[str, Any]) -> str:
     text = json.dumps(item, ensure_ascii=False)
     try:
         text.encode()

@@ -84,14 +84,18 @@ def kind(text: str) -> str:
     return names.get(text[0], "a number")
 
 
+def size_of(text: str) -> int:
+    """Return the bytes of a text as UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def check_size(text: str) -> None:
     """Raise unless a text is short enough.
 
     Raises:
         StoreValueError: It is longer than 1 MiB.
     """
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    if size > MAX_BYTES:
+    if (size := size_of(text)) > MAX_BYTES:
         raise StoreValueError(f"a value must fit in {MAX_BYTES} bytes of JSON, got {size}; keep it in parts, or a link")
 
 

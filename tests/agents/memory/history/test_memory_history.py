@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,13 @@ from vivavoce.agents import (
 )
 from vivavoce.agents.history.sink import HistoryChange
 from vivavoce.agents.memory.history.reasoning import ReasoningEvent
+from vivavoce.agents.memory.stores.values import MAX_BYTES
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreValueError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.media.frame import VideoFrame
 
 
 class Desk(Agent):
@@ -220,6 +223,29 @@ async def test_a_sink_keeps_changes_in_order_and_twice_is_once(shared: SessionSt
     await sink.write("call", [HistoryChange("removed", edited), HistoryChange("removed", edited)])
     assert (await sink.load("call")).items == (second,)
     assert (await sink.load("other")).items == ()
+
+
+async def test_an_item_that_is_too_long_is_kept_without_its_pictures_or_refused() -> None:
+    sink = StoreHistorySink(InProcessStore(), images=True)
+    seen = ChatMessage(role="user", content="look", id="m1", images=(VideoFrame(bytes(MAX_BYTES), "image/png"),))
+    await sink.write("call", [HistoryChange("added", seen)])
+    assert (await sink.load("call")).items == (replace(seen, images=()),)
+    with pytest.raises(StoreValueError, match="must fit in"):
+        await sink.write("call", [HistoryChange("added", replace(seen, content="x" * MAX_BYTES))])
+
+
+def test_text_that_is_too_long_for_the_store_costs_the_session_that_item_only_and_is_counted() -> None:
+    store = in_process()
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.session.history.add_message("system", "x" * MAX_BYTES)
+        await harness.user("hello")
+
+    made = harness(ScriptedLLM(default="Fine."), store).expects_error("memory").run(scenario)
+    assert made.close_report is not None
+    assert made.close_report.lost_writes == 1
+    kept = anyio.run(StoreHistorySink(store).load, made.session.id)
+    assert [message.content for message in kept.messages()] == ["hello", "Fine."]
 
 
 def test_a_session_with_a_store_keeps_its_history_there_and_refuses_another_sink() -> None:
