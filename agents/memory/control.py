@@ -90,9 +90,6 @@ class MemoryControl:
         side = SessionSide(
             context=context,
             history=history,
-            options=self._options,
-            health=health,
-            writer=self.writer,
             private=PrivateData(self._entries, None if kept is None else kept.data_changed),
             streams=self.streams,
             replies=self.replies,
@@ -121,7 +118,12 @@ class MemoryControl:
         """The memory as applications know it. To ask for it is to use it, first on the session's event loop."""
         self._is_used = True
         if self.base.is_open and self._lease is None and not self._has_begun:
-            self._context.inbox.on_loop(self._begin_late)
+            inbox = self._context.inbox
+            inbox.on_loop(self._begin_late)
+            if inbox.is_here:
+                self._begin_streams()
+            else:  # tasks begin in the session's own task
+                inbox.call(self._begin_streams)
         return self._memory
 
     # --- snapshots
@@ -230,12 +232,11 @@ class MemoryControl:
             store = self._fill()
             if self._context.closing.is_asked:
                 store.close_log(place_of(self.base, SESSION), BY_SESSION)
-            else:
-                self._context.inbox.call(self._begin_streams)
 
     def _begin_streams(self) -> None:
-        self.writer.open()
-        self.streams.begin()
+        if not self._context.closing.is_asked:
+            self.writer.open()
+            self.streams.begin()
 
     def _fill(self) -> InProcessStore:
         self._has_begun = True

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.budget.control import BudgetControl
-from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.parts.replies import RichReplies
 from vivavoce.agents.memory.private import PrivateData
-from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.streams.session_streams import SessionStreams
-from vivavoce.agents.memory.writer import MemoryWriter
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -20,17 +17,12 @@ class SessionSide:
     """The parts that a memory's own session adds to it. Parts of an attached memory go without.
 
     Args:
-        health: Reports an outage of the store, once.
-        writer: Makes the session's own writes, off the audio path.
         streams: Gives the agents of this process the items of their streams.
         budget: None: the session has no budget.
     """
 
     context: SessionContext
     history: HistoryControl
-    options: MemoryOptions
-    health: StoreHealth
-    writer: MemoryWriter
     private: PrivateData
     streams: SessionStreams
     replies: RichReplies
