@@ -215,7 +215,8 @@ class Conversation(EventSource):
                 parts.speeches.request(speech, request, asked)
             else:
                 turn_hook.speaks(speech.handle)
-                parts.speeches.request(speech, request, replace(asked, hook_of=turn_hook.answer_id))
+                hook_of = turn_hook.answer_id
+                parts.speeches.request(speech, request, replace(asked, hook_of=hook_of, by_body=not hook_of))
 
         context.inbox.on_loop(enter)
         return speech.handle

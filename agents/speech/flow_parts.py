@@ -7,7 +7,7 @@ two pieces: the part before that is played out meanwhile.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 
 import anyio
@@ -89,6 +89,20 @@ class TextParts:
             await self._news.wait()
         if self._error is not None:
             raise self._error
+
+
+class PartText(AsyncIterator[str]):
+    """One part as the text of a `say()`, without the limits of such texts: the code that pushes it has its own."""
+
+    def __init__(self, parts: TextParts) -> None:
+        self._pieces = parts.next_part()
+
+    async def __anext__(self) -> str:
+        return (await anext(self._pieces)).text
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        await self._pieces.aclose()
 
 
 class FlowParts(TextParts):

@@ -11,6 +11,7 @@ from vivavoce.agents.audio.given_audio import play_given
 from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.speech.blaming import Blaming
 from vivavoce.agents.speech.context import ReplyContext
+from vivavoce.agents.speech.flow_parts import PartText
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.speech.text_channel import TextChannel
@@ -85,6 +86,8 @@ async def speak_given(
         assert request.text is not None
         channel, limits = TextChannel(), context.limits
         watchdog = limit("text", limits.llm_first_token, limits.llm_stall)
+        if isinstance(request.text, PartText):
+            watchdog.hold()
         given = GivenText(request.text, utterance, record, limits, watchdog, blaming("text"))
         async with anyio.create_task_group() as group:
             group.start_soon(given.feed, channel)

@@ -176,6 +176,7 @@ class SpeechRequested:
         by_hook: A hook of an agent that comes or goes called: it speaks while a handoff holds the floor.
         by_wake_up: `on_wake_up` called.
         hook_of: A hook of the turn that this speech answers called, or its flow.
+        by_body: The body of a graph's state called, outside of turns: the answers to the caller wait for it.
         is_whole: All of its words are known when it is asked for.
         from_tool_of: A tool of that speech called.
         from_call: By that tool call.
@@ -189,6 +190,7 @@ class SpeechRequested:
     by_hook: bool = False
     by_wake_up: bool = False
     hook_of: str = ""
+    by_body: bool = False
     is_whole: bool = True
     from_tool_of: str = ""
     from_call: str = ""

@@ -51,6 +51,7 @@ class GraphCode:
         self._limit = limit
         self._threads = ThreadPool(THREADS, name="body")
         self._body: Run | None = None
+        self._question: Run | None = None
 
     # --- bodies
 
@@ -60,7 +61,7 @@ class GraphCode:
         """Run a body; `on_end` is called with whether it has failed.
 
         Args:
-            answer_id: The answer that it speaks for; empty outside of turns.
+            answer_id: The answer that it speaks for, or that waits for it; empty outside of turns.
         """
         self._body = run = BodyRun(self._context, name, self._limit, voice, answer_id)
         self._context.group.start_soon(self._make, run, partial(self._call, body, voice), name=name)
@@ -140,15 +141,17 @@ class GraphCode:
         self._ask(name, call, lambda run: on_end(answers[0] if answers and run.error is None else None))
 
     def _ask(self, name: str, call: Callable[[], Awaitable[None]], then: Callable[[Run], None]) -> None:
-        run = self._context.hooks.start("callback", name, call, self._limit, source=SOURCE)
+        self._question = run = self._context.hooks.start("callback", name, call, self._limit, source=SOURCE)
         self._context.group.start_soon(self._end, run, lambda: then(run), name=f"end of {name}")
 
     # --- the end
 
     def cut(self) -> None:
-        """Cut the body that runs."""
+        """Cut the code that runs; a question that itself awaits the close goes on."""
         if self._body is not None:
             self._body.cut()
+        if self._question is not None and not self._question.is_awaiting_close:
+            self._question.cut()
 
     def is_waiting_for(self, speech_id: str) -> bool:
         """Whether the body that runs has asked for that speech, so that it may wait for its end."""

@@ -24,7 +24,7 @@ from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, MIN
 from vivavoce.agents.dialogue.machine.rules import USER_TURN, Event, EventKind, OnEvent, OnFile, OnForm, OnTool
 from vivavoce.agents.dialogue.runtime.additions import additions_of
 from vivavoce.agents.dialogue.runtime.code import SOURCE, GraphCode
-from vivavoce.agents.dialogue.runtime.turns import JudgedTurn, SayVoice
+from vivavoce.agents.dialogue.runtime.turns import BodyVoice, JudgedTurn, SayVoice
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.speech.turn_dialogue import SpokenTurn, TurnDialogue
 from vivavoce.agents.tools.calls import ToolCalls
@@ -106,16 +106,12 @@ class GraphRuntime(TurnDialogue):
             self._show_state()
 
     def close(self) -> None:
-        """Take no more events and cut the body that runs."""
+        """Take no more events, and cut the code that runs; the close cuts the answers and tools that wait for it."""
         if self._is_open:
             self._last = self.taken()
         self._is_open = False
         self._inputs.clear()
         self._arm(None)
-        for turn in self._turns.values():
-            turn.settle()
-        for waiter in self._waiters.values():
-            waiter.done.set()
         self._code.cut()
 
     @property
@@ -455,17 +451,16 @@ class GraphRuntime(TurnDialogue):
         body = state.on_no_match if effect.is_fallback else state.on_enter
         assert body is not None
         turn, waiter = self._turns.get(effect.event_id), self._waiters.get(effect.event_id)
-        answer_id = ""
+        voice: BodyVoice = SayVoice(self._context)
+        answer_id = next((one.spoken.handle.id for one in self._turns.values() if one.is_waiting), "")
         if turn is not None and turn.takes_answer:
-            answer_id = turn.spoken.handle.id
+            voice, answer_id = turn, turn.spoken.handle.id
             self._context.inbox.post(ToolsStarted(answer_id))  # new words are a new turn now
             turn.spoken.record.answered_in(effect.state)
             turn.answer()
         if waiter is not None:
             waiter.body_runs()
         name = f"the {'fallback ' * effect.is_fallback}body of the graph's state {effect.state!r}"
-        is_turn = turn is not None and turn.spoken.handle.id == effect.event_id and not turn.spoken.is_remote
-        voice = turn if turn is not None and (answer_id or is_turn) else SayVoice(self._context)  # never over a caller
         self._code.run_body(
             name, body, voice, answer_id=answer_id, on_end=lambda failed: self._post(i.BodyEnded(effect.run, failed))
         )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
 
 import anyio
 
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
-from vivavoce.agents.speech.flow_parts import TextParts
+from vivavoce.agents.speech.flow_parts import PartText, TextParts
 from vivavoce.agents.speech.turn_dialogue import SpokenTurn
 
 
@@ -46,6 +45,11 @@ class JudgedTurn(BodyVoice):
     def takes_answer(self) -> bool:
         """Whether a body may answer it."""
         return not (self.spoken.is_remote or self._is_settled or self.spoken.handle.is_done)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its answer waits for the judgement."""
+        return self.takes_answer and not self.decided.is_set()
 
     def answer(self) -> None:
         """A body begins to answer it."""
@@ -84,7 +88,7 @@ class SayVoice(BodyVoice):
             return False
         if self._parts is None:
             parts = TextParts()
-            self._handle = self._context.session.say(_texts(parts))  # it splits the text before
+            self._handle = self._context.session.say(PartText(parts))  # it splits the text before
             self._parts = parts
         self._parts.push(text)
         return True
@@ -98,8 +102,3 @@ class SayVoice(BodyVoice):
         """End the text."""
         if self._parts is not None:
             self._parts.close()
-
-
-async def _texts(parts: TextParts) -> AsyncIterator[str]:
-    async for piece in parts.next_part():
-        yield piece.text

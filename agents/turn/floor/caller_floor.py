@@ -41,7 +41,7 @@ class CallerFloor:
 
     def next_speech(self) -> Speech | None:
         """Return the speech that gets the free floor: the next one, or one that may speak over the caller."""
-        queue = self._floor.queue
+        queue = [speech for speech in self._floor.queue if not self._floor.awaits_tools_of_hook(speech)]
         if not queue or not self.is_held:
             return queue[0] if queue else None
         turn = self._user.turn
@@ -75,7 +75,7 @@ class CallerFloor:
                 continue
             if asked.by_wake_up or speech.phase == "lapsed":
                 self._floor.stop(speech, "discarded")
-            elif speech.kind == "reply" and not (speech.by_hook or speech.hook_of):
+            elif speech.kind == "reply" and not (speech.by_hook or speech.hook_of or asked.by_body):
                 speech.order = self._floor.next_order()
 
     def floor_given(self, speech: Speech) -> None:

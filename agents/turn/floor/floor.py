@@ -309,6 +309,10 @@ class Floor:
         """Whether a speech that waits does so for a handoff, which runs or whose components are being opened."""
         return all(speech is not other for other in self.queue)
 
+    def awaits_tools_of_hook(self, answer: Speech) -> bool:
+        """Whether speech of the hook of that answer's turn waits for its tools: it goes on before the answer."""
+        return any(speech.hook_of == answer.speech_id for speech in self.in_tools)
+
     @property
     def next_handoff(self) -> str:
         """The handoff that gets the floor before any speech that waits; empty where none does."""

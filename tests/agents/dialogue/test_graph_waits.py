@@ -1,0 +1,191 @@
+"""Who waits for whom around the body of a graph's state, in virtual time: answers, speech, tools, caller, close."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from kit.dialogue import RealtimeHarness, booking, graph_harness, way
+from vivavoce.agents import (
+    Agent,
+    AgentSession,
+    CompletedTurn,
+    Intent,
+    IntentMatch,
+    PatternIntents,
+    SpeechLimits,
+    StateGraph,
+    function_tool,
+)
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
+from vivavoce.pipelines.llm.chat_context import ChatContext
+
+BOTH = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])
+
+
+class Desk(Agent):
+    """Has a tool."""
+
+    @function_tool
+    async def count(self) -> str:
+        "Count."
+        await anyio.sleep(0.3)
+        return "1"
+
+
+def counts() -> list[Any]:
+    """A step of the model that calls the tool."""
+    return [ToolCall(call_id="call_1", name="count", arguments="{}")]
+
+
+class Slow(PatternIntents):
+    """Takes 5 s."""
+
+    async def classify(self, text: str, intents: Sequence[Intent], history: ChatContext) -> IntentMatch | None:
+        await anyio.sleep(5.0)
+        return await super().classify(text, intents, history)
+
+
+def two_states(intents: PatternIntents) -> StateGraph:
+    """Two states, and an intent between them."""
+    graph = StateGraph(intents)
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_intent_matched(graph.new_intent("book", ["book a table"])).go_to(two)
+    return graph
+
+
+@BOTH
+def test_a_body_outside_of_turns_has_the_limit_of_hooks_only(kind: type[SessionHarness]) -> None:
+    graph = StateGraph()
+    state = graph.new_state("only", initial=True)
+
+    @state.body
+    async def greet(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield "Hello. "
+        await anyio.sleep(12.0)
+        yield "You are welcome."
+
+    harness = graph_harness(graph, kind=kind, speech=SpeechLimits(hook_timeout=30.0))
+    harness.run(until=18.0)
+
+    assert harness.messages == [("assistant", "Hello. You are welcome.")]
+
+
+@BOTH
+def test_a_body_that_begins_behind_an_interrupted_one_speaks_after_the_caller(kind: type[SessionHarness]) -> None:
+    graph = booking()
+    _, details, _, done = graph.states
+    last = graph.new_state("last")
+
+    @details.body
+    async def talk(session: AgentSession[Any]) -> AsyncIterator[str]:
+        for _ in range(20):
+            yield "There are very many tables on all days of this week. "
+            await anyio.sleep(0.5)
+
+    @last.body
+    async def ask(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield "For which day?"
+
+    details.when_variable_matches_operation("full", lambda a, b: a == b, None).go_to(last)
+    last.when_intent_matched(graph.intents[-1]).go_to(done)
+    harness = graph_harness(graph, ScriptedLLM("Fine, monday."), kind=kind)
+    harness.caller.says("book a table", 3.0, 4.0)
+    harness.caller.says("please stop that at once", 6.0, 7.5)
+    harness.run(until=14.0)
+
+    assert way(harness) == ["greeting", "details", "last"]
+    assert [text for _, text in harness.messages][-3:] == [
+        "please stop that at once",
+        "For which day?",
+        "Fine, monday.",
+    ]
+
+
+# --- the close
+
+
+@BOTH
+def test_the_close_asks_no_model_for_a_turn_that_is_judged(kind: type[SessionHarness]) -> None:
+    llm = ScriptedLLM("Fine.")
+    harness = graph_harness(two_states(Slow()), llm, kind=kind)
+    harness.caller.says("book a table", 1.0, 2.0)
+    harness.run(until=4.0)
+
+    assert llm.requests == []
+    assert harness.close_report is not None
+    assert harness.close_report.is_clean
+    assert harness.close_report.seconds < 1.0
+
+
+def test_the_close_asks_no_model_for_a_tool_that_waits_for_the_graph() -> None:
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_tool_called("count").go_to(two)
+
+    @two.body
+    async def wait(session: AgentSession[Any]) -> None:
+        await anyio.sleep(5.0)
+
+    llm = ScriptedLLM(counts(), "One guest.")
+    harness = graph_harness(graph, llm, agent=Desk("Help."))
+    harness.caller.says("how many are we", 1.0, 2.0)
+    harness.run(until=4.0)
+
+    assert way(harness) == ["one", "two"]
+    assert len(llm.requests) == 1
+    assert harness.close_report is not None
+    assert harness.close_report.is_clean
+
+
+@BOTH
+def test_a_reply_that_a_body_awaits_comes_before_the_answer_that_waits_for_the_body(kind: type[SessionHarness]) -> None:
+    graph = StateGraph(PatternIntents())
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.after(1.0).go_to(two)
+    two.when_intent_matched(graph.new_intent("x", ["something else"])).go_to(one)
+
+    @two.body
+    async def ask(session: AgentSession[Any]) -> None:
+        await session.reply("Ask for the day.")
+
+    harness = graph_harness(graph, ScriptedLLM("For which day?", "Fine, monday."), kind=kind)
+    harness.caller.says("on monday", 0.5, 2.0)
+    harness.run(until=8.0)
+
+    assert harness.messages == [
+        ("user", "on monday"),
+        ("assistant", "For which day?"),
+        ("assistant", "Fine, monday."),
+    ]
+
+
+@BOTH
+def test_a_body_may_await_a_reply_that_calls_a_tool(kind: type[SessionHarness]) -> None:
+    graph = two_states(PatternIntents())
+
+    @graph.states[1].body
+    async def ask(session: AgentSession[Any]) -> AsyncIterator[str]:
+        await session.reply("Count the guests.")
+        yield "For when?"
+
+    harness = graph_harness(graph, ScriptedLLM(counts(), "One guest."), agent=Desk("Help."), kind=kind)
+    harness.caller.says("book a table", 1.0, 2.0)
+    harness.run(until=8.0)
+
+    assert [text for _, text in harness.messages] == ["book a table", "One guest.", "For when?"]
+
+
+def test_a_hook_of_a_turn_may_await_a_reply_that_calls_a_tool() -> None:
+    class Hooked(Desk):
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            await self.session.reply("Count the guests.")
+
+    harness = SessionHarness(Hooked("Help."), ScriptedLLM(counts(), "One guest.", "For when?"))
+    harness.caller.says("book a table", 1.0, 2.0)
+    harness.run(until=8.0)
+
+    assert [text for _, text in harness.messages] == ["book a table", "One guest.", "For when?"]
