@@ -7,7 +7,7 @@ LOGS := .cache/logs
 SERVERS := $(wildcard tests/kit/servers/install.py)
 
 .PHONY: help demo test test-all lint mutate reference clean distclean
-.PHONY: .test-demo .test-units .test-programs .test-rooms .test-patient .test-pages
+.PHONY: .servers .test-demo .test-agents .test-rest .test-programs .test-rooms .test-patient .test-pages
 .DELETE_ON_ERROR:
 
 help:
@@ -32,14 +32,17 @@ reference: .venv/.dev
 	@PYTHONPATH=.paths $(BIN)/python tests/docs/options_reference.py
 	@PYTHONPATH=.paths:tests $(BIN)/python tests/docs/events_reference.py
 
-# Reports are printed for a failing run too.
-test: .venv/.dev
+# Further programs of the tests.
+.servers: .venv/.dev
 	@$(if $(SERVERS),$(BIN)/python $(SERVERS) || [ "$${VIVAVOCE_TEST_ALL:-}" != 1 ])
+
+# Reports are printed for a failing run too.
+test: .venv/.dev .servers
 	@rm -f .coverage .coverage.* $(FAILED)
 	@mkdir -p $(LOGS)
 	@failed=; \
 	$(MAKE) --no-print-directory .test-demo || failed="$$failed demo"; \
-	$(MAKE) --no-print-directory --jobs=3 .test-units .test-programs .test-rooms .test-patient .test-pages || failed="$$failed make"; \
+	$(MAKE) --no-print-directory --jobs=4 .test-agents .test-rest .test-programs .test-rooms .test-patient .test-pages || failed="$$failed make"; \
 	if [ -e $(FAILED) ]; then failed="$$failed $$(tr '\n' ' ' <$(FAILED))"; fi; \
 	$(BIN)/coverage combine --quiet || failed="$$failed coverage-data"; \
 	$(BIN)/coverage report --fail-under=90 || failed="$$failed coverage"; \
@@ -61,10 +64,11 @@ test-all: test
 
 # Side by side. Calls are judged by the clock and mostly wait for sound: they have priority and run as for a user, without
 # coverage, in two lanes. Tests with generous limits follow with coverage, browsers last. Tests that compute run in the
-# idle class of the scheduler, in the remaining time; a real-time test there would starve.
+# idle class of the scheduler, in the remaining time of both cores, in two lanes; a real-time test there would starve.
 IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 19)
 CALLS := $(BIN)/pytest -p no:cacheprovider --durations=15
 COVERED := $(BIN)/coverage run $(CALLS)
+UNITS := VIVAVOCE_TRACED_SCENARIOS=1 $(IDLE) $(COVERED) --timeout=120
 E2E := tests/e2e
 # Commands in processes of their own. This lane and the next take about as long as each other: 11 minutes.
 # Tests of units that fork job processes: they starve in the idle class, and coverage would add to the processes' memory.
@@ -87,8 +91,11 @@ define lane
 @cat $(LOGS)/$(1).log
 endef
 
-.test-units:
-	@VIVAVOCE_TRACED_SCENARIOS=1 $(IDLE) $(COVERED) --timeout=120 tests --ignore=$(E2E) --ignore=tests/soak $(addprefix --ignore=,$(FORKED)) || echo units >>$(FAILED)
+.test-agents:
+	$(call lane,agents,$(UNITS) tests/agents tests/plugins $(addprefix --ignore=,$(FORKED)))
+
+.test-rest:
+	@$(UNITS) tests $(addprefix --ignore=,tests/agents tests/plugins $(E2E) tests/soak) || echo rest >>$(FAILED)
 
 .test-programs:
 	$(call lane,programs,$(CALLS) $(PROGRAMS))
