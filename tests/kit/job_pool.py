@@ -16,6 +16,7 @@ import anyio
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import ExecutorChanged, JobEnded
 from vivavoce.agents.worker.executors.executor import Entrypoint, ProcessFacts
+from vivavoce.agents.worker.executors.nursery_process import NurseryProcess
 from vivavoce.agents.worker.executors.options import ProcessExecution
 from vivavoce.agents.worker.executors.process import ProcessExecutor
 from vivavoce.agents.worker.options import WorkerOptions
@@ -34,12 +35,14 @@ class JobPool:
         *,
         prewarm: Callable[[dict[str, Any]], None] | None = None,
         options: Mapping[str, Any] = MappingProxyType({}),
+        nursery: Callable[[], NurseryProcess | None] = lambda: None,
         **execution: Any,
     ) -> None:
+        self._held = _held()
         self._execution = ProcessExecution(**execution)
         room = (self._execution.processes or 1) * (self._execution.jobs_per_process or 10)
         given = WorkerOptions(prewarm=prewarm, executor=self._execution, max_jobs=room, **options)
-        self.executor = ProcessExecutor(entrypoint, given, self._execution)
+        self.executor = ProcessExecutor(entrypoint, given, self._execution, nursery())
         self.states: list[ExecutorChanged] = []
         self._ended: dict[str, JobEnded] = {}
         self._started: set[str] = set()
@@ -48,7 +51,6 @@ class JobPool:
         self._running: asyncio.Task[None] | None = None
         self._others: set[int] = set()
         """Processes of other tests."""
-        self._held = _held()
 
     def started(self, value: None = None) -> None:
         """Called by the executor when all processes are warm."""

@@ -68,6 +68,7 @@ class NurseryHandle:
         """Have it load the application.
 
         Raises:
+            OSError: It has ended.
             WorkerError: It cannot, or takes longer than `limit` seconds.
         """
         self._connection.send(load)
@@ -81,7 +82,7 @@ class NurseryHandle:
                     logger.error("the application fails to load in a process of its own:\n%s", traceback)
                 raise WorkerError(f"the application cannot be loaded for the job processes: {error}")
             case None if self._answered.is_set():
-                raise WorkerError("the process that loads the application has ended by itself; see its output above")
+                raise ConnectionError("the process that loads the application has ended; see its output above")
             case _:
                 raise WorkerError(
                     f"the application was not loaded within {limit:g} s; raise start_limit of ProcessExecution, or "

@@ -51,7 +51,9 @@ then the wait doubles.
 """
 
 FAILING_AFTER = 3
-"""Failed starts in a row after which the worker counts as broken, if it has no process left."""
+"""Failed starts in a row after which the worker counts as broken, if it has no process left. Before its first processes
+are ready, it ends then; at once if the application itself has failed.
+"""
 
 JOB_WAIT = 10.0
 """Seconds that an assigned job waits for a process: its caller hears nothing meanwhile."""
@@ -236,8 +238,9 @@ class Pool:
             return
         process.stage, process.deadline = _Stage.READY, None
         process.ready_at = process.beat_at = now
-        if not self._is_open and all(other.stage is _Stage.READY for other in self._processes.values()):
-            self._is_open = True
+        are_ready = not self._replacements and all(one.stage is _Stage.READY for one in self._processes.values())
+        if not self._is_open and are_ready:
+            self._is_open, self._failures = True, 0
             self._effects.append(ReportPoolReady())
 
     def _beat(self, process: _Process, facts: ProcessFacts, now: float) -> None:
@@ -276,7 +279,7 @@ class Pool:
     def _ended(self, process: _Process, cause: str, now: float) -> None:
         if process.stage in (_Stage.STARTING, _Stage.READY):
             self._note(process, cause)
-            self._replace(process, now)
+            self._replace(process, now, was_lost=True)
         for job_id in sorted(process.jobs):
             self._report_lost(job_id, f"the job's process {process.cause or cause}")
 
@@ -285,10 +288,10 @@ class Pool:
         jobs = f"; jobs in it: {len(process.jobs)}" if process.jobs else ""
         self._effects.append(ReportTrouble(text=f"job process {process.number} {cause}{jobs}", is_error=True))
 
-    def _replace(self, process: _Process, now: float) -> None:
+    def _replace(self, process: _Process, now: float, *, was_lost: bool = False) -> None:
         if self._is_ending:
             return
-        if not self._is_open:
+        if not self._is_open and not (was_lost and self._failures + 1 < FAILING_AFTER):
             self._effects.append(ReportPoolFailed(error=f"a job process {self._last_cause}"))
             self._end(now)
             return

@@ -193,8 +193,11 @@ class ProcessExecutor(JobExecutor):
                 nursery = await self._open_nursery()
             handle.fork(nursery)
             cause = ""
-        except (OSError, WorkerError) as error:
+        except OSError as error:  # the nursery was killed, or the machine is short of something: the next one may work
             cause = f"could not be made: {error}"
+        except WorkerError as error:
+            cause = f"could not be made: {error}"
+            self._post(WarmUpFailed(number=handle.number, error=cause))
         finally:
             if cause:
                 handle.exited(cause)

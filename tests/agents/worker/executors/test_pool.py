@@ -19,8 +19,10 @@ from vivavoce.agents.worker.executors.pool_events import (
     ProcessEnded,
     ProcessWarm,
     ReportJob,
+    ReportPoolFailed,
     ReportState,
     ReportTrouble,
+    WarmUpFailed,
 )
 from vivavoce.agents.worker.executors.process import pool_size
 from vivavoce.agents.worker.protocol import JobAssigned
@@ -29,11 +31,12 @@ from vivavoce.agents.worker.protocol import JobAssigned
 class Bench:
     """A pool of one process, its time and all that it wanted."""
 
-    def __init__(self, **options: object) -> None:
+    def __init__(self, *, is_warm: bool = True, **options: object) -> None:
         self.pool = Pool(1, ProcessExecution(processes=1, **options))  # type: ignore[arg-type]
         self.now = 0.0
         self.give(PoolBegun())
-        self.give(ProcessWarm(number=1))
+        if is_warm:
+            self.give(ProcessWarm(number=1))
 
     def give(self, input: PoolInput) -> list[PoolEffect]:
         return self.pool.handle(input, now=self.now)
@@ -66,6 +69,18 @@ def test_a_lost_process_is_replaced_at_once_and_each_failure_in_a_row_doubles_th
         waits.append(next(at for at, effect in effects if isinstance(effect, MakeProcess)) - lost_at)
 
     assert waits == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+
+
+def test_a_first_process_that_was_killed_is_made_again_and_one_whose_application_failed_ends_the_pool() -> None:
+    bench = Bench(is_warm=False)
+    assert MakeProcess(number=2) in bench.give(ProcessEnded(number=1, cause="could not be made: Broken pipe"))
+    bench.give(ProcessEnded(number=2, cause="was ended by SIGKILL"))
+    assert (1.0, MakeProcess(number=3)) in bench.wait(1.0)
+    third = bench.give(ProcessEnded(number=3, cause="was ended by SIGKILL"))
+    assert ReportPoolFailed(error="a job process was ended by SIGKILL") in third
+
+    failed = Bench(is_warm=False).give(WarmUpFailed(number=1, error="could not be prepared for jobs: no model"))
+    assert ReportPoolFailed(error="a job process could not be prepared for jobs: no model") in failed
 
 
 def test_a_process_that_worked_for_a_while_is_replaced_at_once_whatever_was_before() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from kit import job_process_app as app
 from kit.job_pool import LIMIT, JobPool
-from vivavoce.agents.worker.executors.nursery_process import start_nursery
+from vivavoce.agents.worker.executors.nursery_process import NurseryProcess, start_nursery
 from vivavoce.pipelines.core.errors import WorkerError
 
 pytestmark = pytest.mark.timeout(60)
@@ -179,8 +179,14 @@ async def test_a_prewarm_that_begins_to_fail_is_tried_again_at_longer_intervals_
         assert not (await pool.ended("job")).error
 
 
-async def test_the_loss_of_the_process_that_forks_the_others_harms_no_job(tmp_path: Path) -> None:
-    async with JobPool(app.entrypoint, processes=2) as pool:
+def _killed_nursery() -> NurseryProcess:
+    nursery = start_nursery()
+    nursery.process.kill()
+    return nursery
+
+
+async def test_the_loss_of_the_process_that_forks_the_others_harms_no_job_and_no_start() -> None:
+    async with JobPool(app.entrypoint, processes=2, nursery=_killed_nursery) as pool:
         first, second = await pool.full()
         pool.start("other", "wait")
         os.kill(_parent(first.pid), signal.SIGKILL)
