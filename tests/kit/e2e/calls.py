@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from livekit import rtc
@@ -72,15 +72,26 @@ class Call:
 
 @asynccontextmanager
 async def caller_and_agent(
-    server: RoomEndpoint, room_name: str, room: rtc.Room
+    server: RoomEndpoint,
+    room_name: str,
+    room: rtc.Room,
+    *,
+    grammar: str = GRAMMAR,
+    texts: Iterable[str] = LINES,
+    rate: int = 160,
 ) -> AsyncIterator[Callable[..., Awaitable[Call]]]:
-    """Yield a function that starts the call; it gets the model's script, and the agent."""
+    """Yield a function that starts the call; it gets the model's script, and the agent.
+
+    Args:
+        texts: The lines of the caller; the recogniser knows those of the grammar.
+        rate: Words a minute of the agent's voice.
+    """
     async with AsyncExitStack() as stack:
         vad = await stack.enter_async_context(silero.VAD())
-        stt = await stack.enter_async_context(pocketsphinx.STT(grammar=GRAMMAR, fillers=pocketsphinx.FILLERS))
-        tts = await stack.enter_async_context(espeak.TTS(rate=160))
+        stt = await stack.enter_async_context(pocketsphinx.STT(grammar=grammar, fillers=pocketsphinx.FILLERS))
+        tts = await stack.enter_async_context(espeak.TTS(rate=rate))
         await tts.start()
-        lines = await record(LINES)
+        lines = await record(texts)
 
         async def call(
             *script: object,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from livekit import rtc
@@ -10,10 +10,11 @@ from livekit import rtc
 from kit.e2e.calls import LINES, OPTIONS, Call
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.talker import Talker, calling, record
-from vivavoce.agents import Agent, AgentSession
+from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.testing import Recording
 from vivavoce.pipelines import RealtimePipeline
 from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.stt.base import STT
 from vivavoce.pipelines.testing.realtime_server import ScriptedRealtimeServer
 from vivavoce.plugins import openai, silero
 
@@ -35,27 +36,33 @@ class RealtimeCall(Call):
 
 @asynccontextmanager
 async def caller_and_realtime_agent(
-    endpoint: RoomEndpoint, room_name: str, room: rtc.Room
+    endpoint: RoomEndpoint, room_name: str, room: rtc.Room, *, texts: Iterable[str] = LINES
 ) -> AsyncIterator[Callable[..., Awaitable[RealtimeCall]]]:
     """Yield a function that starts the call; it gets the server, with its script, and the agent.
 
-    Turns are ended here, by silero's word; without `is_local` the server ends them, by its own.
+    Turns are ended here, by silero's word; without `is_local` the server ends them, by its own. The words are the
+    server's transcripts, or those of the `stt`.
+
+    Args:
+        texts: The lines of the caller.
     """
     async with AsyncExitStack() as stack:
         vad = await stack.enter_async_context(silero.VAD())
-        lines = await record(LINES)
+        lines = await record(texts)
 
         async def call(
             server: ScriptedRealtimeServer,
             agent: Agent | None = None,
             *,
             is_local: bool = True,
+            stt: STT | None = None,
             fallback: Pipeline | None = None,
+            options: SessionOptions = OPTIONS,
         ) -> RealtimeCall:
             await stack.enter_async_context(server)
             model = await stack.enter_async_context(openai.RealtimeModel(model="scripted", base_url=server.url))
-            pipeline = RealtimePipeline(model, vad=vad if is_local else None, fallback=fallback)
-            session = AgentSession[object](agent or Agent("Be brief."), pipeline, options=OPTIONS)
+            pipeline = RealtimePipeline(model, stt=stt, vad=vad if is_local else None, fallback=fallback)
+            session = AgentSession[object](agent or Agent("Be brief."), pipeline, options=options)
             stack.push_async_callback(session.close)
             recording = Recording()
             recording.listen(session)
