@@ -4,7 +4,8 @@ The product's own session, cascading pipeline, playout and room-less transport a
 
 Run by hand: `python run.py --peers null vivavoce` from the benchmark's folder. With BENCH_DEFAULTS=1 the session keeps
 its default waits instead of the lowest that it accepts; with BENCH_STORE, the URL of a Redis or the path of a SQLite
-file, it has a memory there (`memory_cost.py` measures both ways). The measurement M3 has a server process: it freezes
+file, it has a memory there (`memory_cost.py` measures both ways); with BENCH_GRAPH=1 `PatternIntents` judges each turn
+in a conversation graph (`intents_cost.py`). The measurement M3 has a server process: it freezes
 its heap after a call, as the process of a worker does after its prewarm.
 """
 
@@ -24,12 +25,15 @@ import harness as h  # type: ignore[import-not-found]  # stands in the benchmark
 from vivavoce.agents import (
     Agent,
     AgentSession,
+    DialogueOptions,
     EndpointingOptions,
     InterruptionOptions,
     MemoryOptions,
+    PatternIntents,
     RedisStore,
     SessionOptions,
     SqliteStore,
+    StateGraph,
 )
 from vivavoce.agents.memory.stores.store import SessionStore
 from vivavoce.agents.transports.local import LocalTransport
@@ -185,11 +189,28 @@ def opened_store(where: str) -> SessionStore:
     return RedisStore(where) if "://" in where else SqliteStore(where)
 
 
+@cache
+def dialogue() -> DialogueOptions | None:
+    """Return a graph of two states, between which each turn moves; ten other intents are judged too."""
+    if not os.environ.get("BENCH_GRAPH"):
+        return None
+    graph = StateGraph(PatternIntents())
+    said = graph.new_intent("said", [h.USER_TEXT])
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    for state, other in ((one, two), (two, one)):
+        for number in range(5):
+            examples = [f"a table for {{people}} on day {number}", f"book table number {number} please"]
+            state.when_intent_matched(graph.new_intent(f"{state.name} {number}", examples)).go_to(other)
+        state.when_intent_matched(said).go_to(other)
+    return DialogueOptions(graph=graph)
+
+
 def options() -> SessionOptions:
     if os.environ.get("BENCH_DEFAULTS"):
-        return SessionOptions(memory=memory())
+        return SessionOptions(memory=memory(), dialogue=dialogue())
     return SessionOptions(
         memory=memory(),
+        dialogue=dialogue(),
         endpointing=EndpointingOptions(min_delay=0.0),
         preemptive=False,
         interruption=InterruptionOptions(mode="immediate", min_duration=0.0, fade=0.0),

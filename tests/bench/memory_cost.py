@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,17 +24,21 @@ DELAYS = 620.0
 """Milliseconds of the simulated providers, and of the frame that carries the silence."""
 
 
-def begun(scenario: str, arguments: dict[str, Any], harness: Path, store: str) -> subprocess.Popen[str]:
-    """Begin a scenario in a process of its own."""
-    environment = os.environ | {"BENCH_STORE": store}
+def begun(
+    scenario: str, arguments: dict[str, Any], harness: Path, settings: Mapping[str, str]
+) -> subprocess.Popen[str]:
+    """Begin a scenario in a process of its own, with these variables of the adapter."""
+    environment = {**os.environ, **settings}
     environment["PYTHONPATH"] = os.pathsep.join([str(harness), environment.get("PYTHONPATH", "")])
     call = [sys.executable, str(ADAPTER), scenario, "--args", json.dumps(arguments)]
     return subprocess.Popen(call, env=environment, stdout=subprocess.PIPE, text=True)
 
 
-def measured(scenario: str, arguments: dict[str, Any], harness: Path, store: str) -> list[dict[str, Any]]:
-    """Return the results of a scenario without and with a memory."""
-    processes = [begun(scenario, arguments, harness, each) for each in ("", store)]
+def measured(
+    scenario: str, arguments: dict[str, Any], harness: Path, settings: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return the results of a scenario without and with these variables of the adapter, in processes side by side."""
+    processes = [begun(scenario, arguments, harness, each) for each in ({}, settings)]
     results: list[dict[str, Any]] = [json.loads(process.communicate()[0].splitlines()[-1]) for process in processes]
     assert not any(result["failed"] for result in results), results
     return results
@@ -51,10 +56,11 @@ def main() -> None:
     rows: dict[str, list[tuple[float, float]]] = {"M1 overhead, ms": [], "M3 CPU s/session-min": []}
     with running_redis_server() as server:
         for _ in range(given.rounds):
-            found = measured("m1", {"variant": "real", "turns": given.turns}, given.harness, server.url)
+            store = {"BENCH_STORE": server.url}
+            found = measured("m1", {"variant": "real", "turns": given.turns}, given.harness, store)
             without, used = (result["raw_ms"]["median"] - DELAYS for result in found)
             rows["M1 overhead, ms"].append((without, used))
-            found = measured("m3", {"n": given.sessions, "seconds": given.seconds}, given.harness, server.url)
+            found = measured("m3", {"n": given.sessions, "seconds": given.seconds}, given.harness, store)
             without, used = (result["cpu_s_per_session_min"] for result in found)
             rows["M3 CPU s/session-min"].append((without, used))
     for name, pairs in rows.items():
