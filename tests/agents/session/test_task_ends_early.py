@@ -15,6 +15,9 @@ from vivavoce.agents.testing.pipelines import cascade
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.testing import ScriptedSTT, ScriptedVAD
 
+BOTH = pytest.mark.usefixtures("each_pipeline")
+"""Holds on both pipelines."""
+
 
 class Ask(AgentTask[str]):
     async def on_enter(self) -> None:
@@ -65,6 +68,7 @@ def test_a_task_that_ends_while_its_components_are_taken_leaves_none_behind(
     assert own.streams[-1].pushed_seconds > 9.0
 
 
+@BOTH
 def test_the_servers_of_a_task_that_never_had_the_conversation_end_with_it() -> None:
     server, theirs = MemoryServer(app=library("fetch")), ScriptedSTT(open_delay=3.0)
     harness = SessionHarness(Agent("Help.", id="front"), ScriptedLLM())
@@ -116,6 +120,7 @@ def test_a_task_that_waits_to_give_the_conversation_back_ends_with_the_session(m
     assert results == ["five"]
 
 
+@BOTH
 def test_a_task_that_waits_for_one_whose_code_was_cancelled_gets_the_conversation() -> None:
     harness = SessionHarness(Agent("Help."), ScriptedLLM())
 
@@ -139,6 +144,7 @@ def test_a_task_that_waits_for_one_whose_code_was_cancelled_gets_the_conversatio
     harness.run(scenario)
 
 
+@BOTH
 def test_every_task_that_waits_for_another_one_to_end_gets_the_conversation() -> None:
     class AskOnce(Ask):
         async def on_enter(self) -> None:

@@ -15,6 +15,7 @@ from livekit import rtc
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Watched, token
 from vivavoce.pipelines.media.resample import Resampler
+from vivavoce.pipelines.tts.base import TTS
 from vivavoce.plugins import espeak
 
 RATE = 16000
@@ -28,7 +29,7 @@ MAX_QUEUED = 0.025
 VOICE = "en-us+f2"
 
 
-async def spoken(tts: espeak.TTS, text: str) -> bytes:
+async def spoken(tts: TTS, text: str) -> bytes:
     """PCM at `RATE` of a text, without the silence around it."""
     resampler = Resampler(tts.capabilities.sample_rate, RATE)
     async with aclosing(tts.synthesize(text)) as chunks:
