@@ -64,7 +64,7 @@ async def _mood(peer: PeerProcess, identity: str) -> str | None:
     return mood
 
 
-async def test_a_caller_who_joins_a_new_room_meets_the_agent(
+async def test_a_caller_who_joins_a_new_room_meets_the_agent_of_the_only_worker_however_busy_that_is(
     room_server: RoomEndpoint, connect: Connect, room_name: str
 ) -> None:
     jobs: list[JobContext] = []
@@ -75,7 +75,7 @@ async def test_a_caller_who_joins_a_new_room_meets_the_agent(
         await ctx.room.local_participant.set_attributes({"mood": "glad"})
         jobs.append(ctx)
 
-    async with Working(_worker(room_server, entrypoint)):
+    async with Working(_worker(room_server, entrypoint, load=lambda: 1.0)):
         caller = await connect(room_server, "caller")
 
         joined = await caller.event("participant_connected", kind=AGENT_KIND)
