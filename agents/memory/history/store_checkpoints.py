@@ -121,7 +121,8 @@ class StoreCheckpoints(CheckpointStore):
         claimed = await self._change(lease, take)
         if claimed is None or claimed.call is None:
             return None
-        for name in reversed(claimed.words):
+        newest_first = claimed.words[::-1]
+        for name in newest_first * 2:  # again: the former owner may have moved them meanwhile
             words = await self._store.read(WORDS_PLACE, _entry(lease, name))
             if words is not None:
                 return replace(claimed.call, conversation=json.loads(words))

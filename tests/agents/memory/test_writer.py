@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 import anyio
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kit.memory import session_with
 from vivavoce.agents import StoreError, StoreUnavailable, StoreValueError
@@ -211,27 +209,6 @@ async def test_a_write_after_the_close_is_lost_and_counted() -> None:
         assert await store.close() == 0
         store.put(1)
         assert store.writer.lost == 1
-
-
-@settings(max_examples=50)
-@given(st.lists(st.one_of(st.integers(0, 9), st.sampled_from(["down", "up", "wait"])), max_size=40))
-def test_no_write_is_lost_or_out_of_order_however_the_store_comes_and_goes(steps: list[int | str]) -> None:
-    async def test() -> None:
-        async with desk() as store:
-            for step in steps:
-                if step == "down":
-                    store.error = StoreUnavailable("scripted")
-                elif step == "up":
-                    store.error = None
-                elif step == "wait":
-                    await anyio.sleep(3.0)
-                else:
-                    store.put(int(step))
-            store.error = None
-            assert await store.close() == 0
-            assert store.written == [step for step in steps if isinstance(step, int)]
-
-    run_virtual(test())
 
 
 @virtually

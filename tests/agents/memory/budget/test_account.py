@@ -260,19 +260,14 @@ def test_without_limits_nothing_is_decided(inputs: list[Step]) -> None:
 
 
 @given(steps)
-def test_the_cost_is_over_exactly_when_it_is_as_high_as_its_limit(inputs: list[Step]) -> None:
+def test_the_cost_is_over_when_it_is_as_high_as_its_limit_and_an_account_that_is_kept_goes_on(
+    inputs: list[Step],
+) -> None:
     budget = account(cost=1.0)
     for step in inputs:
         take(budget, step)
         limit = budget.allocation.cost
         assert budget.is_over == (limit != -1 and budget.cost > 0 and budget.cost >= limit)
-
-
-@given(steps)
-def test_an_account_that_is_kept_goes_on_with_the_same_use(inputs: list[Step]) -> None:
-    budget = account(cost=1.0)
-    for step in inputs:
-        take(budget, step)
     kept = budget.to_json()
     other = Account(budget.allocation, warn_at=0.8, price_of=lambda name: None)  # the price may be gone
     other.restore(kept)

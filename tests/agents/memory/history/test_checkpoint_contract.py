@@ -7,10 +7,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import TypeVar
 
 import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kit.servers.redis_server import RedisServer
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
@@ -20,6 +23,7 @@ from vivavoce.agents.memory.stores.redis import RedisStore
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
 from vivavoce.agents.memory.stores.store import Change, Place
 from vivavoce.agents.session.checks import check_session
+from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
 from vivavoce.pipelines.core.ids import new_id
 
@@ -203,6 +207,65 @@ async def test_a_process_that_dies_in_a_claim_or_in_its_first_write_loses_no_wor
     await store.remove("AJ_1", owner="elsewhere")
     for place in (CALLS_PLACE, WORDS_PLACE):
         assert await sessions.read_all(place) == {}
+
+
+class SlowStore(InProcessStore):
+    """A store whose calls take their time, before and after they take effect."""
+
+    def __init__(self, draw: Random) -> None:
+        super().__init__(clock=VirtualClock())
+        self.draw = draw
+
+    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
+        await anyio.sleep(self.draw.random())
+        result = await super().change(place, entry, change)
+        await anyio.sleep(self.draw.random())
+        return result
+
+    async def read(self, place: Place, entry: str) -> str | None:
+        await anyio.sleep(self.draw.random())
+        return await super().read(place, entry)
+
+    async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
+        await anyio.sleep(self.draw.random())
+        return await super().write(place, entry, text, nx=nx)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 1_000_000_000))
+def test_however_processes_claim_write_and_die_a_call_keeps_its_words_until_its_end(seed: int) -> None:
+    async def test() -> None:
+        draw = Random(seed)
+        sessions = SlowStore(draw)
+        store = StoreCheckpoints(sessions)
+        await store.write(CALL)
+
+        async def write(owner: str) -> None:
+            for _ in range(draw.randint(0, 3)):
+                await store.write(replace(CALL, owner=owner))
+                await anyio.sleep(draw.random())
+
+        async def process(name: str) -> None:
+            await anyio.sleep(6 * draw.random())
+            with anyio.move_on_after(draw.choice((8 * draw.random(), 1_000.0))):  # then it dies
+                for call in await store.read():
+                    claimed = await store.claim("AJ_1", owner=call.owner, by=name, at=20.0)
+                    assert claimed is None or claimed.conversation == CALL.conversation
+                    await write(name)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(write, CALL.owner)
+            for name in "abcd":
+                group.start_soon(process, name)
+        [kept] = await store.read()
+        claimed = await store.claim("AJ_1", owner=kept.owner, by="last", at=20.0)
+        assert claimed is not None
+        assert claimed.conversation == CALL.conversation
+        await store.remove("AJ_1", owner="last")
+        for place in (CALLS_PLACE, WORDS_PLACE):
+            assert await sessions.read_all(place) == {}
+
+    run_virtual(test())
 
 
 @pytest.mark.parametrize("calls", [0, 1, 2])

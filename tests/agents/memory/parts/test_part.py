@@ -231,6 +231,6 @@ def test_only_the_newest_parts_are_kept() -> None:
 
 def test_the_texts_of_parts_count_too() -> None:
     kept = KeptParts()
-    for number in range(50):
+    for number in range(36):
         kept.add(f"part_{number}", Data("map", "x" * (1024 * 1024 - 2)))
-    assert [part.id for part in kept] == [f"part_{number}" for number in range(17, 50)]
+    assert [part.id for part in kept] == [f"part_{number}" for number in range(3, 36)]

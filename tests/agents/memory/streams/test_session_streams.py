@@ -353,6 +353,20 @@ def test_the_follower_of_a_session_whose_process_died_ends_when_no_other_one_res
     run_virtual(test())
 
 
+def test_a_reader_from_behind_the_end_of_a_closed_stream_ends() -> None:
+    async def test() -> None:
+        session = session_with()
+        await started(session)
+        stream = await session.memory.open_stream("orders")
+        await stream.write("tea")
+        await stream.close()
+        with anyio.fail_after(5.0):
+            assert [item async for item in stream.read(9)] == []
+        await session.close()
+
+    run_virtual(test())
+
+
 def test_an_agent_without_the_hook_and_an_unused_memory_make_no_task_for_streams() -> None:
     async def test() -> None:
         session = session_with(agent=Reader())

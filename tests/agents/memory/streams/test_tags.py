@@ -27,40 +27,6 @@ def test_a_stream_matches_if_an_entry_wants_it_and_none_excludes_it(
     assert matches(tags, wanted, exclude) == (any(map(has, wanted)) and not any(map(has, exclude)))
 
 
-@given(TAGS, ENTRIES, ENTRIES, ENTRY)
-def test_one_more_wanted_entry_never_loses_a_stream_and_one_more_excluded_never_wins_one(
-    tags: frozenset[str], wanted: list[Wanted], exclude: list[Wanted], entry: Wanted
-) -> None:
-    before = matches(tags, wanted, exclude)
-    assert matches(tags, [*wanted, entry], exclude) >= before
-    assert matches(tags, wanted, [*exclude, entry]) <= before
-
-
-@given(TAGS, ENTRIES, ENTRIES)
-def test_the_order_of_entries_and_tags_means_nothing_and_a_tuple_of_one_is_its_tag(
-    tags: frozenset[str], wanted: list[Wanted], exclude: list[Wanted]
-) -> None:
-    turned = [entry if isinstance(entry, str) else tuple(reversed(entry)) for entry in reversed(wanted)]
-    alone = [(entry,) if isinstance(entry, str) else entry for entry in turned]
-    assert matches(sorted(tags), wanted, exclude) == matches(sorted(tags, reverse=True), alone, exclude[::-1])
-
-
-@given(TAGS, ENTRIES)
-def test_nothing_wanted_matches_nothing_and_the_same_excluded_leaves_nothing(
-    tags: frozenset[str], wanted: list[Wanted]
-) -> None:
-    assert not matches(tags, [])
-    assert not matches(tags, wanted, wanted)
-
-
-@given(TAGS, TAG, ENTRIES)
-def test_a_further_tag_of_a_stream_never_loses_it_unless_that_is_excluded(
-    tags: frozenset[str], tag: str, wanted: list[Wanted]
-) -> None:
-    assert matches(tags | {tag}, wanted) >= matches(tags, wanted)
-    assert not matches(tags | {tag}, wanted, [tag])
-
-
 @pytest.mark.parametrize("wrong", ["orders", 3, None, [3], [""], ["a\nb"], ["x" * 300], [()], [("a", 3)], [["a", ""]]])
 def test_entries_that_are_no_tags_are_refused(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match="need"):
