@@ -10,7 +10,8 @@ carries out in their order. The rules:
   as a *witness* beside it. If the witness hears words, it takes over. If no other one hears any, it was noise, and
   nothing changes. A recogniser is never its own witness.
 - A successor hears the audio that no final has settled. Words that an interim has shown are never dropped: if no
-  recogniser makes a final of them, the interim becomes one.
+  recogniser makes a final of them, the interim becomes one. A final that may be of those words or of new ones counts
+  as new: words that come twice are better than words that are lost.
 - The call goes back to a preferred recogniser in a silence.
 """
 
@@ -37,8 +38,7 @@ from vivavoce.pipelines.stt.fallback_decisions import (
     Replay,
     TakeOver,
 )
-from vivavoce.pipelines.stt.told_words import ToldWords
-from vivavoce.pipelines.stt.unsettled_audio import UnsettledAudio, Utterance
+from vivavoce.pipelines.stt.unsettled_audio import UnsettledAudio, Utterance, are_alike
 
 CLEAR_SPEECH = 1.0
 """Seconds of speech, by the VAD, in which a recogniser should hear words."""
@@ -76,7 +76,6 @@ class FallbackMachine:
         """Words of the serving stream's interim."""
         self._carried = ""
         """Words that an earlier stream has shown, in audio that is heard again."""
-        self._told = ToldWords()
         self._row: list[ProviderError] = []
         """Failures since a member worked."""
         self._failures: list[tuple[int, ProviderError]] = []
@@ -122,7 +121,6 @@ class FallbackMachine:
     def flush(self, now: float) -> None:
         """The utterance is over."""
         self._active_at = now
-        self._told.follow()
         self.audio.flush(now)
 
     def discard(self, now: float) -> list[Decision]:
@@ -130,7 +128,6 @@ class FallbackMachine:
         self._active_at = now
         self.audio.discard()
         self._shown = self._carried = ""
-        self._told.forget()
         if self._serving is not None:
             self._dismiss()
             self._forget_search()
@@ -264,14 +261,13 @@ class FallbackMachine:
         if isinstance(event, STTFinal):
             self._forget_search()
             self._final(serving, event, now)
-        elif self.audio.open.is_speech or not self._told.are_shown(event.text, now, has_vad=self.audio.has_vad):
+        elif not self.audio.is_told(event.text, now):
             self._interim(serving, event, now)
         self._settle_search(now)
 
     def _interim(self, serving: MemberStream, event: STTInterim, now: float) -> None:
         self._shown = event.text if event.text.strip() else ""
         if self._shown:
-            self._told.follow()
             overdue = now - self._limit if serving.since <= now - self._limit else 0.0
             one_each = self._traits[serving.member].needs_flush
             self.audio.interim(event.text, overdue, one_each=one_each, at_most=serving.heard)
@@ -284,11 +280,10 @@ class FallbackMachine:
         self._is_reopened = False
 
     def _final(self, serving: MemberStream, event: STTFinal, now: float) -> None:
-        if (news := self._told.news(event.text, now, has_vad=self.audio.has_vad)) is None:
+        one_each = self._traits[serving.member].needs_flush
+        if (news := self.audio.final(event.text, now, one_each=one_each, at_most=serving.heard)) is None:
             return
         event, has_text = replace(event, text=news), bool(news.strip())
-        one_each = self._traits[serving.member].needs_flush
-        self.audio.final(has_text=has_text, one_each=one_each, at_most=serving.heard)
         self._shown = ""
         if has_text or not self._carried:
             self._carried = ""
@@ -414,7 +409,7 @@ class FallbackMachine:
                 self._decided.append(MarkFailed(old.member, is_slow=True))
         failures, self._failures = tuple(self._failures), []
         self._decided.append(TakeOver(relief.member, failures, self.audio.take_dropped()))
-        self._told.forget()
+        self.audio.take_recogniser()
         self._carry()
         self._refused.clear()
         if not has_heard:
@@ -480,12 +475,13 @@ class FallbackMachine:
 
     def _take_shown(self, now: float, *, goes_on: bool) -> list[str]:
         """Make finals of the words that were shown; not of the open utterance if it goes on."""
-        shown = self.audio.take_shown("" if goes_on else self._carried, goes_on=goes_on)
+        shown = self.audio.take_shown("" if goes_on else self._carried, now, goes_on=goes_on)
+        if not goes_on or any(are_alike(self._carried, text) for text in shown):
+            self._carried = ""
         if not goes_on:
-            self._carried = self._shown = ""
+            self._shown = ""
         for text in shown:
             self._decided.append(Emit(STTFinal(text=text)))
-            self._told.tell(text, now)
         return shown
 
     def _give_up(self) -> None:

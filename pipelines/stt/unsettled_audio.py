@@ -1,12 +1,19 @@
-"""UnsettledAudio: the caller's audio whose words are not known yet, with the calls between, for the next recogniser."""
+"""UnsettledAudio: the caller's audio whose words are not known yet, with the calls between, for the next recogniser.
+
+A final settles the utterances up to the newest one of which it has the words; all, if it has the words of none. A
+recogniser that reports on each utterance settles them in their order, also those that are kept no more.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 
+from vivavoce.pipelines.core.words import words_of
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.stt.told_words import SURE_WORDS, ToldWords
 
 PRE_ROLL = 1.0
 """Seconds of audio before the onset of speech that are kept, where a VAD reports the onset."""
@@ -41,6 +48,11 @@ class Utterance:
     ended_at: float | None = None
     is_excused: bool = False
 
+    def show(self, text: str) -> None:
+        """Its interim is this now; a beginning of words that were shown already is heard again."""
+        if not self.shown.startswith(text):
+            self.shown = text
+
     @property
     def has_words(self) -> bool:
         """Whether interims came that no final has settled."""
@@ -59,6 +71,9 @@ class UnsettledAudio:
         self.open = Utterance()
         """The present one."""
         self._dropped = 0
+        self._told = ToldWords()
+        self._left_off = 0
+        """Ended utterances that are kept no more, though a recogniser that reports on each has yet to do so."""
 
     @property
     def is_quiet(self) -> bool:
@@ -95,19 +110,26 @@ class UnsettledAudio:
 
     def flush(self, now: float) -> None:
         """End the open utterance."""
+        self._told.follow()
         over, self.open = self.open, Utterance()
         over.ended_at = now
         if over.is_speech or over.has_words or not self.has_vad:
             self.ended.append(over)
         while sum(one.seconds for one in self.ended) > self._limit:
             self._dropped += len(self.ended.popleft().items)
+            self._left_off += 1
 
     def discard(self) -> None:
         """Forget all of it."""
+        self.take_recogniser()
         self.ended.clear()
         self.open = Utterance()
 
     # --- events of the recogniser
+
+    def is_told(self, text: str, now: float) -> bool:
+        """Whether an interim shows only words again that were passed on as a final."""
+        return not self.open.is_speech and self._told.are_shown(text, now, has_vad=self.has_vad)
 
     def interim(self, text: str, overdue: float, *, one_each: bool, at_most: int | None = None) -> None:
         """These words are on their way: of the utterance that is spoken, else of one that has ended.
@@ -118,29 +140,57 @@ class UnsettledAudio:
             overdue: Sounds that ended before then were noise, since a recogniser that hears words reported nothing of
                 them; one that reports on each has yet to do so.
         """
+        self._told.follow()
         heard = list(self.ended)[:at_most]
-        if not heard or (at_most is None and self.open.is_speech):
+        is_in_speech = at_most is None and self.open.is_speech
+        is_chance = is_in_speech and len(words_of(text)) < SURE_WORDS
+        shown = [one for one in heard if one.shown and not is_chance and are_alike(one.shown, text)]
+        if shown:  # it is heard again, perhaps by another recogniser
+            shown[0].show(text)
+        elif not heard or is_in_speech:
             if not one_each:
                 self.ended = deque(one for one in self.ended if one.has_words or (one.ended_at or 0.0) > overdue)
             self.open.shown = text
         else:
-            heard[0 if one_each else -1].shown = text
+            blank = [one for one in heard if not one.shown]
+            (blank or heard)[0 if one_each else -1].shown = text
 
-    def final(self, *, has_text: bool, one_each: bool, at_most: int | None = None) -> None:
-        """A final settles the utterances to which it belongs.
+    def take_recogniser(self) -> None:
+        """Another recogniser hears what is kept, and reports on nothing else."""
+        self._left_off = 0
+        self._told.forget()
+
+    def final(self, text: str, now: float, *, one_each: bool, at_most: int | None = None) -> str | None:
+        """A final settles the utterances to which it belongs; return its words that were not told, None if it is of
+        told words.
 
         Args:
             one_each: Whether the recogniser reports one final for each flush. Others may settle several by one.
             at_most: The number of ended utterances that it has heard; None: all.
         """
+        is_left_off = one_each and self._left_off > 0
+        if is_left_off:
+            self._left_off -= 1
+            return self._told.news(text, now, has_vad=self.has_vad) if text.strip() else None
+        news = text if one_each and self.has_vad else self._told.news(text, now, has_vad=self.has_vad)
+        if news is not None:
+            self._settle_by(news, one_each, at_most)
+        return news
+
+    def _settle_by(self, text: str, one_each: bool, at_most: int | None) -> None:
         if not self.ended:
             self._begin_rest()
             return
-        self.open.shown = ""
-        if one_each or not has_text:
+        if _is_in(self.open.shown, text) or not (one_each or text.strip()):
+            self.open.shown = ""
+        if one_each or not text.strip():
             self.ended.popleft()
-        else:
-            self.settle(len(self.ended) if at_most is None else at_most)
+            return
+        heard = list(self.ended)[:at_most]
+        newest = max((at for at, one in enumerate(heard) if one.shown and _is_in(one.shown, text)), default=len(heard))
+        # Words that were shown behind those of the final are not settled by it.
+        behind = [one for one in heard[newest + 1 :] if one.shown]
+        self.ended = deque([*behind, *list(self.ended)[len(heard) :]])
 
     def _begin_rest(self) -> None:
         """The words of the open utterance so far are known; if its speech goes on, the rest is another utterance."""
@@ -148,31 +198,43 @@ class UnsettledAudio:
         if self.open.is_speech:
             self.open.items.append(SpeechStarted(0.0))
 
-    def take_shown(self, before: str, *, goes_on: bool) -> list[str]:
-        """Return the words that were shown and not settled, oldest first; their audio is kept no more.
+    def take_shown(self, before: str, now: float, *, goes_on: bool) -> list[str]:
+        """Return the words that were shown and not settled, oldest first, to tell them; their audio is kept no more.
 
         Args:
             before: Words that an earlier recogniser has shown of this audio, perhaps more of them.
             goes_on: Whether those of the open utterance are left.
         """
         shown = [one.shown for one in (*self.ended, *([] if goes_on else [self.open])) if one.shown]
-        if before and before not in shown:
-            shown[-1:] = [max([*shown[-1:], before], key=len)]
+        if before:
+            again = [at for at, text in enumerate(shown) if are_alike(text, before)]
+            if not again:
+                shown.insert(0, before)
+            elif shown[again[0]] != before:
+                shown[again[0]] = max(shown[again[0]], before, key=len)
         # An utterance that is heard again may show its words as those of a later one.
         shown = [text for at, text in enumerate(shown) if not any(one.startswith(text) for one in shown[at + 1 :])]
+        before_left_off = len(self.ended)
         self.ended = deque(one for one in self.ended if not one.shown)
+        self._left_off += before_left_off - len(self.ended)
         if self.open.shown and not goes_on:
             self._begin_rest()
+        elif any(_is_in(self.open.shown, text) for text in shown):
+            self.open.shown = ""
+        for text in shown:
+            self._told.tell(text, now)
         return shown
 
-    def settle(self, number: int) -> None:
-        """The oldest ones, so many, hold no words."""
-        for _ in range(min(number, len(self.ended))):
+    def settle(self, number: int) -> int:
+        """The oldest ones, so many, hold no words; return how many there were."""
+        number = min(number, len(self.ended))
+        for _ in range(number):
             self.ended.popleft()
+        return number
 
     def forget_noise(self, now: float, number: int | None) -> None:
         """No recogniser hears words in the oldest utterances, so many; None: in all, nor so far in the open one."""
-        self.settle(len(self.ended) if number is None else number)
+        self._left_off += self.settle(len(self.ended) if number is None else number)
         if number is None:
             self.open.began_at, self.open.voiced = now, 0.0
         if not self.open.is_speech:
@@ -209,6 +271,18 @@ class UnsettledAudio:
         """Return the number of frames beyond the limit, which the next recogniser does not hear, and count anew."""
         dropped, self._dropped = self._dropped, 0
         return dropped
+
+
+def _is_in(shown: str, text: str) -> bool:
+    """Whether at least half of the shown words are in `text`, in their order."""
+    words = words_of(shown)
+    match = SequenceMatcher(None, words, words_of(text), autojunk=False)
+    return 2 * sum(block.size for block in match.get_matching_blocks()) >= len(words)
+
+
+def are_alike(one: str, other: str) -> bool:
+    """Whether two texts of one utterance, both without words behind, may be the same words."""
+    return _is_in(one, other) or _is_in(other, one)
 
 
 def _trim(utterance: Utterance, seconds: float) -> None:

@@ -390,6 +390,31 @@ def test_interims_of_words_that_were_passed_on_show_no_new_words() -> None:
     ]
 
 
+def test_words_of_two_recognisers_that_break_are_told_once_and_hide_no_others() -> None:
+    first, second = First(), Second()
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.5)
+        first.interim("my number is number five")
+        listening.stream.flush()
+        first.fail_open(*DOWN)
+        first.fail(LOST)
+        await listening.hear(0.3)
+        second.interim("number 5")  # the same audio
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.3)
+        second.interim("thanks")
+        listening.stream.flush()
+        second.fail_open(*DOWN)
+        second.fail(LOST)
+        await listening.hear(1.0)
+
+    assert listen(FallbackSTT([first, second]), act).finals == ["my number is number five", "thanks"]
+
+
 # --- no recogniser works for a moment
 
 
