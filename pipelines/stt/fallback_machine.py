@@ -38,7 +38,7 @@ from vivavoce.pipelines.stt.fallback_decisions import (
     Replay,
     TakeOver,
 )
-from vivavoce.pipelines.stt.unsettled_audio import UnsettledAudio, Utterance, are_alike
+from vivavoce.pipelines.stt.unsettled_audio import UnsettledAudio, Utterance, are_same
 
 CLEAR_SPEECH = 1.0
 """Seconds of speech, by the VAD, in which a recogniser should hear words."""
@@ -476,7 +476,7 @@ class FallbackMachine:
     def _take_shown(self, now: float, *, goes_on: bool) -> list[str]:
         """Make finals of the words that were shown; not of the open utterance if it goes on."""
         shown = self.audio.take_shown("" if goes_on else self._carried, now, goes_on=goes_on)
-        if not goes_on or any(are_alike(self._carried, text) for text in shown):
+        if not goes_on or any(are_same(self._carried, text) for text in shown):
             self._carried = ""
         if not goes_on:
             self._shown = ""

@@ -15,6 +15,10 @@ from vivavoce.pipelines.core.words import words_of
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.told_words import SURE_WORDS, ToldWords
 
+ALIKE = 0.5
+"""Share of shown words from which a final may be of them."""
+SURELY_ALIKE = 0.75
+"""Share of words from which an interim is of words that were shown before, though others may have been said since."""
 PRE_ROLL = 1.0
 """Seconds of audio before the onset of speech that are kept, where a VAD reports the onset."""
 
@@ -143,17 +147,19 @@ class UnsettledAudio:
         self._told.follow()
         heard = list(self.ended)[:at_most]
         is_in_speech = at_most is None and self.open.is_speech
+        blank = [one for one in heard if not one.shown]
+        shown = [one for one in heard if one.shown]
+        best = max(shown, key=lambda one: _likeness(one.shown, text), default=None)
         is_chance = is_in_speech and len(words_of(text)) < SURE_WORDS
-        shown = [one for one in heard if one.shown and not is_chance and are_alike(one.shown, text)]
-        if shown:  # it is heard again, perhaps by another recogniser
-            shown[0].show(text)
+        is_sure = best is not None and not is_chance and _likeness(best.shown, text) >= SURELY_ALIKE
+        if best is not None and (is_sure or not (is_in_speech or blank)):
+            best.show(text)  # it is heard again, perhaps by another recogniser
         elif not heard or is_in_speech:
             if not one_each:
                 self.ended = deque(one for one in self.ended if one.has_words or (one.ended_at or 0.0) > overdue)
             self.open.shown = text
         else:
-            blank = [one for one in heard if not one.shown]
-            (blank or heard)[0 if one_each else -1].shown = text
+            blank[0 if one_each else -1].shown = text
 
     def take_recogniser(self) -> None:
         """Another recogniser hears what is kept, and reports on nothing else."""
@@ -181,13 +187,14 @@ class UnsettledAudio:
         if not self.ended:
             self._begin_rest()
             return
-        if _is_in(self.open.shown, text) or not (one_each or text.strip()):
+        if _share(self.open.shown, text) >= ALIKE or not (one_each or text.strip()):
             self.open.shown = ""
         if one_each or not text.strip():
             self.ended.popleft()
             return
         heard = list(self.ended)[:at_most]
-        newest = max((at for at, one in enumerate(heard) if one.shown and _is_in(one.shown, text)), default=len(heard))
+        shares = [(_share(one.shown, text), at) for at, one in enumerate(heard) if one.shown]
+        newest = max(((share, at) for share, at in shares if share >= ALIKE), default=(0.0, len(heard)))[1]
         # Words that were shown behind those of the final are not settled by it.
         behind = [one for one in heard[newest + 1 :] if one.shown]
         self.ended = deque([*behind, *list(self.ended)[len(heard) :]])
@@ -207,11 +214,11 @@ class UnsettledAudio:
         """
         shown = [one.shown for one in (*self.ended, *([] if goes_on else [self.open])) if one.shown]
         if before:
-            again = [at for at, text in enumerate(shown) if are_alike(text, before)]
-            if not again:
+            best = max(range(len(shown)), key=lambda at: _likeness(shown[at], before), default=None)
+            if best is None or _likeness(shown[best], before) < ALIKE:
                 shown.insert(0, before)
-            elif shown[again[0]] != before:
-                shown[again[0]] = max(shown[again[0]], before, key=len)
+            elif shown[best] != before:
+                shown[best] = max(shown[best], before, key=len)
         # An utterance that is heard again may show its words as those of a later one.
         shown = [text for at, text in enumerate(shown) if not any(one.startswith(text) for one in shown[at + 1 :])]
         before_left_off = len(self.ended)
@@ -219,7 +226,7 @@ class UnsettledAudio:
         self._left_off += before_left_off - len(self.ended)
         if self.open.shown and not goes_on:
             self._begin_rest()
-        elif any(_is_in(self.open.shown, text) for text in shown):
+        elif any(_share(self.open.shown, text) >= SURELY_ALIKE for text in shown):
             self.open.shown = ""
         for text in shown:
             self._told.tell(text, now)
@@ -273,16 +280,20 @@ class UnsettledAudio:
         return dropped
 
 
-def _is_in(shown: str, text: str) -> bool:
-    """Whether at least half of the shown words are in `text`, in their order."""
+def _share(shown: str, text: str) -> float:
+    """Return the share of the shown words that are in `text`, in their order; 1.0 if no word was shown."""
     words = words_of(shown)
     match = SequenceMatcher(None, words, words_of(text), autojunk=False)
-    return 2 * sum(block.size for block in match.get_matching_blocks()) >= len(words)
+    return sum(block.size for block in match.get_matching_blocks()) / len(words) if words else 1.0
 
 
-def are_alike(one: str, other: str) -> bool:
-    """Whether two texts of one utterance, both without words behind, may be the same words."""
-    return _is_in(one, other) or _is_in(other, one)
+def _likeness(one: str, other: str) -> float:
+    return max(_share(one, other), _share(other, one))
+
+
+def are_same(one: str, other: str) -> bool:
+    """Whether two texts that were shown are surely of the same utterance."""
+    return _likeness(one, other) >= SURELY_ALIKE
 
 
 def _trim(utterance: Utterance, seconds: float) -> None:

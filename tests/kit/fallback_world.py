@@ -77,8 +77,8 @@ class Stream:
 
 
 def text_of(number: int) -> str:
-    """Return the words of an utterance, which no other one has."""
-    return f"w{number} x{number} y{number}"
+    """Return the words of an utterance: two that all others have too, and one that none has."""
+    return f"the big w{number}"
 
 
 class World:
@@ -247,8 +247,9 @@ class World:
                 works = [n for n in range(len(self.tempers)) if self.now - self._failed_at.get(n, -99.0) >= 60.0]
                 better = works[0] if works and works[0] != serving else None
                 before = self.machine.deadline
-                self._do(self.machine.due(self.now, better))
-                assert self.machine.deadline != before, "a deadline that has come must change something"
+                decided = self.machine.due(self.now, better)
+                self._do(decided)
+                assert decided or self.machine.deadline != before, "a deadline that has come must change something"
         self.now = end
 
     def words(self, number: int) -> list[float]:
