@@ -12,15 +12,13 @@ from typing import assert_never
 import anyio
 
 from vivavoce.agents.job import JobInfo
-from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.worker import healing as h
 from vivavoce.agents.worker.agent_token import agent_token, identity_in
-from vivavoce.agents.worker.effects import Input, JobEnded, JoinRequested, WorkerStatus
-from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.effects import JobEnded, JoinRequested
 from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.room_facts import NewDispatch
 from vivavoce.agents.worker.server_api import ServerApi
-from vivavoce.pipelines.core.clock import Clock
+from vivavoce.agents.worker.worker_view import WorkerView
 from vivavoce.pipelines.core.errors import WorkerError, describe
 from vivavoce.pipelines.core.ids import new_id
 
@@ -38,36 +36,22 @@ class Healer:
 
     Args:
         server: The server's API.
-        account: URL, key and secret of the server.
-        agent_name: The name that the worker registers.
-        options: Options of the worker.
+        worker: Its worker.
         recall: Adds the kept call to a dispatch that is made in the place of a lost one; None: no call is kept.
-        post: Takes inputs for the worker's supervisor.
-        status: Returns the worker's state.
-        clock: The loop's time.
     """
 
     def __init__(
         self,
         server: ServerApi,
-        account: Credentials,
-        agent_name: str,
-        options: WorkerOptions,
+        worker: WorkerView,
         *,
         recall: Callable[[NewDispatch], Awaitable[NewDispatch]] | None,
-        post: Callable[[Input], None],
-        status: Callable[[], WorkerStatus],
-        clock: Clock,
     ) -> None:
         self._server = server
+        self._worker = worker
         self._recall = recall
-        self._account = account
-        self._agent_name = agent_name
-        self._options = options
-        self._post = post
-        self._status = status
-        self._clock = clock
-        self._healing = h.Healing(agent_name, random.random, may_join=options.on_request is None)
+        may_join = worker.options.on_request is None
+        self._healing = h.Healing(worker.agent_name, random.random, may_join=may_join)
         self._inputs: deque[h.Input] = deque()
         self._news = anyio.Event()
         self._limiter = anyio.CapacityLimiter(SIDE_BY_SIDE)
@@ -90,7 +74,7 @@ class Healer:
     def job_over(self, ended: JobEnded) -> None:
         """A job of the worker is over."""
         # With crash safety `Rescue` removes it, before it dispatches the call again.
-        has_ghost = ended.is_process_lost and self._options.crash_safety is None
+        has_ghost = ended.is_process_lost and self._worker.options.crash_safety is None
         has_failed, is_replaced = bool(ended.error), ended.is_replaced
         self._put(h.JobOver(job_id=ended.job_id, has_failed=has_failed, has_ghost=has_ghost, is_replaced=is_replaced))
 
@@ -99,7 +83,7 @@ class Healer:
         async with anyio.create_task_group() as tasks:
             while True:
                 input = await self._next_input()
-                for effect in self._healing.handle(input, now=self._clock.now()):
+                for effect in self._healing.handle(input, now=self._worker.clock.now()):
                     self._running += 1
                     tasks.start_soon(self._do, effect)
                 self._step_done.set()
@@ -118,7 +102,7 @@ class Healer:
         while not self._inputs:
             self._news = anyio.Event()
             deadline = self._healing.next_deadline()
-            wait = math.inf if deadline is None else max(0.0, deadline - self._clock.now())
+            wait = math.inf if deadline is None else max(0.0, deadline - self._worker.clock.now())
             with anyio.move_on_after(wait if self._may_look() else max(wait, REST)) as scope:
                 await self._news.wait()
             if scope.cancelled_caught and self._may_look():
@@ -126,7 +110,7 @@ class Healer:
         return self._inputs.popleft()
 
     def _may_look(self) -> bool:
-        status = self._status()
+        status = self._worker.status()
         return status.is_registered and not status.is_draining
 
     async def _do(self, effect: h.Effect) -> None:
@@ -184,7 +168,7 @@ class Healer:
         participants = await self._server.participants(room)
         has_caller = any(one.is_caller for one in participants or ())
         dispatches = await self._server.dispatches(room) if has_caller else ()
-        can_take = self._status().takes_jobs
+        can_take = self._worker.status().takes_jobs
         return h.RoomSeen(room=room, participants=participants, dispatches=dispatches, can_take=can_take)
 
     def _join(self, wanted: NewDispatch) -> None:
@@ -199,9 +183,11 @@ class Healer:
             resumes=wanted.resumes,
         )
         identity = f"agent-{wanted.heals}"
-        permissions = self._options.permissions
-        token = agent_token(self._account, wanted.room, identity, permissions, agent_name=self._agent_name)
+        permissions = self._worker.options.permissions
+        token = agent_token(
+            self._worker.account, wanted.room, identity, permissions, agent_name=self._worker.agent_name
+        )
         logger.warning(
             "Room %s has a caller and no agent: dispatches lead to no job, this worker joins it", wanted.room
         )
-        self._post(JoinRequested(assigned=JobAssigned(job=job, url="", token=token)))
+        self._worker.post(JoinRequested(assigned=JobAssigned(job=job, url="", token=token)))

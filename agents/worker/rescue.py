@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
 
 import anyio
@@ -21,12 +20,12 @@ import anyio
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
 from vivavoce.agents.worker.agent_token import identity_in
 from vivavoce.agents.worker.crash_safety import CrashSafety, first_record
-from vivavoce.agents.worker.effects import JobEnded
+from vivavoce.agents.worker.effects import CallClaimed, JobEnded
 from vivavoce.agents.worker.owner import has_ended, owner_of_job, owner_of_lost_job, rescuer
 from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.room_facts import NewDispatch
 from vivavoce.agents.worker.server_api import ServerApi
-from vivavoce.pipelines.core.clock import Clock
+from vivavoce.agents.worker.worker_view import WorkerView
 from vivavoce.pipelines.core.errors import VoiceError, describe
 
 logger = logging.getLogger(__name__)
@@ -51,32 +50,14 @@ class Rescue:
 
     Args:
         server: The server's API.
-        url: The server, as the records name it.
-        agent_name: The name that the worker registers.
+        worker: Its worker, which gets `CallClaimed` for each call before the call is dispatched again.
         safety: Option of the worker.
-        claimed: Called with the lease of a call before it is dispatched again.
-        free_slots: Returns how many more jobs the worker can take now; only as many calls with a caller are claimed.
-        clock: Its wall time dates the records.
     """
 
-    def __init__(
-        self,
-        server: ServerApi,
-        *,
-        url: str,
-        agent_name: str,
-        safety: CrashSafety,
-        claimed: Callable[[str], None],
-        free_slots: Callable[[], int],
-        clock: Clock,
-    ) -> None:
+    def __init__(self, server: ServerApi, worker: WorkerView, safety: CrashSafety) -> None:
         self._server = server
-        self._url = url
-        self._agent_name = agent_name
+        self._worker = worker
         self._safety = safety
-        self._claimed = claimed
-        self._free_slots = free_slots
-        self._clock = clock
         self._is_failing = False
         self._undispatched: set[str] = set()
         """Leases of calls that were claimed here and could not be dispatched."""
@@ -101,7 +82,7 @@ class Rescue:
         self._undispatched &= {call.lease for call in kept}
         lost = [call for call in kept if self._is_lost(call)]
         expected = sum(1 for call in kept if self._is_of_ours(call) and call.owner == rescuer() and call not in lost)
-        slots = self._free_slots() - expected
+        slots = self._worker.free_slots - expected
         limiter = anyio.CapacityLimiter(SIDE_BY_SIDE)
         async with anyio.create_task_group() as tasks:
             for number, call in enumerate(lost):
@@ -126,10 +107,10 @@ class Rescue:
             await self._noted.wait()
 
     async def _keep_record(self, note: JobAssigned | JobEnded) -> None:
-        now = self._clock.wall()
+        now = self._worker.clock.wall()
         if isinstance(note, JobAssigned):
             if not note.job.resumes:
-                record = first_record(note.job, self._url)
+                record = first_record(note.job, self._worker.account.url)
                 await self._store.write(replace(record, identity=identity_in(note.token), written_at=now))
         elif note.is_process_lost:
             lease = note.job_id
@@ -145,7 +126,7 @@ class Rescue:
         try:
             with anyio.fail_after(STORE_LIMIT):
                 for call in await self._store.read():
-                    if (call.url, call.room, call.dispatch_id) == (self._url, wanted.room, wanted.heals):
+                    if (call.url, call.room, call.dispatch_id) == (self._worker.account.url, wanted.room, wanted.heals):
                         return await self._claimed_dispatch(call, wanted)
         except Exception as error:  # noqa: BLE001 - as in look(); the caller gets an agent without the past
             logger.error("The record of the call in room %s: %s", wanted.room, describe(error))
@@ -161,26 +142,26 @@ class Rescue:
     async def _claim(self, found: Checkpoint) -> Checkpoint | None:
         """Return the record as this process's own; None: another process has it."""
         with anyio.fail_after(STORE_LIMIT):
-            return await self._store.claim(found.lease, owner=found.owner, by=rescuer(), at=self._clock.wall())
+            return await self._store.claim(found.lease, owner=found.owner, by=rescuer(), at=self._worker.clock.wall())
 
     async def _count_dispatch(self, call: Checkpoint) -> None:
         """Note a dispatch that is about to be made: its job is for this worker."""
         with anyio.fail_after(STORE_LIMIT):
-            await self._store.write(replace(call, dispatched=call.dispatched + 1, written_at=self._clock.wall()))
-        self._claimed(call.lease)
+            await self._store.write(replace(call, dispatched=call.dispatched + 1, written_at=self._worker.clock.wall()))
+        self._worker.post(CallClaimed(lease=call.lease))
 
     async def _forget(self, call: Checkpoint) -> None:
         with anyio.fail_after(STORE_LIMIT):
             await self._store.remove(call.lease, owner=call.owner)
 
     def _is_of_ours(self, call: Checkpoint) -> bool:
-        return call.url == self._url and call.agent_name == self._agent_name
+        return call.url == self._worker.account.url and call.agent_name == self._worker.agent_name
 
     def _is_lost(self, call: Checkpoint) -> bool:
         if not self._is_of_ours(call):
             return False
         if call.owner == rescuer():  # claimed here, and taken by no job
-            return call.lease in self._undispatched or self._clock.wall() - call.written_at > TAKEN_WITHIN
+            return call.lease in self._undispatched or self._worker.clock.wall() - call.written_at > TAKEN_WITHIN
         return has_ended(call.owner)
 
     async def _rescue(self, call: Checkpoint, has_slot: bool, limiter: anyio.CapacityLimiter) -> None:

@@ -54,6 +54,7 @@ from vivavoce.agents.worker.options import WorkerOptions, websocket_url
 from vivavoce.agents.worker.protocol import JobAssigned, Registered, encode
 from vivavoce.agents.worker.request import JobRequest, Rejection
 from vivavoce.agents.worker.supervisor import Supervisor
+from vivavoce.agents.worker.worker_view import WorkerView
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
 from vivavoce.pipelines.core.owned_call import OwnedCall
@@ -99,7 +100,15 @@ class WorkerServer:
         self._machine = Machine()
         self._meter = LoadMeter()
         self._supervisor = Supervisor(agent_name, options, random.random)
-        self._care = Care(credentials, agent_name, options, post=self._post, status=self.status, clock=clock)
+        view = WorkerView(
+            account=credentials,
+            agent_name=agent_name,
+            options=options,
+            post=self._post,
+            status=self.status,
+            clock=clock,
+        )
+        self._care = Care(view)
         self._inputs: MemoryObjectSendStream[Input] | None = None
         self._early: list[Input] = []
         self._tasks: TaskGroup | None = None

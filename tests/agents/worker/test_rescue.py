@@ -24,13 +24,22 @@ from vivavoce.agents.worker import rescue as rescue_module
 from vivavoce.agents.worker.agent_token import agent_token
 from vivavoce.agents.worker.care import Care
 from vivavoce.agents.worker.crash_safety import CrashSafety
-from vivavoce.agents.worker.effects import ExecutorChanged, JobEnded, MessageReceived, StartJob, WorkerStatus
+from vivavoce.agents.worker.effects import (
+    CallClaimed,
+    ExecutorChanged,
+    Input,
+    JobEnded,
+    MessageReceived,
+    StartJob,
+    WorkerStatus,
+)
 from vivavoce.agents.worker.options import AgentPermissions, WorkerOptions
 from vivavoce.agents.worker.owner import owner_of_job, rescuer
 from vivavoce.agents.worker.protocol import JobAssigned, Registered
 from vivavoce.agents.worker.rescue import Rescue
 from vivavoce.agents.worker.room_facts import DispatchFacts, NewDispatch, ParticipantFacts
 from vivavoce.agents.worker.server_api import ServerApi
+from vivavoce.agents.worker.worker_view import WorkerView
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import WorkerError
 
@@ -94,19 +103,21 @@ class Place:
         self.call = replace(CALL, url=server.url)
 
     def rescue(self, api: ServerApi, store: SqliteCheckpoints | None = None, *, slots: int = 10) -> Rescue:
-        return Rescue(
-            api,
-            url=self.server.url,
-            agent_name="host",
-            safety=CrashSafety(store=store or SqliteCheckpoints(self.store.path)),
-            claimed=self.claimed.append,
-            free_slots=lambda: slots,
-            clock=LoopClock(),
-        )
+        def post(input: Input) -> None:
+            assert isinstance(input, CallClaimed)
+            self.claimed.append(input.lease)
+
+        view = self.view(Bench(max_jobs=slots).supervisor.status, post)
+        return Rescue(api, view, CrashSafety(store=store or SqliteCheckpoints(self.store.path)))
 
     def care(self, status: Callable[[], WorkerStatus]) -> Care:
+        return Care(self.view(status, lambda input: None))
+
+    def view(self, status: Callable[[], WorkerStatus], post: Callable[[Input], None]) -> WorkerView:
         options = WorkerOptions(healing=False, crash_safety=CrashSafety(store=SqliteCheckpoints(self.store.path)))
-        return Care(self.account, "host", options, post=lambda input: None, status=status, clock=LoopClock())
+        return WorkerView(
+            account=self.account, agent_name="host", options=options, post=post, status=status, clock=LoopClock()
+        )
 
     async def look(self, workers: int = 1) -> tuple[DispatchFacts, ...]:
         """Have so many workers look at the same time; return the room's dispatches that name a call."""
