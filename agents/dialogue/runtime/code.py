@@ -68,7 +68,7 @@ class GraphCode:
         self._context.group.start_soon(self._end, run, lambda: on_end(run.error is not None), name=f"end of {name}")
 
     def wait_for_body(self, answer_id: str) -> None:
-        """That answer waits for the body that runs: the speech which the body asks for comes before it."""
+        """That answer waits for the body that runs: speech that the body asks for comes before it."""
         if self._body is not None and not self._body.is_over:
             self._body.answers(answer_id)
 

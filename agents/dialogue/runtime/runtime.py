@@ -288,10 +288,13 @@ class GraphRuntime(TurnDialogue):
         if turn.is_remote:
             return
         self._code.wait_for_body(event_id)
+        if self._code.is_running:
+            judged.leave_floor(self._context.inbox)
         try:
             with anyio.move_on_after(JUDGE_LIMIT) as scope:
                 await judged.decided.wait()
         finally:
+            judged.want_floor(self._context.inbox)
             if not judged.decided.is_set():  # the answer was cut, or this took too long
                 self.undo(event_id)
         if scope.cancelled_caught:
@@ -458,6 +461,9 @@ class GraphRuntime(TurnDialogue):
             self._context.inbox.post(ToolsStarted(answer_id))  # new words are a new turn now
             turn.spoken.record.answered_in(effect.state)
             turn.answer()
+        for other in self._turns.values():
+            if other.is_waiting:
+                other.leave_floor(self._context.inbox)
         if waiter is not None:
             waiter.body_runs()
         name = f"the {'fallback ' * effect.is_fallback}body of the graph's state {effect.state!r}"

@@ -7,9 +7,11 @@ from abc import ABC, abstractmethod
 import anyio
 
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.speech.flow_parts import PartText, TextParts
 from vivavoce.agents.speech.turn_dialogue import SpokenTurn
+from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished
 
 
 class BodyVoice(ABC):
@@ -35,6 +37,7 @@ class JudgedTurn(BodyVoice):
         """Set when it is judged, or a body answers it."""
         self._parts: TextParts | None = None
         self._is_settled = False
+        self._has_left = False
 
     @property
     def is_over(self) -> bool:
@@ -50,6 +53,18 @@ class JudgedTurn(BodyVoice):
     def is_waiting(self) -> bool:
         """Whether its answer waits for the judgement."""
         return self.takes_answer and not self.decided.is_set()
+
+    def leave_floor(self, inbox: Inbox) -> None:
+        """Wait without the floor, which a body that runs may need."""
+        if not self._has_left:
+            self._has_left = True
+            inbox.post(ToolsAwaited(self.spoken.handle.id))
+
+    def want_floor(self, inbox: Inbox) -> None:
+        """Wait for the floor again, if it has left that."""
+        if self._has_left:
+            self._has_left = False
+            inbox.post(ToolsFinished(self.spoken.handle.id))
 
     def answer(self) -> None:
         """A body begins to answer it."""

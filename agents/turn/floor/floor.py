@@ -170,15 +170,22 @@ class Floor:
         text: str = "",
         asked: SpeechRequested | None = None,
     ) -> Speech:
-        """Queue a new speech and return it; speech of a turn's hook takes the place just before the answer."""
+        """Queue a new speech and return it; that of a turn's hook, or a body, takes the place before the answer."""
         order = self.next_order()
-        answer = None if asked is None else self.get(asked.hook_of)
+        answer = None if asked is None else self._answer_behind(asked)
         if answer is not None:
             priority, order = answer.priority, answer.order
         speech = self._speeches[speech_id] = Speech(
             speech_id, kind, interruptible, priority, order, turn_id=turn_id, text=text, asked=asked
         )
         return speech
+
+    def _answer_behind(self, asked: SpeechRequested) -> Speech | None:
+        """Return the answer that waits for the code which asked for that speech."""
+        if not asked.by_body:
+            return self.get(asked.hook_of)
+        answers = [s for s in self.present if s.kind == "turn" and s.phase != "tools"]
+        return min(answers, key=lambda s: s.order, default=None)
 
     def add_handoff(
         self, handoff_id: str, *, begins_task: bool = False, ends_task: str = "", opens: bool = False

@@ -12,6 +12,7 @@ from kit.dialogue import RealtimeHarness, booking, graph_harness, way
 from vivavoce.agents import (
     Agent,
     AgentSession,
+    AgentTask,
     CompletedTurn,
     Intent,
     IntentMatch,
@@ -189,3 +190,73 @@ def test_a_hook_of_a_turn_may_await_a_reply_that_calls_a_tool() -> None:
     harness.run(until=8.0)
 
     assert [text for _, text in harness.messages] == ["book a table", "One guest.", "For when?"]
+
+
+@BOTH
+def test_speech_that_a_body_awaits_comes_before_an_answer_that_waits_already(kind: type[SessionHarness]) -> None:
+    graph = two_states(PatternIntents())
+    one, two = graph.states
+    one.when_event("user_transcript").go_to(two)
+
+    @two.body
+    async def ask(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield "Hello. "
+        await anyio.sleep(0.8)
+        yield "Welcome. "
+        await session.say("One moment.")
+        await session.reply("Count the guests.")
+
+    harness = graph_harness(graph, ScriptedLLM(counts(), "One guest.", "Fine."), agent=Desk("Help."), kind=kind)
+    harness.caller.says("hello there", 0.1, 0.5, interims=[(0.4, "hello")])
+    harness.run(until=12.0)
+
+    said = [text.strip() for role, text in harness.messages if role == "assistant"]
+    assert said == ["Hello. Welcome.", "One moment.", "One guest.", "Fine."]
+
+
+class Thinking(Desk):
+    """Takes its time before each answer."""
+
+    async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+        await anyio.sleep(1.0)
+
+
+@BOTH
+def test_speech_that_a_body_awaits_comes_before_an_answer_whose_hook_runs(kind: type[SessionHarness]) -> None:
+    graph = two_states(PatternIntents())
+    graph.states[0].after(1.5).go_to(graph.states[1])
+
+    @graph.states[1].body
+    async def ask(session: AgentSession[Any]) -> None:
+        await session.say("One moment.")
+
+    harness = graph_harness(graph, ScriptedLLM("Fine."), agent=Thinking("Help."), kind=kind)
+    harness.caller.says("hello there", 0.1, 0.8)
+    harness.run(until=12.0)
+
+    assert [text for role, text in harness.messages if role == "assistant"] == ["One moment.", "Fine."]
+
+
+class Ask(AgentTask[str]):
+    """Asks for a name."""
+
+    async def on_enter(self) -> None:
+        await self.session.say("Your name?")
+        self.complete("Bob")
+
+
+@BOTH
+def test_a_task_that_a_body_awaits_comes_before_an_answer_that_waits_already(kind: type[SessionHarness]) -> None:
+    graph = two_states(PatternIntents())
+    graph.states[0].after(1.5).go_to(graph.states[1])
+
+    @graph.states[1].body
+    async def ask(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield f"Thank you, {await Ask('Ask.')}."
+
+    harness = graph_harness(graph, ScriptedLLM("Fine."), agent=Thinking("Help."), kind=kind)
+    harness.caller.says("hello there", 0.1, 0.8)
+    harness.run(until=12.0)
+
+    said = [text for role, text in harness.messages if role == "assistant"]
+    assert said == ["Your name?", "Thank you, Bob.", "Fine."]
