@@ -80,7 +80,9 @@ class ContentGuard:
       one that changes only the spelling of words that were replaced is dropped. The history, its sink and its events
       have the words while they wait; the hook `on_user_turn_completed` gets those of its own turn.
     * The caller's words cannot be kept from a realtime model that hears them: such a session refuses a guard of the
-      caller. With one, no answer is begun before the turn is over; with one of the agent, no voice is.
+      caller; give `caller=False`.
+    * With a guard of the caller, no answer is begun before the turn is over; with a guard of the agent, the voice does
+      not begin before that.
 
     What each option does: docs/options.md.
     """
@@ -94,8 +96,8 @@ class ContentGuard:
     limit: float = 1.0
     """Seconds for one verdict."""
     on_failure: Literal["hold", "pass"] = "hold"
-    """The fate of a text whose judge raises or is late. `hold`: what the guard is to stop could not be taken back once
-    it was heard, so silence, and an `error` event, is the smaller harm. `pass`: the call matters more than the rule."""
+    """The fate of a text whose judge raises or is late, which is an `error` event too. `hold`: it is held back, since
+    speech that was heard cannot be taken back. `pass`: it goes on without a verdict."""
 
     def __post_init__(self) -> None:
         check_function("judge", self.judge, remedy="give a function of a GuardedText, or ModelJudge(llm, rules)")

@@ -25,7 +25,8 @@ class SpeechLimits:
     stt_stage: float = 2.0
     """That an agent's `stt_stage` may keep a transcript, which then goes on as the recogniser gave it."""
     hook_timeout: float = 10.0
-    """For one run of `on_user_turn_completed`."""
+    """For one run of a hook of the agent, such as `on_user_turn_completed`. `on_enter` and `on_exit` in a handoff have
+    it again from each speech that they asked for."""
     max_tool_steps: int = 5
     """Steps of tool calls in one answer; then the model has to answer without tools."""
 

@@ -84,15 +84,19 @@ class Caller:
         self._plan(final_at, lambda: self._recognises(text, True, item_id))
         return final_at
 
-    def makes_noise(self, start: float, end: float) -> None:
+    def makes_noise(self, start: float, end: float, *, level: int = LOUD) -> None:
         """Make sound without words.
 
+        Args:
+            level: Its sample value, by which a recogniser of the test can tell sounds apart.
         Raises:
-            ValueError: It does not end after its start, or a time is no multiple of 0.02 s.
+            ValueError: It does not end after its start, a time is no multiple of 0.02 s, or the level is not loud.
         """
         if not 0 <= start < end:
             raise ValueError(f"a sound needs 0 <= start < end (s), got {start!r}, {end!r}")
-        self._sounds.add(_frames(start), _frames(end))
+        if not LOUD <= level < 1 << 15:
+            raise ValueError(f"level must be at least {LOUD} and below {1 << 15}, got {level!r}")
+        self._sounds.add(_frames(start), _frames(end), level)
 
     def is_recognised(self, text: str, at: float, *, is_final: bool = True) -> None:
         """Have words recognised at `at`, independent of the sound: late, early, or without any."""
@@ -182,7 +186,7 @@ class Caller:
     def _push_frame(self) -> None:
         rate, number = self._room.input_rate, self._frames
         self._frames += 1
-        self._room.push_audio(_frame(self._sounds.is_at(number), rate))
+        self._room.push_audio(_frame(self._sounds.level_at(number), rate))
 
 
 class _Sounds:
@@ -192,16 +196,18 @@ class _Sounds:
     """
 
     def __init__(self) -> None:
-        self._coming: list[tuple[int, int]] = []
+        self._coming: list[tuple[int, int, int]] = []
         self._loud_until = 0
+        self._level = 0
 
-    def add(self, start: int, end: int) -> None:
-        heapq.heappush(self._coming, (start, end))
+    def add(self, start: int, end: int, level: int) -> None:
+        heapq.heappush(self._coming, (start, end, level))
 
-    def is_at(self, number: int) -> bool:
+    def level_at(self, number: int) -> int:
         while self._coming and self._coming[0][0] <= number:
-            self._loud_until = max(self._loud_until, heapq.heappop(self._coming)[1])
-        return number < self._loud_until
+            _, until, self._level = heapq.heappop(self._coming)
+            self._loud_until = max(self._loud_until, until)
+        return self._level if number < self._loud_until else 0
 
 
 def _frames(seconds: float) -> int:
@@ -219,7 +225,7 @@ def _frames(seconds: float) -> int:
     return frames
 
 
-@lru_cache(maxsize=8)
-def _frame(is_loud: bool, rate: int) -> AudioFrame:
+@lru_cache(maxsize=64)
+def _frame(level: int, rate: int) -> AudioFrame:
     samples = round(FRAME_SECONDS * rate)
-    return AudioFrame((LOUD if is_loud else 0).to_bytes(2, "little") * samples, rate)
+    return AudioFrame(level.to_bytes(2, "little") * samples, rate)

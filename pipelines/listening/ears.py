@@ -385,6 +385,8 @@ class Ears:
         self.is_speaking = False
         if self._recognizer is not None:
             self._recognizer.flush()
+        for recent in self._recents:
+            recent.forget_until(ago - self.delay)  # of one utterance only one recogniser settles words
         self._leave()
         self._emit(UserSpeechEnded(self._clock.now() - ago))
 

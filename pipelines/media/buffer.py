@@ -70,6 +70,11 @@ class RecentFrames:
             if self._on_drop is not None:
                 self._on_drop()
 
+    def forget_until(self, ago: float) -> None:
+        """Forget the frames that begin more than `ago` seconds before the end of the newest one."""
+        while self._frames and self._kept > _nanoseconds(ago):
+            self._kept -= _nanoseconds(self._frames.popleft().duration)
+
     def drain(self) -> list[AudioFrame]:
         """Return and forget all kept frames, oldest first."""
         frames = list(self._frames)

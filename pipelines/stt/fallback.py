@@ -33,7 +33,7 @@ class FallbackSTTOptions(FallbackOptions):
     open_timeout: float = 4.0
     """Seconds for each recogniser to open a stream; the session's own limit is for all of them together."""
     final_limit: float = 2.0
-    """Seconds from the end of speech to its final transcript."""
+    """Seconds from the end of speech to its final transcript, after which the next recogniser takes over."""
     kept_seconds: float = 15.0
     """Audio without a final transcript that is kept for the next recogniser."""
 

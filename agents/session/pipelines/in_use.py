@@ -104,6 +104,11 @@ class PipelineInUse:
             self._kept = kept = RecentFrames(ONSET_SECONDS)
             self._live.hear = partial(_both, kept.push, self.attached.connection.push_audio)
 
+    def speech_ended(self, at: float) -> None:
+        """The connection in use has heard an utterance to its end, at that time: the next one hears none of it."""
+        if self._kept is not None and self.failure is None:
+            self._kept.forget_until(self._context.clock.now() - at)
+
     def forget_onset(self) -> None:
         """Keep no audio any more: nothing came of that connection."""
         if self._kept is not None and self.failure is None:

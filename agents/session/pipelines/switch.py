@@ -403,6 +403,8 @@ class PipelineSwitch:
         elif self._in_use.is_of(attached) or isinstance(event, PipelineUsage):
             if isinstance(event, _TIMED):
                 event = replace(event, at=event.at - self._in_use.behind)
+            if isinstance(event, UserSpeechEnded):
+                self._in_use.speech_ended(event.at)
             self._reports.take(event)
         elif isinstance(event, RemoteReplyStarted):
             attached.connection.refuse(event.remote_reply_id)

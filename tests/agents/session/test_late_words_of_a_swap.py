@@ -7,7 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import Agent
+from kit.hearing import HearingSTT, Speaker
+from vivavoce.agents import Agent, EndpointingOptions, SessionOptions
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingPipeline
@@ -66,6 +67,30 @@ def test_late_words_come_before_those_of_the_successor_in_one_turn() -> None:
     harness.caller.makes_noise(3.0, 4.5)
     harness.run(changing(1.0, new), until=9.0)
     harness.expect_history(("user", "number five in the High Street"), ("assistant", "Thanks."))
+
+
+@BOTH
+@pytest.mark.parametrize("what", ["the recogniser", "the pipeline"])
+def test_the_end_of_an_utterance_is_not_heard_again_by_a_successor_that_comes_at_once(what: str) -> None:
+    old, new = HearingSTT(), HearingSTT()
+    options = SessionOptions(endpointing=EndpointingOptions(min_delay=0.1))
+    pipeline = SessionHarness.pipeline_of(ScriptedLLM("", default="Fine."), old, ScriptedTTS())
+    harness = SessionHarness(Agent("Help."), pipeline=pipeline, options=options)
+    caller = Speaker(harness.caller)
+    caller.says(0.5, 5)
+    caller.says(4.0, 3)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(0.6)
+        if what == "the recogniser":
+            await harness.session.change_component(stt=new)
+        else:
+            await harness.session.change_pipeline(SessionHarness.pipeline_of(ScriptedLLM("Fine."), new, ScriptedTTS()))
+        assert harness.now < 1.5
+
+    harness.run(scenario, until=7.0)
+    assert said(harness).split() == caller.said
+    assert new.streams
 
 
 @BOTH

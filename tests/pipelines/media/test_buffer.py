@@ -57,6 +57,18 @@ def test_recent_frames_drop_the_oldest_and_count_them() -> None:
     assert recent.drain() == []
 
 
+def test_recent_frames_forget_those_before_a_time() -> None:
+    recent = RecentFrames(2.0)
+    frames = [AudioFrame(bytes([n, 0]) * 20, 100) for n in range(4)]  # 0.2 s each
+    for frame in frames:
+        recent.push(frame)
+    recent.forget_until(0.5)
+    recent.push(frames[0])
+    assert recent.drain() == [*frames[2:], frames[0]]
+    recent.forget_until(0.0)
+    assert recent.drain() == []
+
+
 def test_of_one_long_piece_what_was_read_can_be_forgotten() -> None:
     store = SampleStore()
     store.append(bytes(range(250)) * 2000)
