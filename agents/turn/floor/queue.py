@@ -206,13 +206,11 @@ class SpeechQueue:
     def gives_way(self, event: i.ToolsAwaited | i.FloorYielded) -> None:
         """It has nothing to play until its tools are done, or until its hook has spoken."""
         speech = self._floor.get(event.speech_id)
-        if speech is None:
-            return
-        if speech.phase in ("active", "prepared"):
+        if speech is not None and speech.phase in ("active", "prepared"):
             self._interruption.release(speech)
             self._out.append(TakeFloorBack(speech.speech_id))
             speech.leave_floor("tools" if isinstance(event, i.ToolsAwaited) else "queued")
-        elif speech.phase == "queued" and speech.has_begun and isinstance(event, i.ToolsAwaited):
+        elif speech is not None and speech.phase == "queued" and speech.has_begun and isinstance(event, i.ToolsAwaited):
             speech.phase = "tools"  # it had left the floor to speech of its hook, which awaits a task now
 
     def tools_finished(self, event: i.ToolsFinished) -> None:
