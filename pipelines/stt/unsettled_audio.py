@@ -1,7 +1,9 @@
 """UnsettledAudio: the caller's audio whose words are not known yet, with the calls between, for the next recogniser.
 
-A final settles the utterances up to the newest one of which it has the words; all, if it has the words of none. A
-recogniser that reports on each utterance settles them in their order, also those that are kept no more.
+A final settles the utterances up to the newest one of which it has the words, and those behind it without an interim;
+all, if it has the words of none. So an utterance that ended before the final of the one before, and has no interim yet,
+is not heard again if the stream breaks before its words come. A recogniser that reports on each utterance settles them
+in their order, also those that are kept no more.
 """
 
 from __future__ import annotations

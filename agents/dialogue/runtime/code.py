@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Clock, Run
+from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.core.threads import ThreadPool
 from vivavoce.agents.dialogue.graph.condition import Condition
 from vivavoce.agents.dialogue.runtime.turns import BodyVoice
@@ -37,6 +38,13 @@ class BodyRun(Run):
         """Stop the clock of its limit, until `release()` was called as often."""
         self._voice.split()
         super().hold()
+
+    def speaks(self, handle: SpeechHandle) -> None:
+        """Note a speech; the one of its own text ends with the body, so that its limit counts meanwhile."""
+        if self._voice.is_beginning:
+            self.handles.append(handle)
+        else:
+            super().speaks(handle)
 
 
 class GraphCode:
@@ -65,12 +73,16 @@ class GraphCode:
         """
         self._body = run = BodyRun(self._context, name, self._limit, voice, answer_id)
         self._context.group.start_soon(self._make, run, partial(self._call, body, voice), name=name)
-        self._context.group.start_soon(self._end, run, lambda: on_end(run.error is not None), name=f"end of {name}")
+        self._context.group.start_soon(self._end, run, partial(self._ended, run, voice, on_end), name=f"end of {name}")
 
     def wait_for_body(self, answer_id: str) -> None:
         """That answer waits for the body that runs: speech that the body asks for comes before it."""
         if self._body is not None and not self._body.is_over:
             self._body.answers(answer_id)
+
+    def _ended(self, run: Run, voice: BodyVoice, on_end: Callable[[bool], None]) -> None:
+        voice.close()  # a body that was left behind has not done so
+        on_end(run.error is not None)
 
     async def _make(self, run: Run, call: Callable[[], Awaitable[None]]) -> None:
         try:

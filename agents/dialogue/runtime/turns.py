@@ -17,6 +17,9 @@ from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished
 class BodyVoice(ABC):
     """Takes the text that a body yields."""
 
+    is_beginning = False
+    """Whether it asks for the speech of that text now."""
+
     @abstractmethod
     def push(self, text: str) -> bool:
         """Speak a piece; return whether more is wanted: not once the caller has interrupted."""
@@ -103,7 +106,11 @@ class SayVoice(BodyVoice):
             return False
         if self._parts is None:
             parts = TextParts()
-            self._handle = self._context.session.say(PartText(parts))  # it splits the text before
+            self.is_beginning = True
+            try:
+                self._handle = self._context.session.say(PartText(parts))
+            finally:
+                self.is_beginning = False
             self._parts = parts
         self._parts.push(text)
         return True

@@ -51,6 +51,8 @@ class PipelineRequests:
         """The change by which the agent behind a task gets back the components that hear the caller."""
         self._owed: Sequence[Agent] = ()
         """That agent, behind its own agents, while a handoff has their place."""
+        self._lacking: PipelineChangeControl | None = None
+        """The change of a handoff that kept them from it."""
 
     # --- of applications
 
@@ -149,13 +151,14 @@ class PipelineRequests:
         Raises:
             CapabilityError: They do not go together with the pipeline's.
         """
-        own, in_use, self._owed = self._pipelines.own, self._pipelines.pipeline, ()
+        own, in_use = self._pipelines.own, self._pipelines.pipeline
+        self._owed = self._withdraw_ears(agents) or self._owed
         pipeline = own.with_agents(agents)
-        self._withdraw_ears(agents)
         if keeps_ears:
             pipeline = having(pipeline, ears_of(in_use))
         if self._meter is not None:
             self._meter.check(pipeline)
+        owed, self._owed = self._owed, ()
         is_quiet = keeps_ears or not self._pipelines.is_changing
         if not is_quiet and not any(any(given(agent.overrides)) for agent in agents):
             is_quiet = not self._pipelines.changes_for_agents  # the application's changes hold for this agent as well
@@ -164,6 +167,8 @@ class PipelineRequests:
             return None
         limit = self._options.speech.hook_timeout if within is None else within
         change = PipelineChangeControl(pipeline, limit, agents=agents, keeps_ears=keeps_ears)
+        if owed and within is None:
+            self._lacking = change
         self._pipelines.request(change)
         return change
 
@@ -180,6 +185,8 @@ class PipelineRequests:
         except ConfigurationError as error:  # the pipeline has changed since the agent was checked
             self._context.report_error(error, "pipeline", is_recovered=True)
             self._pipelines.own.keep_for(agents)
+            if self._owed:
+                self._give_ears_back(agents)
             return error
         return None if change is None else await self.taken_for(agents, change)
 
@@ -188,6 +195,8 @@ class PipelineRequests:
         await change.done.wait()  # bounded: `start_step` and tries for the opening, `hook_timeout` for the moment
         if change.error is not None:
             self._pipelines.own.keep_for(agents)
+            if change is self._lacking and not self._context.closing.is_asked:
+                self._give_ears_back(agents)
         return change.error
 
     async def give_back(self, agents: Sequence[Agent]) -> None:
@@ -209,6 +218,7 @@ class PipelineRequests:
         except ConfigurationError as error:
             self._context.report_error(error, "pipeline", is_recovered=True)
             self._pipelines.own.keep_for(agents)
+            self._owed = ()
 
     def _withdraw_ears(self, agents: Sequence[Agent]) -> Sequence[Agent]:
         """Give no ears back where these agents have others; return the agents that then lack theirs."""

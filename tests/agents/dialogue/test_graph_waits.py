@@ -21,6 +21,7 @@ from vivavoce.agents import (
     StateGraph,
     function_tool,
 )
+from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
 from vivavoce.pipelines.llm.chat_context import ChatContext
 
@@ -73,6 +74,38 @@ def test_a_body_outside_of_turns_has_the_limit_of_hooks_only(kind: type[SessionH
     harness.run(until=18.0)
 
     assert harness.messages == [("assistant", "Hello. You are welcome.")]
+
+
+@BOTH
+def test_a_body_outside_of_turns_that_hangs_behind_its_text_fails_and_leaves_the_floor(
+    kind: type[SessionHarness],
+) -> None:
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_failed().go_to(two)
+
+    @one.body
+    async def greet(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield "Hello. "
+        await anyio.sleep_forever()
+
+    @two.body
+    async def sorry(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield "Sorry."
+
+    harness = graph_harness(graph, kind=kind, speech=SpeechLimits(hook_timeout=4.0))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.0)
+        await harness.session.say("Second words.")
+        assert harness.now < 8.0
+
+    harness.run(scenario, until=12.0)
+
+    errors = [(event.source, type(event.error)) for event in harness.recording.of(ErrorOccurred)]
+    assert errors == [("dialogue", TimeoutError)]
+    assert way(harness) == ["one", "two"]
+    assert sorted(text.strip() for _, text in harness.messages) == ["Hello.", "Second words.", "Sorry."]
 
 
 @BOTH

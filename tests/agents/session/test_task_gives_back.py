@@ -9,7 +9,9 @@ import pytest
 
 from vivavoce.agents import Agent, AgentOverrides, AgentTask, TaskError
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.testing import ScriptedSTT
+from vivavoce.pipelines.testing.scripted_stt import ScriptedSTTStream
 
 pytestmark = pytest.mark.usefixtures("each_pipeline")
 
@@ -84,6 +86,35 @@ def test_ears_that_were_on_their_way_go_on_where_the_next_task_comes_to_nothing(
             await harness.until(harness.now + 0.5)
             second.cancel()
         await harness.until(harness.now + 10.0)
+        assert hear(own, theirs) == [True, False]
+
+    harness.run(scenario)
+
+
+class Keyless(ScriptedSTT):
+    """Cannot be opened."""
+
+    async def open(self) -> ScriptedSTTStream:
+        raise ProviderError("no key", provider="keyless", retryable=False)
+
+
+@pytest.mark.parametrize("to", ["a task", "an agent"])
+def test_ears_that_were_on_their_way_go_on_where_those_of_who_comes_cannot_be_had(to: str) -> None:
+    own, theirs = ScriptedSTT(open_delay=3.0), ScriptedSTT()
+    harness = call(own, ScriptedTTS())
+
+    async def scenario(harness: SessionHarness) -> None:
+        session = harness.session
+        await session.run_task(Ask("first", stt=theirs))
+        if to == "a task":
+            async with anyio.create_task_group() as group:
+                group.start_soon(session.run_task, second := Ask("second", stt=Keyless(), ends=False))
+                await harness.until(harness.now + 12.0)
+                assert hear(own, theirs) == [True, False]
+                second.complete("second")
+        else:
+            await session.update_agent(Desk("Help.", id="second", overrides=AgentOverrides(stt=Keyless())))
+        await harness.until(harness.now + 12.0)
         assert hear(own, theirs) == [True, False]
 
     harness.run(scenario)
