@@ -35,8 +35,8 @@ def is_of_job(owner: str, job_id: str) -> bool:
 
 def has_ended(owner: str) -> bool:
     """Return whether the owner's process has ended; False if it runs on another machine, which cannot be seen here."""
-    machine, pid, _, _ = owner.split("/", 3)
-    return machine == _machine() and not owner.startswith(f"{_process(int(pid))}/")
+    machine, pid, began, _ = owner.split("/", 3)
+    return machine == _machine() and (began == ENDED or began != _started_at(int(pid)))
 
 
 def _machine() -> str:

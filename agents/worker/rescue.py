@@ -23,7 +23,7 @@ from vivavoce.agents.worker.crash_safety import CrashSafety, first_record
 from vivavoce.agents.worker.effects import CallClaimed, JobEnded
 from vivavoce.agents.worker.owner import has_ended, owner_of_job, owner_of_lost_job, rescuer
 from vivavoce.agents.worker.protocol import JobAssigned
-from vivavoce.agents.worker.room_facts import NewDispatch
+from vivavoce.agents.worker.room_facts import NewDispatch, ParticipantFacts
 from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.agents.worker.worker_view import WorkerView
 from vivavoce.pipelines.core.errors import VoiceError, describe
@@ -60,7 +60,9 @@ class Rescue:
         self._safety = safety
         self._is_failing = False
         self._undispatched: set[str] = set()
-        """Leases of calls that were claimed here and could not be dispatched."""
+        """Leases of calls whose last try here failed, before or after the claim; no free slot: no try."""
+        self._slots = 0
+        """How many more calls with a caller the look may dispatch."""
         self._notes: deque[JobAssigned | JobEnded] = deque()
         self._noted = anyio.Event()
 
@@ -82,14 +84,19 @@ class Rescue:
         self._undispatched &= {call.lease for call in kept}
         lost = [call for call in kept if self._is_lost(call)]
         expected = sum(1 for call in kept if self._is_of_ours(call) and call.owner == rescuer() and call not in lost)
-        slots = self._worker.free_slots - expected
+        self._slots = self._worker.free_slots - expected
         limiter = anyio.CapacityLimiter(SIDE_BY_SIDE)
         async with anyio.create_task_group() as tasks:
-            for number, call in enumerate(lost):
-                tasks.start_soon(self._rescue, call, number < slots, limiter)
+            for call in lost:
+                tasks.start_soon(self._rescue, call, limiter)
 
     def note(self, note: JobAssigned | JobEnded) -> None:
         """A job is about to begin in a process of this worker, or is over; `keep_records()` runs."""
+        if isinstance(note, JobEnded) and not note.is_process_lost:
+            for waiting in self._notes:
+                if isinstance(waiting, JobAssigned) and waiting.job.id == note.job_id:
+                    self._notes.remove(waiting)  # the store is slow, and the call is over before its record was begun
+                    return
         self._notes.append(note)
         self._noted.set()
 
@@ -164,30 +171,36 @@ class Rescue:
             return call.lease in self._undispatched or self._worker.clock.wall() - call.written_at > TAKEN_WITHIN
         return has_ended(call.owner)
 
-    async def _rescue(self, call: Checkpoint, has_slot: bool, limiter: anyio.CapacityLimiter) -> None:
+    async def _rescue(self, call: Checkpoint, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
-            level = logging.DEBUG if call.lease in self._undispatched else logging.ERROR  # every look tries again
-            self._undispatched.add(call.lease)
             try:
-                await self._dispatch(call, has_slot)
+                present = await self._server.participants(call.room) or ()
+                has_caller = any(one.is_caller for one in present)
+                if has_caller:
+                    if self._slots <= 0:  # another worker may have room for it, or this one at a later look
+                        return
+                    self._slots -= 1
+                await self._dispatch(call, present if has_caller else None)
                 self._undispatched.discard(call.lease)
             except VoiceError as error:
-                logger.log(level, "The call in room %s could not be dispatched again: %s", call.room, describe(error))
+                self._failed("The call in room %s could not be dispatched again: %s", call, error)
             except Exception as error:  # noqa: BLE001 - as in look()
-                logger.log(level, "The record of the call in room %s: %s", call.room, describe(error))
+                self._failed("The record of the call in room %s: %s", call, error)
 
-    async def _dispatch(self, found: Checkpoint, has_slot: bool) -> None:
-        present = await self._server.participants(found.room)
-        has_caller = any(one.is_caller for one in present or ())
-        if has_caller and not has_slot:  # another worker may have room for it
-            return
+    def _failed(self, text: str, call: Checkpoint, error: Exception) -> None:
+        level = logging.DEBUG if call.lease in self._undispatched else logging.ERROR  # every look tries again
+        self._undispatched.add(call.lease)
+        logger.log(level, text, call.room, describe(error))
+
+    async def _dispatch(self, found: Checkpoint, present: tuple[ParticipantFacts, ...] | None) -> None:
+        """Dispatch a call again that has a caller; `present`: those in its room. None: no caller, it is forgotten."""
         call = await self._claim(found)
         if call is None:  # another worker has it
             return
-        if not has_caller:
+        if present is None:
             await self._forget(call)
             return
-        if any(one.identity == call.identity for one in present or ()):
+        if any(one.identity == call.identity for one in present):
             await self._server.remove(call.room, call.identity)
         if call.dispatched >= self._safety.max_dispatches:
             logger.error(

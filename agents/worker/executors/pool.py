@@ -52,7 +52,8 @@ then the wait doubles.
 
 FAILING_AFTER = 3
 """Failed starts in a row after which the worker counts as broken, if it has no process left. Before its first processes
-are ready, it ends then; at once if the application itself has failed.
+are ready, it ends then; at once if the application itself has failed. Processes that end together, as with their
+nursery, are one failed start.
 """
 
 JOB_WAIT = 10.0
@@ -106,6 +107,8 @@ class Pool:
         self._replacements: list[float] = []
         """When each missing process is due."""
         self._failures = 0
+        self._counted = 0
+        """The last process made before the last failed start was counted: the others up to it ended with that one."""
         self._last_cause = ""
         self._is_open = False
         self._is_ending = False
@@ -291,12 +294,14 @@ class Pool:
     def _replace(self, process: _Process, now: float, *, was_lost: bool = False) -> None:
         if self._is_ending:
             return
-        if not self._is_open and not (was_lost and self._failures + 1 < FAILING_AFTER):
+        if process.ready_at is not None and now - process.ready_at >= STABLE_AFTER:
+            self._failures = 0
+        elif process.number > self._counted:
+            self._failures, self._counted = self._failures + 1, self._made
+        if not self._is_open and not (was_lost and self._failures < FAILING_AFTER):
             self._effects.append(ReportPoolFailed(error=f"a job process {self._last_cause}"))
             self._end(now)
             return
-        is_stable = process.ready_at is not None and now - process.ready_at >= STABLE_AFTER
-        self._failures = 0 if is_stable else self._failures + 1
         delay = 0.0 if self._failures <= 1 else min(2.0 ** (self._failures - 2), MAX_DELAY)
         self._replacements.append(now + delay)
 

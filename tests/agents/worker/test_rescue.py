@@ -34,10 +34,10 @@ from vivavoce.agents.worker.effects import (
     WorkerStatus,
 )
 from vivavoce.agents.worker.options import AgentPermissions, WorkerOptions
-from vivavoce.agents.worker.owner import owner_of_job, rescuer
+from vivavoce.agents.worker.owner import owner_of_job, owner_of_lost_job, rescuer
 from vivavoce.agents.worker.protocol import JobAssigned, Registered
 from vivavoce.agents.worker.rescue import Rescue
-from vivavoce.agents.worker.room_facts import DispatchFacts, NewDispatch, ParticipantFacts
+from vivavoce.agents.worker.room_facts import DispatchFacts, NewDispatch
 from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.agents.worker.worker_view import WorkerView
 from vivavoce.pipelines.core.clock import LoopClock
@@ -74,10 +74,10 @@ class RefusesAtFirst(ServerApi):
 
     is_refusing = True
 
-    async def participants(self, room: str) -> tuple[ParticipantFacts, ...] | None:
+    async def dispatch(self, wanted: NewDispatch) -> str:
         if self.is_refusing:
             raise WorkerError("busy")
-        return await super().participants(room)
+        return await super().dispatch(wanted)
 
 
 class HangsOnce(SqliteCheckpoints):
@@ -92,6 +92,20 @@ class HangsOnce(SqliteCheckpoints):
         return await super().claim(lease, owner=owner, by=by, at=at)
 
 
+class Away(SqliteCheckpoints):
+    """A store that takes no change until it is back."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.back = anyio.Event()
+        self.begun: list[str] = []
+
+    async def write(self, checkpoint: Checkpoint) -> None:
+        self.begun.append(checkpoint.lease)
+        await self.back.wait()
+        await super().write(checkpoint)
+
+
 class Place:
     """A server, a store, and workers that look for lost calls."""
 
@@ -102,12 +116,19 @@ class Place:
         self.claimed: list[str] = []
         self.call = replace(CALL, url=server.url)
 
-    def rescue(self, api: ServerApi, store: SqliteCheckpoints | None = None, *, slots: int = 10) -> Rescue:
+    def rescue(
+        self,
+        api: ServerApi,
+        store: SqliteCheckpoints | None = None,
+        *,
+        slots: int = 10,
+        status: Callable[[], WorkerStatus] | None = None,
+    ) -> Rescue:
         def post(input: Input) -> None:
             assert isinstance(input, CallClaimed)
             self.claimed.append(input.lease)
 
-        view = self.view(Bench(max_jobs=slots).supervisor.status, post)
+        view = self.view(status or Bench(max_jobs=slots).supervisor.status, post)
         return Rescue(api, view, CrashSafety(store=store or SqliteCheckpoints(self.store.path)))
 
     def care(self, status: Callable[[], WorkerStatus]) -> Care:
@@ -187,6 +208,18 @@ async def test_a_worker_claims_no_more_lost_calls_than_it_has_slots_for(place: P
             assert len(place.claimed) == 2
 
 
+async def test_lost_calls_without_a_caller_use_up_no_slot(place: Place) -> None:
+    await _with_caller(place)
+    for number in range(3):
+        await place.store.write(replace(place.call, lease=f"AJ_0{number}", owner=_dead("AJ_0"), room="closed"))
+    await place.store.write(place.call)
+    async with ServerApi(place.account) as api:
+        await place.rescue(api, slots=1).look()
+
+    assert await place.owners() == [rescuer()]
+    assert await _resumed(place) == ["AJ_1"]
+
+
 async def test_a_worker_without_a_process_for_jobs_claims_no_lost_call_until_it_has_one(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +293,33 @@ async def test_a_call_is_kept_from_its_assignment_on_and_a_process_that_dies_bef
         tasks.cancel_scope.cancel()
 
 
+async def test_a_job_that_ends_while_the_store_is_away_leaves_no_note_unless_its_record_was_begun_or_its_process_died(
+    place: Place,
+) -> None:
+    def begins(job_id: str) -> JobAssigned:
+        token = agent_token(place.account, "r", "agent", AgentPermissions(), agent_name="host")
+        return JobAssigned(job=JobInfo(id=job_id, room="r", agent_name="host"), url="", token=token)
+
+    store = Away(place.store.path)
+    async with ServerApi(place.account) as api, anyio.create_task_group() as tasks:
+        rescue = place.rescue(api, store)
+        tasks.start_soon(rescue.keep_records)
+        rescue.note(begins("AJ_1"))
+        with anyio.fail_after(LIMIT):
+            while not store.begun:  # noqa: ASYNC110 - no event for it
+                await anyio.sleep(0.01)
+        for job_id in ("AJ_2", "AJ_3"):
+            rescue.note(begins(job_id))
+        rescue.note(JobEnded(job_id="AJ_1"))
+        rescue.note(JobEnded(job_id="AJ_2"))
+        rescue.note(JobEnded(job_id="AJ_3", error="killed", is_process_lost=True))
+        store.back.set()
+        await place.until_owners_are(owner_of_lost_job("AJ_3"))
+        tasks.cancel_scope.cancel()
+
+    assert store.begun == ["AJ_1", "AJ_3"]
+
+
 async def test_the_ghost_of_the_dead_agent_is_removed(place: Place) -> None:
     await _with_caller(place)
     await (await place.clients.join(place.server, "agent-AJ_1", agent=True)).next("join")
@@ -322,18 +382,23 @@ async def test_a_server_that_does_not_answer_leaves_the_call_for_later(
     assert await place.owners() == [place.call.owner]
 
 
-async def test_a_call_that_the_server_refused_to_dispatch_is_tried_at_the_next_look(
+async def test_a_call_that_the_server_refused_to_dispatch_is_tried_at_the_next_look_with_a_free_slot(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
     await _with_caller(place)
     await place.store.write(place.call)
+    bench = Bench(max_jobs=1)
     async with RefusesAtFirst(place.account) as api:
-        rescue = place.rescue(api)
+        rescue = place.rescue(api, status=bench.supervisor.status)
         await rescue.look()
         await rescue.look()
         assert caplog.text.count("The call in room r could not be dispatched again: WorkerError: busy") == 1
         api.is_refusing = False
+        bench.start_job("AJ_7")
+        await rescue.look()
+        assert await _resumed(place) == []
+        bench.give(JobEnded(job_id="AJ_7"))
 
         await rescue.look()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import JobEnded
 from vivavoce.agents.worker.executors.executor import ProcessFacts
@@ -29,14 +31,15 @@ from vivavoce.agents.worker.protocol import JobAssigned
 
 
 class Bench:
-    """A pool of one process, its time and all that it wanted."""
+    """A pool, its time and all that it wanted."""
 
-    def __init__(self, *, is_warm: bool = True, **options: object) -> None:
-        self.pool = Pool(1, ProcessExecution(processes=1, **options))  # type: ignore[arg-type]
+    def __init__(self, *, size: int = 1, is_warm: bool = True, **options: object) -> None:
+        self.pool = Pool(size, ProcessExecution(processes=size, **options))  # type: ignore[arg-type]
         self.now = 0.0
         self.give(PoolBegun())
         if is_warm:
-            self.give(ProcessWarm(number=1))
+            for number in range(1, size + 1):
+                self.give(ProcessWarm(number=number))
 
     def give(self, input: PoolInput) -> list[PoolEffect]:
         return self.pool.handle(input, now=self.now)
@@ -81,6 +84,24 @@ def test_a_first_process_that_was_killed_is_made_again_and_one_whose_application
 
     failed = Bench(is_warm=False).give(WarmUpFailed(number=1, error="could not be prepared for jobs: no model"))
     assert ReportPoolFailed(error="a job process could not be prepared for jobs: no model") in failed
+
+
+@pytest.mark.parametrize("is_warm", [False, True], ids=["starting", "ready"])
+def test_processes_that_end_together_count_as_one_failed_start(is_warm: bool) -> None:
+    bench = Bench(size=4, is_warm=is_warm)
+    effects: list[PoolEffect] = []
+    for number in range(1, 5):
+        effects += bench.give(ProcessEnded(number=number, cause="was ended by SIGKILL"))
+        bench.now += 0.01
+    assert [effect.number for effect in effects if isinstance(effect, MakeProcess)] == [5, 6, 7, 8]
+
+    for number in range(5, 9):
+        effects += bench.give(ProcessEnded(number=number, cause="was ended by SIGKILL"))
+    assert [effect for _, effect in bench.wait(1.0)] == [MakeProcess(number=number) for number in range(9, 13)]
+
+    effects += bench.give(ProcessEnded(number=9, cause="was ended by SIGKILL"))
+    failed = [effect for effect in effects if isinstance(effect, ReportPoolFailed)]
+    assert len(failed) == (not is_warm), "the third time, a worker that starts ends"
 
 
 def test_a_process_that_worked_for_a_while_is_replaced_at_once_whatever_was_before() -> None:
