@@ -55,7 +55,7 @@ def options(store: SessionStore, guest: str) -> SessionOptions:
 
 
 async def entrypoint(ctx: JobContext) -> None:
-    store, guest = SqliteStore("guests.db"), "anna"  # by the caller's number, where there is one
+    store, guest = SqliteStore("guests.db"), "anna"  # or a caller's number: docs/production.md, "Telephone calls"
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
     ctx.add_shutdown_callback(store.aclose)

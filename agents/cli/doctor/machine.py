@@ -13,8 +13,8 @@ from vivavoce.agents.cli.environment import masked
 from vivavoce.agents.cli.running import own_version
 
 OLDEST_PYTHON = (3, 11)
-WITHOUT_USE = frozenset({"dev", "mutate", "redis"})
-"""Extras without a use for users: for developers, or for parts that sessions do not use yet."""
+WITHOUT_USE = frozenset({"dev", "mutate"})
+"""Extras without a use for users: they are for developers."""
 
 PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
