@@ -67,6 +67,7 @@ async def test_the_table_booking_example_takes_a_booking(
         printed = example.end()
     assert example.process.returncode == 0, example.log
     assert result.problem == ""
-    assert sum(turn.answer != "" for turn in result.turns) >= 5  # a line that was not understood is said again
+    # Day, time and people, and the question whether all is right; a line that was not understood is said again.
+    assert sum(turn.answer != "" for turn in result.turns) >= 4, result.turns
     assert printed == "booked: Booking(day='friday', time='20:00', people=4)\n"
     assert "Traceback" not in example.log
