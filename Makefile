@@ -92,10 +92,10 @@ define lane
 endef
 
 .test-agents:
-	$(call lane,agents,$(UNITS) tests/agents tests/plugins $(addprefix --ignore=,$(FORKED)))
+	$(call lane,agents,$(UNITS) tests/agents $(addprefix --ignore=,$(FORKED)))
 
 .test-rest:
-	@$(UNITS) tests $(addprefix --ignore=,tests/agents tests/plugins $(E2E) tests/soak) || echo rest >>$(FAILED)
+	@$(UNITS) tests $(addprefix --ignore=,tests/agents $(E2E) tests/soak) || echo rest >>$(FAILED)
 
 .test-programs:
 	$(call lane,programs,$(CALLS) $(PROGRAMS))

@@ -80,19 +80,20 @@ async def test_a_call_that_was_given_up_before_it_began_does_not_write_later(
 
 
 async def test_calls_whose_caller_sets_no_limit_end_too(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.sqlite", timeout=0.2)
-    await store.write(DATA, "key", "1")
+    patient = SqliteStore(tmp_path / "store.sqlite", timeout=10.0)
+    await patient.write(DATA, "key", "1")
     other = sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
+    store = SqliteStore(tmp_path / "store.sqlite", timeout=0.2)
     sent: SessionStore = pickle.loads(pickle.dumps(store))
     for each in (store, sent):
         with anyio.fail_after(15.0), pytest.raises(StoreUnavailable, match=r"within 0\.2 s"):
             await each.delete("call")
     other.execute("COMMIT")
     other.close()
-    assert [one.id for one in await store.sessions()] == ["call"]
-    await sent.aclose()
-    await store.aclose()
+    assert [one.id for one in await patient.sessions()] == ["call"]
+    for each in (sent, store, patient):
+        await each.aclose()
 
 
 async def test_the_event_loop_does_not_wait_for_the_disk(
