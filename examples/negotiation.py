@@ -1,6 +1,6 @@
 """Two agents agree on a price by messages whose order is checked: `python examples/negotiation.py`.
 
-Each has a session, here without a caller. In a worker make dialogue and agent for each call, with an own id for each agent."""
+Each has a session, here without a caller. In a worker make both dialogue and agent, with its own id, for each call."""
 
 from contextlib import AsyncExitStack
 

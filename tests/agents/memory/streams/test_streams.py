@@ -232,7 +232,7 @@ async def test_a_session_that_goes_on_opens_its_streams_again_but_not_those_that
 
 
 async def test_a_reader_of_an_erased_session_is_told(store: SessionStore) -> None:
-    streams = streams_of(store, timeout=0.4)
+    streams = streams_of(store, timeout=1.0)
     stream = await streams.open("orders", ["orders"])
 
     async def erase() -> None:
