@@ -135,6 +135,7 @@ class Closing:
         """Off once `on_exit` is done: the session takes no more calls."""
         self._scopes: list[CancelScope] = []
         self._errors: list[Exception] | None = None
+        self._tries_end: float | None = None
 
     @property
     def is_asked(self) -> bool:
@@ -170,6 +171,12 @@ class Closing:
         errors, self._errors = self._errors, []
         assert errors is not None, "begin() comes first"
         return errors
+
+    def tries_end(self, at: float) -> float:
+        """Return when writes that fail are made again no more: `at` of the first queue to close, for all queues."""
+        if self._tries_end is None:
+            self._tries_end = at
+        return self._tries_end
 
     def refuse_calls(self) -> None:
         """Take no more calls: `on_exit` is done."""

@@ -24,7 +24,9 @@ MAX_SIZE = 32 * 1024 * 1024
 TRIES = 5
 """Attempts at a write to a store that fails for a reason which is no outage of the store."""
 LAST_TRIES, LAST_PAUSE = 1.5, 0.25
-"""Seconds from the close on in which a write that fails is made again, and between two such tries."""
+"""Seconds from the close of a session's first queue on in which writes that fail are made again, and between two such
+tries. The queues close one after the other, and the agent leaves the room behind them.
+"""
 
 
 class WriteHealth(Protocol):
@@ -161,7 +163,8 @@ class WriteQueue(Generic[T]):
 
     async def aclose(self) -> None:
         """Write the waiting entries and end; the caller limits it."""
-        self._is_closing, self._tries_end = True, self._context.clock.now() + LAST_TRIES
+        self._is_closing = True
+        self._tries_end = self._context.closing.tries_end(self._context.clock.now() + LAST_TRIES)
         self._news.set()
         try:
             if self._ended is not None:

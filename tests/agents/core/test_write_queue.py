@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import anyio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.memory import session_with
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.write_queue import MAX_WAITING, WriteQueue
+from vivavoce.agents.core.write_queue import LAST_TRIES, MAX_WAITING, WriteQueue
 from vivavoce.agents.testing import VirtualClock, run_virtual
 
 
@@ -106,6 +107,25 @@ def test_entries_that_wait_are_written_in_batches_and_the_failures_have_the_queu
             await target.queue.aclose()
         assert (target.written, target.sizes, target.queue.lost) == ([0, 1, 2, 3, 4], [3, 2], 0)
         assert target.health.outcomes == ["failed numbers", "worked numbers", "worked numbers"]
+
+    run_virtual(test())
+
+
+def test_the_queues_of_a_session_share_the_time_in_which_the_close_makes_writes_again() -> None:
+    async def test() -> None:
+        async with anyio.create_task_group() as group:
+            session = context()
+            session.open(group)
+            targets = [Target(session, batch=3) for _ in range(2)]
+            for target in targets:
+                target.queue.put(1)
+                target.queue.open()
+                target.error = OSError("down")
+            began = anyio.current_time()
+            for target in targets:
+                await target.queue.aclose()
+            assert anyio.current_time() - began == pytest.approx(LAST_TRIES)
+        assert [target.queue.lost for target in targets] == [1, 1]
 
     run_virtual(test())
 
