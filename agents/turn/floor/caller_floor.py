@@ -41,7 +41,7 @@ class CallerFloor:
 
     def next_speech(self) -> Speech | None:
         """Return the speech that gets the free floor: the next one, or one that may speak over the caller."""
-        queue = [speech for speech in self._floor.queue if not self._floor.awaits_tools_of_hook(speech)]
+        queue = self._floor.queue
         if not queue or not self.is_held:
             return queue[0] if queue else None
         turn = self._user.turn

@@ -172,9 +172,9 @@ class Floor:
     ) -> Speech:
         """Queue a new speech and return it; that of a turn's hook, or a body, takes the place before the answer."""
         order = self.next_order()
-        answer = None if asked is None else self._answer_behind(asked)
-        if answer is not None:
-            priority, order = answer.priority, answer.order
+        if asked is not None and (answer := self._answer_behind(asked)) is not None:
+            order = answer.order
+            priority = max(priority, answer.priority) if asked.by_body else answer.priority
         speech = self._speeches[speech_id] = Speech(
             speech_id, kind, interruptible, priority, order, turn_id=turn_id, text=text, asked=asked
         )
@@ -184,7 +184,7 @@ class Floor:
         """Return the answer that waits for the code which asked for that speech."""
         if not asked.by_body:
             return self.get(asked.hook_of)
-        answers = [s for s in self.present if s.kind == "turn" and s.phase != "tools"]
+        answers = [s for s in self.present if s.kind == "turn" and s.phase != "tools" and not s.was_audible]
         return min(answers, key=lambda s: s.order, default=None)
 
     def add_handoff(
@@ -296,24 +296,29 @@ class Floor:
         return sorted(queued, key=lambda s: (-s.priority, s.order, s.kind == "turn")) if len(queued) > 1 else queued
 
     @property
+    def ready(self) -> list[Speech]:
+        """Those of them that wait for nothing but the floor, next one first."""
+        return [s for s in self.waiting if not self.awaits_tools_of_hook(s)]
+
+    @property
     def queue(self) -> list[Speech]:
         """Those that may get the floor, next one first; while a handoff holds it, only speech of its hooks.
 
         Before a handoff whose components are being opened: those requested before it, and answers to the caller.
         """
-        waiting = self.waiting
+        ready = self.ready
         if self.handoff:
-            return [s for s in waiting if s.by_hook]
+            return [s for s in ready if s.by_hook]
         if not self._opening:
-            return waiting
+            return ready
         handoff_id, order = next(iter(self.handoffs.items()))
         if handoff_id not in self._opening:
-            return waiting
+            return ready
         has_answers = not self._ending
-        return [s for s in waiting if s.goes_before(order) or (has_answers and s.is_for_caller)]
+        return [s for s in ready if s.goes_before(order) or (has_answers and s.is_for_caller)]
 
     def is_behind_handoff(self, speech: Speech) -> bool:
-        """Whether a speech that waits does so for a handoff, which runs or whose components are being opened."""
+        """Whether a speech that is ready waits for a handoff, which runs or whose components are being opened."""
         return all(speech is not other for other in self.queue)
 
     def awaits_tools_of_hook(self, answer: Speech) -> bool:
@@ -322,13 +327,13 @@ class Floor:
 
     @property
     def next_handoff(self) -> str:
-        """The handoff that gets the floor before any speech that waits; empty where none does."""
+        """The handoff that gets the floor before any speech that is ready; empty where none does."""
         if not self.handoffs or self.handoff:
             return ""
         handoff_id, order = next(iter(self.handoffs.items()))
-        speech = next(iter(self.waiting), None)
         if handoff_id in self._opening:
             return ""
+        speech = next(iter(self.ready), None)
         return handoff_id if speech is None or not speech.goes_before(order) else ""
 
     @property

@@ -5,8 +5,8 @@ Changes do not overlap: one that is asked for during another follows it. A chang
 The pipeline that has heard a turn answers it, and a speech that sounds is finished: a change waits until no turn is
 open, the recogniser owes no words, nothing speaks and all speech asked for before it is over. Speech that is asked for
 afterwards, and speeches that wait for their tools, go on with the new pipeline. A handoff may wait for a change, so a
-change does not wait for speech that waits for the handoff. Where all components stay that hear the caller, the turn is
-heard as before: such a change waits for speech only.
+change does not wait for speech that waits for the handoff, nor for an answer that waits for tools of its hook's speech.
+Where all components stay that hear the caller, the turn is heard as before: such a change waits for speech only.
 
 When the pipeline in use is lost for good, the change that is under way, or the next one, takes over as soon as it is
 open; without one the pipeline's fallback does, and without a fallback the session closes. The lost pipeline cannot
@@ -233,7 +233,7 @@ class PipelineChanges:
     def _goes_first(self, speech: Speech, ready: Opened) -> bool:
         if speech.phase not in ("queued", "lapsed", "prepared"):
             return speech.phase == "active"
-        if speech.has_used_tools:
+        if speech.has_used_tools or self._floor.awaits_tools_of_hook(speech):
             return False
         is_turn = speech.kind == "turn"
         if self._floor.is_behind_handoff(speech):

@@ -107,7 +107,7 @@ class SpeechQueue:
         floor = self._floor
         if floor.handoff or floor.handoffs or (floor.active is not None and not floor.active.is_whole):
             return False
-        for speech in floor.waiting:
+        for speech in floor.ready:
             if speech.kind == "turn":
                 if speech.phase == "prepared" or speech.has_used_tools:
                     return False
