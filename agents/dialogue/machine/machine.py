@@ -110,7 +110,8 @@ class GraphMachine:
         self._timers = {} if saved is None else {rule: now + seconds for rule, seconds in saved.timers}
         self._waiting: list[Event] = [] if saved is None else list(saved.waiting)
         self._arrivals: deque[_Arrival] = deque(() if saved is None else (i.DataChanged(), *saved.arrivals))
-        self._is_begun = False
+        self.is_begun = False
+        """Whether the conversation has begun."""
         self._cause: _Cause | None = None
         self._search: _Search | None = None
         self._question: int | None = None
@@ -148,7 +149,7 @@ class GraphMachine:
         """
         self._take_due(now)
         self._take_in(event, now)
-        if self._is_begun:
+        if self.is_begun:
             self._advance(now)
         effects = self._out.copy()
         self._out.clear()
@@ -218,9 +219,9 @@ class GraphMachine:
             self._out.append(e.EventDropped(oldest.id if isinstance(oldest, Event) else ""))
 
     def _begin(self, now: float) -> None:
-        if self._is_begun:
+        if self.is_begun:
             return
-        self._is_begun = True
+        self.is_begun = True
         if not self._place.state:
             self._cause = self._new_cause(None, "arrived")
             self._move(self._rules.initial, "begin", None, now)

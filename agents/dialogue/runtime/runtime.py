@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -24,7 +25,7 @@ from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, MIN
 from vivavoce.agents.dialogue.machine.rules import USER_TURN, Event, EventKind, OnEvent, OnFile, OnForm, OnTool
 from vivavoce.agents.dialogue.runtime.additions import additions_of
 from vivavoce.agents.dialogue.runtime.code import SOURCE, GraphCode
-from vivavoce.agents.dialogue.runtime.turns import BodyVoice, JudgedTurn, SayVoice
+from vivavoce.agents.dialogue.runtime.turns import BodyVoice, JudgedTurn, SayVoice, WaitingTool
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.speech.turn_dialogue import SpokenTurn, TurnDialogue
 from vivavoce.agents.tools.calls import ToolCalls
@@ -38,19 +39,7 @@ from vivavoce.pipelines.llm.tools import ToolCall
 logger = logging.getLogger(__name__)
 
 JUDGE_LIMIT = 30.0
-"""Seconds for which a turn waits until it is judged; code of the graph has limits of its own."""
-
-
-class _Waiter:
-    """A tool that waits until its event is judged, with all bodies that it leads to."""
-
-    def __init__(self) -> None:
-        self.done = anyio.Event()
-        self.ran_body = False
-
-    def body_runs(self) -> None:
-        """A body answers."""
-        self.ran_body = True
+"""Seconds for which a turn or a tool waits until it is judged, without those of bodies, which have their own limits."""
 
 
 class GraphRuntime(TurnDialogue):
@@ -80,11 +69,13 @@ class GraphRuntime(TurnDialogue):
         self._news = anyio.Event()
         self._timer: TimerHandle | None = None
         self._is_open = False
+        self._free_since = math.inf
+        """Since when no body runs, in seconds of the event loop; inf before the beginning, and while one runs."""
         self._last: dict[str, Any] | None = None
         """The state at the close."""
         self._turns: dict[str, JudgedTurn] = {}
         """Turns by their events; the event of a turn has the id of the speech that answers it."""
-        self._waiters: dict[str, _Waiter] = {}
+        self._waiters: dict[str, WaitingTool] = {}
         self._events: dict[str, GraphEvent] = {}
         self.event: GraphEvent | None = None
         """The last event that was judged."""
@@ -101,6 +92,7 @@ class GraphRuntime(TurnDialogue):
 
     def begin(self) -> None:
         """The conversation begins, or goes on: `on_enter` is over."""
+        self._free_since = anyio.current_time()
         self._post(i.Begun())
         if self._machine.state:
             self._show_state()
@@ -232,7 +224,12 @@ class GraphRuntime(TurnDialogue):
         return f"The conversation is in the state {self._machine.state!r} now; follow its instructions."
 
     def _is_waited_for(self, speech_id: str) -> bool:
-        """Whether the body that runs waits for that speech, or for the task that has the conversation."""
+        """Whether the body that runs waits for that speech, or for the task that has the conversation.
+
+        Before the beginning `on_enter` may wait for any speech.
+        """
+        if not self._machine.is_begun:
+            return True
         is_task = AgentControl.of(self._context.live.agent).is_task
         return self._code.is_waiting_for(speech_id) or (is_task and self._code.is_running)
 
@@ -254,17 +251,16 @@ class GraphRuntime(TurnDialogue):
             return False
         if turn is not None:
             self._turns[event.id] = turn
-        waiter = self._waiters[event.id] = _Waiter()
+        waiter = self._waiters[event.id] = WaitingTool()
         self._events[event.id] = GraphEvent(event.name, data)
         self._post(given)
         try:
-            with anyio.move_on_after(JUDGE_LIMIT) as scope:
-                await waiter.done.wait()
+            is_in_time = await self._in_time(waiter.done)
         finally:
             del self._waiters[event.id]
             if self._turns.pop(event.id, None) is not None and turn is not None:
                 turn.spoken.record.answered_in(self._machine.state)
-        if scope.cancelled_caught:
+        if not is_in_time:
             self._report(f"the graph did not take the call of {event.name!r} within {JUDGE_LIMIT:g} s")
         return waiter.ran_body
 
@@ -288,17 +284,26 @@ class GraphRuntime(TurnDialogue):
         if turn.is_remote:
             return
         self._code.wait_for_body(event_id)
-        if self._code.is_running:
+        if not self._machine.is_begun or self._code.is_running:
             judged.leave_floor(self._context.inbox)
         try:
-            with anyio.move_on_after(JUDGE_LIMIT) as scope:
-                await judged.decided.wait()
+            is_in_time = await self._in_time(judged.decided)
         finally:
             judged.want_floor(self._context.inbox)
             if not judged.decided.is_set():  # the answer was cut, or this took too long
                 self.undo(event_id)
-        if scope.cancelled_caught:
+                judged.settle()
+        if not is_in_time:
             self._report(f"the graph did not judge a turn within {JUDGE_LIMIT:g} s; the model answers it")
+
+    async def _in_time(self, judged: anyio.Event) -> bool:
+        """Wait for a judgement; return whether it came within `JUDGE_LIMIT`, which begins anew behind each body."""
+        began = anyio.current_time()
+        while (left := max(began, self._free_since) + JUDGE_LIMIT - anyio.current_time()) > 0:
+            with anyio.move_on_after(min(left, JUDGE_LIMIT)):
+                await judged.wait()
+                return True
+        return False
 
     def undo(self, speech_id: str) -> None:
         """Judge the turn that this speech was to answer no more, and take its move back unless a body answers it."""
@@ -467,9 +472,13 @@ class GraphRuntime(TurnDialogue):
         if waiter is not None:
             waiter.body_runs()
         name = f"the {'fallback ' * effect.is_fallback}body of the graph's state {effect.state!r}"
-        self._code.run_body(
-            name, body, voice, answer_id=answer_id, on_end=lambda failed: self._post(i.BodyEnded(effect.run, failed))
-        )
+
+        def ended(has_failed: bool) -> None:
+            self._free_since = anyio.current_time()
+            self._post(i.BodyEnded(effect.run, has_failed))
+
+        self._code.run_body(name, body, voice, answer_id=answer_id, on_end=ended)
+        self._free_since = math.inf
 
     # --- small parts
 

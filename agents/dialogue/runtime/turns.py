@@ -1,4 +1,4 @@
-"""JudgedTurn: a turn of the caller that the graph judges. BodyVoice: how the text of a body gets to the caller."""
+"""JudgedTurn, WaitingTool: who waits for the graph. BodyVoice: how the text of a body gets to the caller."""
 
 from __future__ import annotations
 
@@ -89,6 +89,18 @@ class JudgedTurn(BodyVoice):
             return False
         self._parts.push(text)
         return True
+
+
+class WaitingTool:
+    """A tool that waits until its event is judged, with all bodies that it leads to."""
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.ran_body = False
+
+    def body_runs(self) -> None:
+        """A body answers."""
+        self.ran_body = True
 
 
 class SayVoice(BodyVoice):

@@ -293,3 +293,118 @@ def test_a_task_that_a_body_awaits_comes_before_an_answer_that_waits_already(kin
 
     said = [text for role, text in harness.messages if role == "assistant"]
     assert said == ["Your name?", "Thank you, Bob.", "Fine."]
+
+
+# --- longer than the limit of a judgement
+
+
+@BOTH
+def test_an_answer_that_was_not_judged_in_time_waits_for_no_body(kind: type[SessionHarness]) -> None:
+    class Slower(PatternIntents):
+        async def classify(self, text: str, intents: Sequence[Intent], history: ChatContext) -> IntentMatch | None:
+            await anyio.sleep(40.0)
+            return await super().classify(text, intents, history)
+
+    graph = two_states(Slower())
+    graph.states[0].after(34.0).go_to(graph.states[1])
+
+    @graph.states[1].body
+    async def tell(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield "We close soon."
+
+    llm = ScriptedLLM("Fine.", delay=4.0)
+    harness = graph_harness(graph, llm, kind=kind, speech=SpeechLimits(hook_timeout=60.0))
+    harness.expects_error("dialogue", contains="did not judge a turn within 30 s")
+    harness.caller.says("hello there", 1.0, 2.0)
+    harness.run(until=45.0)
+
+    assert [text for role, text in harness.messages if role == "assistant"] == ["Fine.", "We close soon."]
+
+
+class AskLong(AgentTask[str]):
+    """Asks for a name, and has it after 40 s."""
+
+    async def on_enter(self) -> None:
+        await self.session.say("Your name?")
+        await anyio.sleep(40.0)
+        self.complete("Bob")
+
+
+@BOTH
+def test_the_words_of_the_caller_wait_for_a_long_task_of_a_body(kind: type[SessionHarness]) -> None:
+    graph = two_states(PatternIntents())
+    one, two = graph.states
+    one.after(1.5).go_to(two)
+    two.when_intent_matched(graph.intents[0]).go_to(graph.new_state("three"))
+
+    @two.body
+    async def ask(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield f"Thank you, {await AskLong('Ask.')}."
+
+    harness = graph_harness(
+        graph, ScriptedLLM("Fine."), agent=Thinking("Help."), kind=kind, speech=SpeechLimits(hook_timeout=60.0)
+    )
+    harness.caller.says("book a table", 0.1, 0.8)
+    harness.run(until=50.0)
+
+    said = [text for role, text in harness.messages if role == "assistant"]
+    assert said == ["Your name?", "Thank you, Bob.", "Fine."]
+    assert way(harness) == ["one", "two", "three"]
+    assert harness.recording.of(ErrorOccurred) == []
+
+
+@BOTH
+def test_a_tool_waits_for_the_long_task_of_the_body_that_it_leads_to(kind: type[SessionHarness]) -> None:
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_tool_called("count").go_to(two)
+
+    @two.body
+    async def ask(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield f"Thank you, {await AskLong('Ask.')}."
+
+    llm = ScriptedLLM(counts(), "One guest.")
+    harness = graph_harness(graph, llm, agent=Desk("Help."), kind=kind, speech=SpeechLimits(hook_timeout=60.0))
+    harness.caller.says("how many are we", 1.0, 2.0)
+    harness.run(until=50.0)
+
+    said = [text for role, text in harness.messages if role == "assistant"]
+    assert said == ["Your name?", "Thank you, Bob."]
+    assert harness.recording.of(ErrorOccurred) == []
+
+
+# --- before the conversation begins
+
+
+@BOTH
+def test_a_tool_of_the_reply_that_on_enter_awaits_does_not_wait_for_the_graph(kind: type[SessionHarness]) -> None:
+    class Counting(Desk):
+        async def on_enter(self) -> None:
+            await self.session.reply("Count the guests.")
+
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_tool_called("count").go_to(two)
+
+    harness = graph_harness(graph, ScriptedLLM(counts(), "One guest."), agent=Counting("Help."), kind=kind)
+    harness.run(until=6.0)
+
+    assert harness.messages == [("assistant", "One guest.")]
+    assert way(harness) == ["one", "two"]
+    assert harness.recording.of(ErrorOccurred) == []
+
+
+@BOTH
+def test_an_answer_waits_for_on_enter_which_speaks_before_it(kind: type[SessionHarness]) -> None:
+    class Greeting(Desk):
+        async def on_enter(self) -> None:
+            await self.session.say("Hello.")
+            await anyio.sleep(3.0)
+            await self.session.say("One moment.")
+
+    harness = graph_harness(two_states(PatternIntents()), ScriptedLLM("Fine."), agent=Greeting("Help."), kind=kind)
+    harness.caller.says("book a table", 1.5, 2.5)
+    harness.run(until=10.0)
+
+    assert [text for role, text in harness.messages if role == "assistant"] == ["Hello.", "One moment.", "Fine."]
+    assert way(harness) == ["one", "two"]
