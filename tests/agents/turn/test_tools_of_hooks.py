@@ -79,3 +79,12 @@ def test_speech_of_a_body_before_an_answer_keeps_its_own_higher_priority() -> No
         order.append(talk.machine.current_speech_id)
         talk.plays(now).played(now + 0.5)
     assert order == ["news", "urgent", "more", "low", "answer_1"]
+
+
+def test_an_answer_that_has_left_the_floor_to_its_hook_may_then_wait_for_a_task_of_the_hook() -> None:
+    talk = Conversation().says("a table", 0.5, 1.0).until(1.5)
+    talk.at(1.5, i.SpeechRequested(speech_id="aside", kind="say", is_whole=False, hook_of="answer_1"))
+    talk.at(1.5, i.FloorYielded("answer_1")).at(1.6, i.ToolsAwaited("answer_1")).plays(1.7)
+    talk.take()
+    assert talk.played(3.0).take() == []
+    assert talk.at(4.0, i.ToolsFinished("answer_1")).take() == [(4.0, "grant", "answer_1")]
