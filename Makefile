@@ -64,7 +64,8 @@ test-all: test
 
 # Side by side. Calls are judged by the clock and mostly wait for sound: they have priority and run as for a user, without
 # coverage, in two lanes. Tests with generous limits follow with coverage, browsers last. Tests that compute run in the
-# idle class of the scheduler, in the remaining time of both cores, in two lanes; a real-time test there would starve.
+# idle class of the scheduler, in the remaining time; a real-time test there would starve. The second of their lanes begins
+# when most calls are over: beside calls they keep one core busy, not both.
 IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 19)
 CALLS := $(BIN)/pytest -p no:cacheprovider --durations=15
 COVERED := $(BIN)/coverage run $(CALLS)
@@ -94,7 +95,7 @@ endef
 .test-agents:
 	$(call lane,agents,$(UNITS) tests/agents $(addprefix --ignore=,$(FORKED)))
 
-.test-rest:
+.test-rest: .test-programs .test-rooms
 	@$(UNITS) tests $(addprefix --ignore=,tests/agents $(E2E) tests/soak) || echo rest >>$(FAILED)
 
 .test-programs:
@@ -104,7 +105,7 @@ endef
 .test-rooms:
 	$(call lane,rooms,$(CALLS) $(E2E) $(addprefix --ignore=,$(DEMO) $(PROGRAMS) $(PATIENT) $(DEATHS) $(PAGES)))
 
-.test-patient:
+.test-patient: .test-rooms
 	$(call lane,patient,$(COVERED) $(PATIENT))
 
 .test-pages: .test-programs .test-rooms
