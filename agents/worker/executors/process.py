@@ -193,11 +193,10 @@ class ProcessExecutor(JobExecutor):
                 nursery = await self._open_nursery()
             handle.fork(nursery)
             cause = ""
-        except OSError as error:  # the nursery was killed, or the machine is short of something: the next one may work
+        except (OSError, WorkerError) as error:
             cause = f"could not be made: {error}"
-        except WorkerError as error:
-            cause = f"could not be made: {error}"
-            self._post(WarmUpFailed(number=handle.number, error=cause))
+            if isinstance(error, WorkerError):  # else the nursery was killed, or the like: the next one may work
+                self._post(WarmUpFailed(number=handle.number, error=cause))
         finally:
             if cause:
                 handle.exited(cause)

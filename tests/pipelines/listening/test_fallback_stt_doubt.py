@@ -321,15 +321,18 @@ def test_without_a_vad_words_tell_a_second_final_from_the_next_utterance(then: l
 
 
 @pytest.mark.parametrize(
-    ("says", "finals"),
+    ("told", "says", "seconds", "finals"),
     [
-        ("no, five six one", ["no, five six one"]),  # a correction is no repetition
-        ("five six one", ["five six one"]),
-        ("one", ["one"]),
-        ("Five five one.", []),
+        ("five five one", "no, five six one", 0.8, ["no, five six one"]),  # a correction is no repetition
+        ("five five one", "five six one", 0.8, ["five six one"]),
+        ("five five one", "one", 0.8, ["one"]),
+        ("five five one", "Five five one.", 0.8, []),
+        ("hello", "hello", 0.4, ["hello"]),  # a short word that the caller repeats
     ],
 )
-def test_a_correction_of_words_that_were_passed_on_is_heard(says: str, finals: list[str]) -> None:
+def test_a_correction_of_words_that_were_passed_on_is_heard(
+    told: str, says: str, seconds: float, finals: list[str]
+) -> None:
     first, second = First(), Second()
 
     async def act(listening: Listening) -> None:
@@ -337,34 +340,15 @@ def test_a_correction_of_words_that_were_passed_on_is_heard(says: str, finals: l
         await listening.hear(0.2)
         listening.stream.speech_started(0.1)
         await listening.hear(0.3)
-        first.interim("five five one")
+        first.interim(told)
         first.fail_open(*DOWN)
         listening.stream.flush()
         await listening.hear(3.0)
-        await listening.say(0.8)
+        await listening.say(seconds)
         first.final(says)
         await listening.hear(1.0)
 
-    assert [text for text in listen(FallbackSTT([first, second]), act).finals if text] == ["five five one", *finals]
-
-
-def test_a_short_word_that_the_caller_repeats_is_heard_again() -> None:
-    first, second = First(), Second()
-
-    async def act(listening: Listening) -> None:
-        second.fail_open(*DOWN)
-        await listening.hear(0.2)
-        listening.stream.speech_started(0.1)
-        await listening.hear(0.3)
-        first.interim("hello")
-        first.fail_open(*DOWN)
-        listening.stream.flush()
-        await listening.hear(3.0)
-        await listening.say(0.4)
-        first.final("hello")
-        await listening.hear(1.0)
-
-    assert [text for text in listen(FallbackSTT([first, second]), act).finals if text] == ["hello", "hello"]
+    assert [text for text in listen(FallbackSTT([first, second]), act).finals if text] == [told, *finals]
 
 
 def test_interims_of_words_that_were_passed_on_show_no_new_words() -> None:
