@@ -18,16 +18,19 @@ def replay(
     path: Annotated[Path, typer.Argument(help="A trace: a file of VIVAVOCE_TRACE or trace_path.")],
     check: Annotated[bool, typer.Option("--check", help="Only replay; show no timeline.")] = False,
 ) -> None:
-    """Show a recorded conversation, replay it through a fresh turn machine, and check that it decides the same.
+    """Show a recorded conversation, replay it through fresh machines, and check that they decide the same.
 
     To record one, set VIVAVOCE_TRACE to a folder and run the agent: each session writes a file there. It holds the
     user's words.
+
+    If the session follows a conversation graph, its steps are shown and replayed too.
 
     Status 0: the same effects at the same times; 1: a difference, or the file cannot be replayed.
     """
     from rich.console import Console
 
     from vivavoce.agents.cli.timeline import difference_lines, timeline
+    from vivavoce.agents.dialogue.trace import replay_graph
     from vivavoce.agents.turn.trace.replay import replay as replayed
 
     trace = _read(path)
@@ -39,12 +42,13 @@ def replay(
         console.print()
     for note in _notes(trace):
         console.print(note, style="yellow", markup=False)
-    difference = replayed(trace)
+    difference = replayed(trace) or (replay_graph(trace) if trace.graph else None)
     if difference is not None:
         for line in difference_lines(difference, trace):
             console.print(line)
         raise typer.Exit(1)
-    console.print(f"{trace.session_id}: {len(trace.steps)} steps replayed, the effects are the same", markup=False)
+    count = len(trace.steps) + len(trace.graph)
+    console.print(f"{trace.session_id}: {count} steps replayed, the effects are the same", markup=False)
     raise typer.Exit(1 if trace.damaged_line else 0)
 
 
@@ -87,7 +91,7 @@ def _notes(trace: Trace) -> list[str]:
     if trace.version and ours and trace.version != ours:
         notes.append(f"Written by vivavoce {trace.version}, replayed by {ours}: it may decide otherwise on purpose.")
     elif trace.rules not in ("", rules_here()):
-        notes.append("Written by a turn machine of other code: it may have decided otherwise on purpose.")
+        notes.append("Written by machines of other code: they may have decided otherwise on purpose.")
     if trace.cut_line:
         notes.append(f"Line {trace.cut_line} is cut off: the process ended while it was written.")
     elif trace.damaged_line:

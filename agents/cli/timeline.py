@@ -9,11 +9,15 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from vivavoce.agents.turn.trace.record import Plain, known_types
+from vivavoce.agents.dialogue.trace import GRAPH
+from vivavoce.agents.turn.trace.codec import Plain
+from vivavoce.agents.turn.trace.record import TURN
 from vivavoce.agents.turn.trace.replay import Difference, RecordedStep, Trace
 
 STATES = {"SetAgentState": "agent", "SetUserState": "user"}
 """Effects that have a column of their own."""
+MOVES = {"Moved": "graph"}
+"""Effects that stand there too."""
 
 
 def timeline(trace: Trace) -> Table:
@@ -25,13 +29,13 @@ def timeline(trace: Trace) -> Table:
     table.add_column("effects", overflow="fold", ratio=5)
     table.add_column("states", no_wrap=True)
     table.add_column("next", justify="right", no_wrap=True)
-    for step in trace.steps:
+    for step in sorted((*trace.steps, *trace.graph), key=lambda step: step.line):
         effects = [effect for effect in step.effects or [] if effect.get("is") not in STATES]
         wanted = "\n".join(describe(effect, zero=_zero(trace)) for effect in effects)
         table.add_row(
             _seconds(step.at, trace),
             who(step),
-            Text(describe(step.event, zero=_zero(trace))),
+            Text(describe({key: part for key, part in step.event.items() if key != "rules"}, zero=_zero(trace))),
             Text("the machine raised", style="red") if step.effects is None else Text(wanted),
             Text("\n".join(_changes(step))),
             "" if step.deadline is None else _seconds(step.deadline, trace),
@@ -40,7 +44,9 @@ def timeline(trace: Trace) -> Table:
 
 
 def who(step: RecordedStep) -> str:
-    """Return the source of an input, by the words in its name."""
+    """Return the source of an input, by the words in its name; "graph" for each of the graph's machine."""
+    if step.machine == "graph":
+        return "graph"
     name = str(step.event["is"])
     for word, source in (
         ("Tick", "clock"),
@@ -102,13 +108,13 @@ def difference_lines(difference: Difference, trace: Trace) -> Iterator[Text]:
 
 def _changes(step: RecordedStep) -> Iterator[str]:
     for effect in step.effects or []:
-        if (side := STATES.get(str(effect.get("is")))) is not None:
+        if (side := (STATES | MOVES).get(str(effect.get("is")))) is not None:
             state = effect.get("state")
             yield f"{side} {state.get('value') if isinstance(state, dict) else state}"
 
 
 def _zero(trace: Trace) -> float:
-    return trace.steps[0].at if trace.steps else 0.0
+    return min((steps[0].at for steps in (trace.steps, trace.graph) if steps), default=0.0)
 
 
 def _seconds(at: float, trace: Trace) -> str:
@@ -116,7 +122,7 @@ def _seconds(at: float, trace: Trace) -> str:
 
 
 def _defaults(name: str) -> dict[str, Any]:
-    kind = known_types().get(name)
+    kind = (GRAPH.types | TURN.types).get(name)
     if not is_dataclass(kind):
         return {}
     return {field.name: field.default for field in fields(kind) if field.default is not MISSING}

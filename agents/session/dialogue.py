@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.pipeline import Pipeline
 
@@ -32,7 +34,9 @@ def check_no_flow(options: SessionOptions) -> None:
         )
 
 
-def make_graph_runtime(context: SessionContext, options: SessionOptions, pipeline: Pipeline) -> GraphRuntime | None:
+def make_graph_runtime(
+    context: SessionContext, options: SessionOptions, pipeline: Pipeline, trace: TraceWriter | None
+) -> GraphRuntime | None:
     """Return the runtime of the session's graph; None without a graph.
 
     Raises:
@@ -41,10 +45,13 @@ def make_graph_runtime(context: SessionContext, options: SessionOptions, pipelin
     """
     if options.dialogue is None or options.dialogue.graph is None:
         return None
+    from vivavoce.agents.dialogue.machine.machine import GraphMachine
     from vivavoce.agents.dialogue.runtime.runtime import GraphRuntime
+    from vivavoce.agents.dialogue.trace import RecordedGraph
 
     check_graph_turns(options, pipeline)
-    return GraphRuntime(context, options.dialogue.graph, limit=options.speech.hook_timeout)
+    machine = GraphMachine if trace is None else partial(RecordedGraph, trace.record)
+    return GraphRuntime(context, options.dialogue.graph, machine, limit=options.speech.hook_timeout)
 
 
 def make_session_dialogue(context: SessionContext, runtime: GraphRuntime | None) -> SessionDialogue | None:

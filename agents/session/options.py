@@ -35,8 +35,8 @@ class WatchOptions:
     recording: RecordingOptions | None = None
     """Record the call, and its format; None: only on `session.recording.start()`."""
     trace_path: str | Path | None = None
-    """Path of a trace of the turn machine, for `vivavoce replay`; it holds the user's words. None: `VIVAVOCE_TRACE`;
-    "": none. Names of the files: `vivavoce.agents.core.session_files`.
+    """Path of a trace of the turn machine and of the conversation graph, for `vivavoce replay`; it holds the user's
+    words. None: `VIVAVOCE_TRACE`; "": none. Names of the files: `vivavoce.agents.core.session_files`.
     """
 
     report_path: str | Path | None = None

@@ -140,7 +140,8 @@ def build_parts(
     meter = make_meter(options.memory, pipeline)
     context = _make_context(session, agent, pipeline, options, session_id, meter)
     hook_limit, talks = options.speech.hook_timeout, options.dialogue or DialogueOptions()
-    graph = make_graph_runtime(context, options, pipeline)
+    trace = make_trace_writer(options.trace_path, context.id, context.clock)
+    graph = make_graph_runtime(context, options, pipeline, trace)
     history, memory = make_memory(context, options, meter, graph)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
@@ -157,7 +158,6 @@ def build_parts(
     background = BackgroundAudio(context, playout, background_audio)
     replies = _make_replies(context, options, history, tools, AnswerSources(flows, graph), playout, seeing)
     caller = Caller(context, playout, background, recording, frame_hooks, seeing, memory.replies)
-    trace = make_trace_writer(options.trace_path, context.id, context.clock)
     machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options)
     speeches = Speeches(replies, machine, records, handoffs)
     return SessionParts(

@@ -1,7 +1,7 @@
-"""The fingerprint of the turn machine's rules, by which a reader of a trace notices that other rules wrote it.
+"""The fingerprint of the machines' rules, by which a reader of a trace notices that other rules wrote it.
 
 It is made of the code itself, so that no change of a rule can be forgotten. It changes with comments too: another
-fingerprint says that the machine may decide otherwise, not that it does.
+fingerprint says that a machine may decide otherwise, not that it does.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from importlib.resources.abc import Traversable
 PACKAGE = "vivavoce.agents.turn"
 OTHERS = (("vivavoce.agents", "states.py"), ("vivavoce.pipelines.core", "words.py"))
 """Modules outside of the package by which it decides."""
+GRAPH = "dialogue/machine/"
+"""The machine of conversation graphs, in `vivavoce.agents`."""
 
 
 def rules_here() -> str:
     """Return the fingerprint of the rules here. Reads files: for a thread, or a command."""
     others = ((f"{package}/{name}", files(package) / name) for package, name in OTHERS)
+    graph = _sources(files("vivavoce.agents") / GRAPH, GRAPH)
     digest = sha256()
-    for path, source in sorted([*_sources(files(PACKAGE), ""), *others], key=lambda each: each[0]):
+    for path, source in sorted([*_sources(files(PACKAGE), ""), *others, *graph], key=lambda each: each[0]):
         digest.update(f"{path}\n".encode() + source.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -8,7 +8,6 @@ for, and no body runs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, assert_never
 
@@ -23,7 +22,7 @@ from vivavoce.agents.dialogue.machine.rules import (
     StateRules,
     fits,
 )
-from vivavoce.agents.dialogue.machine.saved import Saved, restored
+from vivavoce.agents.dialogue.machine.saved import Saved
 
 MAX_MOVES = 32
 """Moves that one cause may lead to."""
@@ -100,6 +99,10 @@ class GraphMachine:
     `next_deadline()`.
 
     No input raises, in any order: an answer to an old question or the end of an old body changes nothing.
+
+    Args:
+        saved: The state to go on from: the next input is `Begun`, which runs no body again.
+        now: Session clock, seconds.
     """
 
     def __init__(self, rules: GraphRules, saved: Saved | None = None, *, now: float = 0.0) -> None:
@@ -156,7 +159,7 @@ class GraphMachine:
         return effects
 
     def to_json(self, *, now: float) -> dict[str, Any]:
-        """Return the state for `resume()`: a body that runs is over then, an event that is judged is judged again.
+        """Return the state for `restored()`: a body that runs is over then, an event that is judged is judged again.
 
         Speech is not in it, since its text is not, and the caller of another session did not say it there.
         """
@@ -173,15 +176,6 @@ class GraphMachine:
             waiting=(*waited, *self._waiting),
             arrivals=(*(() if waited else judged), *arrived),
         ).to_json()
-
-    @classmethod
-    def resume(cls, rules: GraphRules, data: Mapping[str, Any], *, now: float) -> GraphMachine:
-        """Return the machine that goes on from `to_json()`; the next input is `Begun`, which runs no body again.
-
-        Raises:
-            ConfigurationError: The data are of another graph or shape.
-        """
-        return cls(rules, restored(data, rules), now=now)
 
     # --- inputs
 

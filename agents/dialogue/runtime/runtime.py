@@ -23,6 +23,7 @@ from vivavoce.agents.dialogue.machine import effects as e
 from vivavoce.agents.dialogue.machine import inputs as i
 from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
 from vivavoce.agents.dialogue.machine.rules import USER_TURN, Event, EventKind, OnEvent, OnFile, OnForm, OnTool
+from vivavoce.agents.dialogue.machine.saved import restored
 from vivavoce.agents.dialogue.runtime.additions import additions_of
 from vivavoce.agents.dialogue.runtime.code import SOURCE, GraphCode
 from vivavoce.agents.dialogue.runtime.turns import BodyVoice, JudgedTurn, SayVoice, WaitingTool
@@ -46,18 +47,21 @@ class GraphRuntime(TurnDialogue):
     """The graph of one session at work.
 
     Args:
+        machine: Makes the machine: `GraphMachine`, or one that is recorded.
         limit: Seconds for one run of a condition or a classifier, and of a body between its speeches.
     Raises:
         GraphError: The graph has faults.
     """
 
-    def __init__(self, context: SessionContext, graph: StateGraph, *, limit: float) -> None:
+    def __init__(
+        self, context: SessionContext, graph: StateGraph, machine: Callable[..., GraphMachine], *, limit: float
+    ) -> None:
         self.graph = graph
         for warning in graph.check():
             logger.warning("The conversation graph: %s", warning)
         self._context = context
         self._rules = graph.rules()
-        self._machine = GraphMachine(self._rules)
+        self._make, self._machine = machine, machine(self._rules)
         self._states = {state.name: state for state in graph.states}
         self._intents = {intent.name: intent for intent in graph.intents}
         self._additions = {name: self._additions_of(state) for name, state in self._states.items()}
@@ -129,7 +133,7 @@ class GraphRuntime(TurnDialogue):
         Raises:
             ConfigurationError: It is of another graph or shape.
         """
-        GraphMachine.resume(self._rules, taken, now=0.0)
+        restored(taken, self._rules)
 
     def resume(self, taken: Mapping[str, Any]) -> None:
         """Go on from that state; the session starts next.
@@ -137,7 +141,7 @@ class GraphRuntime(TurnDialogue):
         Raises:
             ConfigurationError: It is of another graph or shape.
         """
-        self._machine = GraphMachine.resume(self._rules, taken, now=self._context.clock.now())
+        self._machine = self._make(self._rules, restored(taken, self._rules), now=self._context.clock.now())
 
     # --- reading
 

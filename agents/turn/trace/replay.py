@@ -1,14 +1,15 @@
-"""Replay: reads a trace and feeds its inputs to a fresh machine, whose effects must be the same."""
+"""Replay: reads a trace and feeds the inputs to a fresh machine, whose effects must be the same."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.trace.record import FORMAT, OLDEST_FORMAT, Plain, decode, encode, opaque_parts
+from vivavoce.agents.turn.trace.codec import Codec, Plain, opaque_parts
+from vivavoce.agents.turn.trace.record import FORMAT, OLDEST_FORMAT, TURN
 from vivavoce.pipelines.core.errors import TraceError
 
 
@@ -21,6 +22,7 @@ class RecordedStep:
         at: Session clock, seconds.
         effects: None when the machine raised.
         deadline: When the machine wanted a tick then.
+        machine: "turn", or "graph": that of a conversation graph.
     """
 
     line: int
@@ -28,6 +30,7 @@ class RecordedStep:
     event: dict[str, Plain]
     effects: list[dict[str, Plain]] | None
     deadline: float | None
+    machine: str = "turn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +40,12 @@ class Trace:
     Args:
         version: Of the vivavoce that wrote it.
         format: Of the lines; one that is older than `FORMAT` can be shown and not replayed.
-        rules: The fingerprint of the rules of the machine that wrote it; empty if unknown.
+        rules: The fingerprint of the rules of the machines that wrote it; empty if unknown.
         began_at: Wall time, seconds since the Unix epoch.
         not_replayable: The options, and parts of inputs, that are only named in it: code of an application that
             decides, such as its own policy.
+        steps: Of the turn machine.
+        graph: The steps of the conversation graph's machine, for `agents/dialogue/trace.py`; () without a graph.
         end: "closed", or why there is no more; empty when nothing says so, because the session or its process was
             still running or was killed.
         cut_line: The last line, of which only a part was written; 0 when there is none.
@@ -59,6 +64,7 @@ class Trace:
     cut_line: int = 0
     damaged_line: int = 0
     rules: str = ""
+    graph: tuple[RecordedStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +101,14 @@ def read_trace(lines: Iterable[str]) -> Trace:
             f"needed a trace of format {OLDEST_FORMAT} to {FORMAT}, got {written!r}; "
             f"replay it with the vivavoce that wrote it, {_writer(version)}"
         )
-    steps: list[RecordedStep] = []
+    steps: dict[str, list[RecordedStep]] = {"turn": [], "graph": []}
     end, cut, damaged = "", 0, 0
     for number, text in texts[1:]:
         plain = _parsed(text)
         if plain is not None and "end" in plain:
             end = str(plain["end"])
         elif plain is not None and (step := _step(plain, number)) is not None:
-            steps.append(step)
+            steps[step.machine].append(step)
         elif number == texts[-1][0]:
             cut = number
         else:
@@ -117,9 +123,10 @@ def read_trace(lines: Iterable[str]) -> Trace:
         rules=str(header.get("rules", "")),
         not_replayable=(
             *(str(part) for part in header.get("not_replayable", ())),
-            *(part for step in steps for part in opaque_parts(step.event, f"line {step.line}: input")),
+            *(part for step in steps["turn"] for part in opaque_parts(step.event, f"line {step.line}: input")),
         ),
-        steps=tuple(steps),
+        steps=tuple(steps["turn"]),
+        graph=tuple(steps["graph"]),
         end=end,
         cut_line=cut,
         damaged_line=damaged,
@@ -127,28 +134,52 @@ def read_trace(lines: Iterable[str]) -> Trace:
 
 
 def replay(trace: Trace) -> Difference | None:
-    """Feed the inputs to a fresh machine; return the first step that led to something else, if any did.
+    """Feed the inputs to a fresh turn machine; return the first step that led to something else, if any did.
 
     Raises:
         TraceError: The trace cannot be replayed: it is of an older format, or its options or an input are only named
             in it, or are of another version of vivavoce. A trace of other rules is replayed: to see whether a bug that
             it shows is mended.
     """
+    check_format(trace)
+    if trace.not_replayable:
+        raise TraceError(f"the trace cannot be replayed; it only names {'; '.join(trace.not_replayable)}")
+    return replay_steps(TurnMachine(TURN.decode(trace.options)), trace.steps, TURN)
+
+
+def check_format(trace: Trace) -> None:
+    """Refuse a replay of an older trace.
+
+    Raises:
+        TraceError: The trace is of an older format.
+    """
     if trace.format != FORMAT:
         raise TraceError(
             f"the trace can be shown and not replayed: needed format {FORMAT}, got {trace.format}, of which inputs and "
             f"rules have changed since; replay it with the vivavoce that wrote it, {_writer(trace.version)}"
         )
-    if trace.not_replayable:
-        raise TraceError(f"the trace cannot be replayed; it only names {'; '.join(trace.not_replayable)}")
-    machine = TurnMachine(decode(trace.options))
-    for step in trace.steps:
+
+
+class Machine(Protocol):
+    """A machine that can be replayed."""
+
+    def handle(self, event: Any, *, now: float) -> Sequence[object]:
+        """Take one input and return the effects."""
+
+    def next_deadline(self) -> float | None:
+        """Return when it wants a tick."""
+
+
+def replay_steps(machine: Machine, steps: Iterable[RecordedStep], codec: Codec) -> Difference | None:
+    """Feed the inputs to that machine; return the first step that led to something else, if any did.
+
+    Raises:
+        TraceError: An input is only named in the trace, or is of another version of vivavoce.
+    """
+    for step in steps:
+        event = decoded(step, codec)
         try:
-            event = decode(step.event)
-        except TraceError as error:
-            raise TraceError(f"line {step.line} cannot be replayed: {error}") from error
-        try:
-            effects: Plain = encode(tuple(machine.handle(event, now=step.at)))
+            effects = codec.encode(tuple(machine.handle(event, now=step.at)))
         except Exception as error:  # noqa: BLE001 - a replay is made to find bugs of the machine
             if step.effects is None:
                 continue
@@ -164,6 +195,18 @@ def replay(trace: Trace) -> Difference | None:
         if machine.next_deadline() != step.deadline:
             return Difference(step=step, what="deadline", recorded=step.deadline, replayed=machine.next_deadline())
     return None
+
+
+def decoded(step: RecordedStep, codec: Codec) -> Any:
+    """Return the input of a step.
+
+    Raises:
+        TraceError: It is only named in the trace, or is of another version of vivavoce.
+    """
+    try:
+        return codec.decode(step.event)
+    except TraceError as error:
+        raise TraceError(f"line {step.line} cannot be replayed: {error}") from error
 
 
 def _writer(version: str) -> str:
@@ -185,6 +228,8 @@ def _step(plain: dict[str, Any], line: int) -> RecordedStep | None:
             "input": {"is": str()} as event,
             "effects": None | list() as effects,
             "deadline": None | int() | float() as deadline,
-        } if effects is None or all(isinstance(effect, dict) for effect in effects):
-            return RecordedStep(line=line, at=at, event=event, effects=effects, deadline=deadline)
+        } if (machine := plain.get("machine", "turn")) in ("turn", "graph") and (
+            effects is None or all(isinstance(effect, dict) for effect in effects)
+        ):
+            return RecordedStep(line=line, at=at, event=event, effects=effects, deadline=deadline, machine=machine)
     return None

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from kit.dialogue import booking, graph_harness
 from vivavoce.agents import Agent, SessionOptions
 from vivavoce.agents.cli.app import app
 from vivavoce.agents.cli.timeline import describe
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.agents.turn.inputs import InterruptRequested, SpeechRequested
-from vivavoce.agents.turn.trace.record import encode
+from vivavoce.agents.turn.trace.record import TURN
 
 
 @pytest.fixture
@@ -69,6 +70,27 @@ def test_the_timeline_says_when_who_and_what_and_the_verdict_ends_it(trace: Path
     for word in ("GrantFloor(speech_id='answer_1')", "agent speaking", "PauseSpeech", "outcome='interrupted'"):
         assert word in printed
     assert printed.splitlines()[-1].endswith("steps replayed, the effects are the same")
+
+
+def test_the_moves_of_a_graph_stand_in_the_timeline_and_a_difference_of_theirs_is_shown(tmp_path: Path) -> None:
+    harness = graph_harness(booking(), ScriptedLLM("For which day?"), trace_path=tmp_path)
+    harness.caller.says("book a table", 3.0, 4.0)
+    harness.run(until=6.0)
+    (path,) = tmp_path.iterdir()
+    status, printed = run(path)
+    assert status == 0
+    (moved,) = [line for line in printed.splitlines() if "Moved(state='details', source='greeting'" in line]
+    assert "graph details" in moved
+    (begun,) = [line for line in printed.splitlines() if "GraphBegins" in line]
+    assert (begun.split()[1], "when_" in begun, "OnIntent" in printed) == ("graph", False, False)
+    line = find(path, '"Classified"')
+    change(path, line, lambda plain: plain["input"].update(intent="bye"))
+    status, printed = run(path, "--check")
+    assert status == 1
+    assert f"The first difference is at line {line + 1}," in printed
+    assert "- recorded: Moved(state='details', source='greeting', reason='transition', transition=0" in printed
+    change(path, line, lambda plain: plain["input"].update({"is": "Guessed"}))
+    assert f"line {line + 1} cannot be replayed: needed a class of the graph machine, got 'Guessed'" in run(path)[1]
 
 
 def test_check_shows_the_verdict_alone(trace: Path) -> None:
@@ -141,7 +163,7 @@ def test_other_rules_are_told_and_the_trace_is_replayed(trace: Path) -> None:
     change(trace, 0, lambda plain: plain.update(rules="000000000000"))
     status, printed = run(trace)
     assert status == 0
-    assert "Written by a turn machine of other code: it may have decided otherwise on purpose." in printed
+    assert "Written by machines of other code: they may have decided otherwise on purpose." in printed
 
 
 def test_a_trace_that_was_given_up_says_why(trace: Path) -> None:
@@ -168,8 +190,8 @@ def test_a_trace_of_the_older_format_is_shown_and_not_replayed(trace: Path) -> N
 
 
 def test_values_are_shown_in_short() -> None:
-    assert describe(encode(InterruptRequested()), zero=0.0) == "InterruptRequested"
-    asked = encode(SpeechRequested(speech_id="s", kind="say", priority=2))
+    assert describe(TURN.encode(InterruptRequested()), zero=0.0) == "InterruptRequested"
+    asked = TURN.encode(SpeechRequested(speech_id="s", kind="say", priority=2))
     assert describe(asked, zero=0.0) == "SpeechRequested(speech_id='s', kind='say', priority=2)"
     assert describe({"is": "Mystery", "words": {"is": "frozenset", "of": ["a", 1]}}, zero=0.0) == (
         "Mystery(words=frozenset('a', 1))"

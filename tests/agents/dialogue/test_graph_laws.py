@@ -29,6 +29,11 @@ from vivavoce.agents.dialogue.machine.rules import (
     StateRules,
     fits,
 )
+from vivavoce.agents.dialogue.machine.saved import restored
+from vivavoce.agents.dialogue.trace import GRAPH, RecordedGraph, fresh_graph
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.trace.record import TraceStep, header_line, step_line
+from vivavoce.agents.turn.trace.replay import read_trace, replay_steps
 
 STATES = ("a", "b", "c", "d")
 NAMES = st.sampled_from(("x", "y"))
@@ -85,8 +90,10 @@ inputs = st.one_of(
 timed = st.lists(st.tuples(inputs, st.floats(0, 2)), max_size=40)
 
 
-def _run(machine: GraphMachine, steps: Sequence[tuple[i.GraphInput, float]]) -> list[list[e.GraphEffect]]:
-    now, effects = 0.0, []
+def _run(
+    machine: GraphMachine, steps: Sequence[tuple[i.GraphInput, float]], now: float = 0.0
+) -> list[list[e.GraphEffect]]:
+    effects = []
     for event, pause in steps:
         now += pause
         effects.append(machine.handle(event, now=now))
@@ -126,9 +133,25 @@ def test_no_input_raises_and_no_list_grows_beyond_its_limit(
     assert machine.state in (*STATES, "")
 
 
-@given(graphs(), timed)
-def test_a_run_replays(graph: GraphRules, steps: list[tuple[i.GraphInput, float]]) -> None:
-    assert _run(GraphMachine(graph), steps) == _run(GraphMachine(graph), steps)
+@given(graphs(), timed, timed)
+def test_a_run_replays_from_its_trace_to_the_same_state(
+    graph: GraphRules, before: list[tuple[i.GraphInput, float]], steps: list[tuple[i.GraphInput, float]]
+) -> None:
+    saved = None
+    if before:
+        first = GraphMachine(graph)
+        _run(first, before)
+        saved = restored(first.to_json(now=sum(pause for _, pause in before)), graph)
+    recorded: list[TraceStep] = []
+    machine = RecordedGraph(recorded.append, graph, saved, now=0.1)
+    effects = _run(machine, steps, now=0.1)
+    header = header_line(TurnOptions(), session_id="s", version="", began_at=0.0)
+    trace = read_trace([header, *map(step_line, recorded)])
+
+    again = fresh_graph(trace) if steps else GraphMachine(graph, saved, now=0.1)
+    assert replay_steps(again, trace.graph[1:], GRAPH) is None
+    assert [GRAPH.decode(step.effects) for step in trace.graph[1:]] == [tuple(each) for each in effects]  # type: ignore[arg-type]
+    assert again.to_json(now=99.0) == machine.to_json(now=99.0)
 
 
 @given(graphs(), timed, timed)
@@ -140,7 +163,7 @@ def test_a_resumed_machine_is_at_the_same_place_and_never_raises(
     now = sum(pause for _, pause in steps)
 
     data = json.loads(json.dumps(machine.to_json(now=now)))
-    other = GraphMachine.resume(graph, data, now=0.0)
+    other = GraphMachine(graph, restored(data, graph), now=0.0)
 
     assert other.state == machine.state
     assert other.to_json(now=0.0) == data

@@ -16,6 +16,7 @@ from vivavoce.agents.dialogue.machine import effects as e
 from vivavoce.agents.dialogue.machine import inputs as i
 from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, GraphMachine
 from vivavoce.agents.dialogue.machine.rules import Event
+from vivavoce.agents.dialogue.machine.saved import restored
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 
@@ -326,7 +327,7 @@ def test_the_application_moves_to_any_state_and_leaves_the_chain_of_a_global_sta
 def resumed(graph: GraphDriver, rules: StateGraph, *, now: float) -> GraphMachine:
     """Return the machine of another process that goes on."""
     data = json.loads(json.dumps(graph.machine.to_json(now=graph.now)))
-    return GraphMachine.resume(rules.rules(), data, now=now)
+    return GraphMachine(rules.rules(), restored(data, rules.rules()), now=now)
 
 
 def test_a_resumed_graph_has_its_state_timers_and_events_and_runs_no_body() -> None:
@@ -462,4 +463,4 @@ def test_a_saved_state_of_another_graph_or_shape_is_refused(
     rules = booking().rules()
 
     with pytest.raises(ConfigurationError, match=message):
-        GraphMachine.resume(rules, _changed(change), now=0)
+        restored(_changed(change), rules)

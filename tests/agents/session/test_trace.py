@@ -49,6 +49,8 @@ def test_a_session_that_is_asked_to_writes_a_trace_that_replays(tmp_path: Path) 
     trace = read(path)
     assert (trace.session_id, trace.end) == (harness.session.id, "closed")
     assert trace.rules == rules_here() != ""
+    assert trace.graph == ()
+    assert '"machine"' not in path.read_text(errors="replace")
     assert [trace.steps[number].event["is"] for number in (0, -1)] == ["SessionStarting", "SessionClosed"]
     (final,) = [step.event for step in trace.steps if step.event["is"] == "UserFinal"]
     assert (final["text"], final["item_id"], final["audio_seconds"]) == ("a table", "", 0.0)

@@ -22,10 +22,9 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
 from vivavoce.agents.turn.trace.record import (
+    TURN,
     RecordedMachine,
     TraceStep,
-    decode,
-    encode,
     end_line,
     header_line,
     step_line,
@@ -434,10 +433,10 @@ class TurnLaws(RuleBasedStateMachine):
             return
         header = header_line(self.first_options, session_id="laws", version="", began_at=0.0)
         trace = read_trace([header, *map(step_line, self.record), end_line("closed")])
-        assert decode(trace.options) == self.first_options
+        assert TURN.decode(trace.options) == self.first_options
         for step, recorded in zip(trace.steps, self.record, strict=True):
-            assert decode(step.event) == recorded.event
-            assert decode(encode(recorded.effects)) == recorded.effects
+            assert TURN.decode(step.event) == recorded.event
+            assert TURN.decode(TURN.encode(recorded.effects)) == recorded.effects
         assert replay(trace) is None
 
     def _come_to_rest(self) -> None:

@@ -11,7 +11,8 @@ from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.options import InterruptionOptions, TurnOptions
-from vivavoce.agents.turn.trace.record import encode, opaque_parts
+from vivavoce.agents.turn.trace.codec import opaque_parts
+from vivavoce.agents.turn.trace.record import TURN
 
 
 class Policy:
@@ -237,7 +238,7 @@ def test_what_can_never_judge_is_refused(options: dict[str, object]) -> None:
 
 def test_a_trace_names_the_policies_that_it_cannot_hold() -> None:
     options = TurnOptions(interruption=InterruptionOptions(mode=Policy(), backchannels=bool))
-    named = opaque_parts(encode(options), "options")
+    named = opaque_parts(TURN.encode(options), "options")
     assert [part.split(":")[0] for part in named] == ["options.interruption.mode", "options.interruption.backchannels"]
 
 

@@ -17,15 +17,13 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import InterruptionOptions, TurnOptions
+from vivavoce.agents.turn.trace.codec import opaque_parts
 from vivavoce.agents.turn.trace.record import (
+    TURN,
     RecordedMachine,
     TraceStep,
-    decode,
-    encode,
     end_line,
     header_line,
-    known_types,
-    opaque_parts,
     step_line,
 )
 from vivavoce.agents.turn.trace.replay import Trace, read_trace, replay
@@ -85,13 +83,13 @@ def changed(line: str, change: Callable[[dict[str, Any]], object]) -> str:
     ids=repr,
 )
 def test_a_value_comes_back_from_json_as_it_was(value: object) -> None:
-    back = decode(json.loads(json.dumps(encode(value), allow_nan=False)))
+    back = TURN.decode(json.loads(json.dumps(TURN.encode(value), allow_nan=False)))
     assert back == value
     assert type(back) is type(value)
 
 
 def test_every_input_and_effect_is_known_with_all_that_it_is_made_of() -> None:
-    known = known_types()
+    known = TURN.types
     for kind in (*get_args(i.TurnInput), *get_args(fx.Effect), TurnOptions, fx.TurnTiming, AgentState):
         assert known[kind.__name__] is kind
     assert {"name": "encode"}.get("name") not in known
@@ -108,7 +106,7 @@ def test_what_cannot_come_back_is_named_with_its_place() -> None:
     def decides(text: str) -> bool:
         return not text
 
-    plain = encode(({"policy": [Policy(1)]}, decides, Mood.GOOD, b"x"))
+    plain = TURN.encode(({"policy": [Policy(1)]}, decides, Mood.GOOD, b"x"))
     assert opaque_parts(plain, "options") == [
         f"options[0][0][1][0]: {Policy.__module__}.{Policy.__qualname__}",
         f"options[1]: function {decides.__module__}.{decides.__qualname__}",
@@ -116,21 +114,21 @@ def test_what_cannot_come_back_is_named_with_its_place() -> None:
         "options[3]: builtins.bytes",
     ]
     with pytest.raises(TraceError, match="which a trace can only name"):
-        decode(plain)
+        TURN.decode(plain)
 
 
 def test_a_class_that_does_not_exist_is_refused() -> None:
     with pytest.raises(TraceError, match="got 'UserSang'; the trace is of another version"):
-        decode({"is": "UserSang", "text": "la"})
+        TURN.decode({"is": "UserSang", "text": "la"})
     with pytest.raises(TraceError, match="got None"):
-        decode({"text": "la"})
+        TURN.decode({"text": "la"})
 
 
 def test_fields_that_a_class_does_not_have_or_refuses_are_named() -> None:
     with pytest.raises(TraceError, match=r"cannot make a Tick of \['at'\]"):
-        decode({"is": "Tick", "at": 1.0})
+        TURN.decode({"is": "Tick", "at": 1.0})
     with pytest.raises(TraceError, match="need max_errors >= 1"):
-        decode({"is": "TurnOptions", "max_errors": 0})
+        TURN.decode({"is": "TurnOptions", "max_errors": 0})
 
 
 # --- recording and replaying
@@ -145,7 +143,7 @@ def test_a_recorded_machine_decides_as_one_that_is_not() -> None:
 def test_the_first_line_says_what_the_trace_is_of() -> None:
     trace = read_trace(lines(*CALL))
     assert (trace.session_id, trace.version, trace.began_at, trace.end) == ("session_1", "0.1.0", 7.5, "closed")
-    assert decode(trace.options) == OPTIONS
+    assert TURN.decode(trace.options) == OPTIONS
     assert trace.not_replayable == ()
 
 
@@ -308,6 +306,6 @@ def test_a_trace_of_the_older_format_is_read_and_not_replayed() -> None:
 
 
 def test_options_have_a_plain_form_field_by_field() -> None:
-    plain = encode(TurnOptions())
+    plain = TURN.encode(TurnOptions())
     assert isinstance(plain, dict)
     assert set(plain) == {"is", *(field.name for field in fields(TurnOptions))}
