@@ -28,6 +28,9 @@ logger = logging.getLogger(__name__)
 STORE_LIMIT = 2.0
 """Seconds for a call of the store at the begin and the end of a job."""
 
+REMOVE_INTERVAL = 10.0
+"""Seconds between two tries to remove the record of a call that is over."""
+
 
 class CallKeeper:
     """Keeps the record of one job's call in the store; the watch over the job's sessions.
@@ -81,9 +84,15 @@ class CallKeeper:
             tasks.start_soon(self._within_limit, "making its record", self._make)
 
     async def end(self) -> None:
-        """Remove the record: the call is over."""
+        """Remove the record: the call is over. A store that fails is asked again until cancelled.
+
+        If the process ends before the store is back, the next look for lost calls forgets a call without a caller.
+        """
         self._is_over = True
-        await self._within_limit("removing its record", self._remove)
+        level = logging.ERROR
+        while not await self._within_limit("removing its record", self._remove, level=level):
+            await anyio.sleep(REMOVE_INTERVAL)
+            level = logging.DEBUG
 
     async def _make(self) -> None:
         async with self._lock:
@@ -120,13 +129,18 @@ class CallKeeper:
         async with self._lock:
             await self._store.remove(self._call.lease, owner=self._call.owner)
 
-    async def _within_limit(self, what: str, call: Callable[[], Awaitable[None]]) -> None:
+    async def _within_limit(
+        self, what: str, call: Callable[[], Awaitable[None]], *, level: int = logging.ERROR
+    ) -> bool:
+        """Make a call of the store, and return whether it succeeded."""
         try:
             with anyio.fail_after(STORE_LIMIT, shield=True):
                 await call()
         except Exception as error:  # noqa: BLE001 - a store is foreign code and disks fail; the call goes on
-            logger.error("job %s is not kept for a crash: %s failed: %s", self._job.id, what, describe(error))
+            logger.log(level, "job %s is not kept for a crash: %s failed: %s", self._job.id, what, describe(error))
             logger.debug("the store failed", exc_info=error)
+            return False
+        return True
 
     def _dated(self, call: Checkpoint) -> Checkpoint:
         return replace(call, written_at=self._clock.wall(), identity=self._identity() or call.identity)

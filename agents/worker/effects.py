@@ -80,10 +80,12 @@ class ExecutorChanged:
 
     Args:
         is_ready: Whether a job that is given now begins at once.
+        is_full: Whether it would not, since each process that runs has as many jobs as it may.
         failure: Why no job can be taken although the executor keeps trying; empty if one can, or soon.
     """
 
     is_ready: bool
+    is_full: bool = False
     failure: str = ""
 
 
@@ -257,7 +259,7 @@ class WorkerStatus:
     active_jobs: tuple[JobInfo, ...] = field(repr=False)
     counts: WorkerCounts = WorkerCounts()
     can_run_jobs: bool = True
-    """Whether there is a process that can run a job; not before the first one is warm."""
+    """Whether there is a process that can run jobs, full or not; not before the first one is warm."""
     takes_jobs: bool = True
     """Whether the worker takes a job that it is offered now, if its handler does."""
 

@@ -11,11 +11,13 @@ worker's name. It acts only on facts that it has just been given, and waits befo
 - A job that lost its place to another agent with its identity says nothing about its call.
 - Workers wait for times of their own, look again, and leave a dispatch alone that another worker has just healed. If
   two of them act at the same moment, both agents have the identity `agent-<dispatch id>`, and the server keeps one.
+- Dispatches without a name, which a server makes for rooms that request no agent by name, are healed as others are.
 - A worker that could take no job now leaves the dispatch to the others, since nobody might take the new one.
 
-A dispatch is healed by a new dispatch. If that leads to no job either, the worker joins the room itself, and so on in
-turn. A worker need not wait for what it knows: that its own job has failed, or when it made a dispatch itself. A call
-whose jobs fail is given up after a few.
+A dispatch is healed by a new dispatch; a server offers one without a name to workers without a name (livekit-server
+1.13.5, `tests/e2e/room/test_server_api.py`). If that leads to no job either, the worker joins the room itself, and so
+on in turn. A worker need not wait for what it knows: that its own job has failed, or when it made a dispatch itself. A
+call whose jobs fail is given up after a few.
 """
 
 from __future__ import annotations

@@ -61,6 +61,7 @@ class RoomJob(JobControl):
         self._join: _Join | None = None
         self._news: set[anyio.Event] = set()
         self._is_replaced = False
+        self._is_left = False
 
     @property
     def room(self) -> rtc.Room:
@@ -127,6 +128,7 @@ class RoomJob(JobControl):
 
     async def leave(self) -> None:
         """Leave the room if it was joined; a second call has no effect."""
+        self._is_left = True
         if self._join is not None:
             await self._join.done.wait()
         if self._room is not None:
@@ -140,6 +142,8 @@ class RoomJob(JobControl):
             # behind.
             with anyio.fail_after(JOIN_LIMIT, shield=True):
                 await self.room.connect(self._url, self._token, rtc.RoomOptions(auto_subscribe=auto_subscribe))
+                if self._is_left:  # it took longer than the end of the job, and a mute agent would stay in the room
+                    await self.room.disconnect()
         except TimeoutError:
             join.error = f"could not join room {self.job.room!r} at {self._url} within {JOIN_LIMIT} s"
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises reaches the callers of connect()

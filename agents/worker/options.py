@@ -110,7 +110,8 @@ class WorkerOptions:
     """How running calls are kept, so that a call goes on after the death of its process; None: they are not kept."""
     healing: bool = True
     """Whether the worker looks every 2 s for rooms with a caller whose dispatch of its name was lost, and has an agent
-    sent there; only for jobs of the type `"room"`.
+    sent there; only for jobs of the type `"room"`. The same in all workers of a name: one without it does not delete
+    the dispatch of a call that its agent has ended, which the others would take for a lost one.
     """
     telemetry: TelemetryOptions | Telemetry | None = None
     """Destination of its jobs' traces and metrics, one sender for all; None: the endpoint in

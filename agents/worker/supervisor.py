@@ -166,7 +166,7 @@ class Supervisor:
             load=self._load(),
             active_jobs=tuple(slot.job for slot in self._slots.values() if slot.stage is _Stage.RUNNING),
             counts=self._counts,
-            can_run_jobs=self._executor.is_ready,
+            can_run_jobs=self._executor.is_ready or self._executor.is_full,
             takes_jobs=self._is_registered and self._is_available(),
         )
 

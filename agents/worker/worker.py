@@ -44,7 +44,7 @@ class Worker:
     Args:
         entrypoint: Run once for each job; may return long before the job ends.
         agent_name: Only jobs dispatched to this name come here; empty: `LIVEKIT_AGENT_NAME`, and if that is empty too,
-            every new room.
+            every new room that requests no agent by name.
         options: See `WorkerOptions`.
     Raises:
         ConfigurationError: An argument has the wrong type, or the entrypoint is no async function of one argument.

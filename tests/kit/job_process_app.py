@@ -29,6 +29,13 @@ from vivavoce.pipelines.testing import ScriptedTTS
 logger = logging.getLogger(__name__)
 
 
+class Place(str):
+    """A text that pickle cannot make again."""
+
+    def __new__(cls, name: str, table: int) -> Place:
+        return super().__new__(cls, f"{name} {table}")
+
+
 class Model(Component):
     """Notes its end in a file."""
 
@@ -111,7 +118,7 @@ async def entrypoint(ctx: JobContext) -> None:
             ctx.shared["food"] = bytearray(os.urandom(1_000_000) * 300)
             keep_job()
         case "log":
-            logger.info("a word of job %s", ctx.job.id, extra={"tool": Model("x")})
+            logger.info("a word of job %s", ctx.job.id, extra={"tool": Model("x"), "place": Place("bar", 2)})
             ctx.shutdown("said")
         case _:
             path = json.loads(deed)["file"]

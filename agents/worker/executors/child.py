@@ -53,6 +53,9 @@ FIGURES_INTERVAL = 2.0
 HEARTBEAT = 1.0
 """Seconds between two heartbeats."""
 
+PLAIN = (str, int, float, bool, type(None))
+"""Types of the values in a log record for the worker."""
+
 CLOSE_LIMIT = 5.0
 """Seconds for closing the parts that jobs share, and for the last export of telemetry."""
 
@@ -178,7 +181,7 @@ class _ToWorker(logging.handlers.QueueHandler):
         """Return the record with plain values only; the worker need not know the application's classes."""
         record = super().prepare(record)
         for name, value in vars(record).items():
-            if not isinstance(value, str | int | float | bool | None):
+            if type(value) not in PLAIN:  # a subclass is a class of the application
                 setattr(record, name, str(value))
         return record
 

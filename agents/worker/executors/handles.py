@@ -37,7 +37,12 @@ STACKS_WAIT = 0.3
 """Seconds for a process to write its stacks."""
 
 EXIT_WAIT = 1.0
-"""Seconds from the end of a process's connection to the report of its exit."""
+"""Seconds from the end of a process's connection to the report of its exit; then it is killed."""
+
+REPORT_WAIT = 10.0
+"""Seconds from that kill until the process counts as over without a report: its nursery is stuck."""
+
+UNKNOWN_END = "ended with an unknown status"
 
 EXIT_POLL = 0.01
 """Seconds between two looks whether the nursery has exited."""
@@ -177,7 +182,7 @@ class ProcessHandle:
         """No exit will be reported: the end of the connection counts instead."""
         if not self._is_forked:  # the next nursery makes it
             return
-        self._cause = self._cause or "ended with an unknown status"
+        self._cause = self._cause or UNKNOWN_END
         if self._pid is None:
             hang_up(self._connection)
         self._end_when_over()
@@ -188,7 +193,11 @@ class ProcessHandle:
 
     def kill(self) -> None:
         """End it at once."""
+        if self._is_over:
+            return
         self.is_killed = True
+        if self._is_forked and self._pid is None:  # the nursery is stuck; a process that it makes yet has no connection
+            hang_up(self._connection)
         self._signal(signal.SIGKILL)
 
     async def log_stacks(self) -> None:
@@ -217,7 +226,16 @@ class ProcessHandle:
             return
         self._is_silent = True
         if not self._cause:
-            self._timer = self._loop.call_later(EXIT_WAIT, self.kill)  # it has closed its connection and runs on
+            self._timer = self._loop.call_later(EXIT_WAIT, self._kill_silent)
+        self._end_when_over()
+
+    def _kill_silent(self) -> None:
+        """It has closed its connection and runs on, or nothing reports its end."""
+        self.kill()
+        self._timer = self._loop.call_later(REPORT_WAIT, self._end_unreported)
+
+    def _end_unreported(self) -> None:
+        self._cause = self._cause or UNKNOWN_END
         self._end_when_over()
 
     def _end_when_over(self) -> None:

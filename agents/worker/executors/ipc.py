@@ -21,6 +21,9 @@ from vivavoce.agents.telemetry.metrics.figures import Figure
 from vivavoce.agents.worker.effects import JobEnded
 from vivavoce.agents.worker.executors.executor import ProcessFacts
 from vivavoce.agents.worker.protocol import JobAssigned
+from vivavoce.pipelines.core.errors import describe
+
+logger = logging.getLogger(__name__)
 
 STACKS_SIGNAL = signal.SIGUSR1
 """Makes a job process write the stacks of its threads, even if its event loop is blocked."""
@@ -163,7 +166,8 @@ class Reader:
 
     Args:
         name: Of the thread.
-        on_message: Called on the loop with each message, and with None once at the connection's end.
+        on_message: Called on the loop with each message, and with None once at the connection's end. A message that
+            cannot be read is one line in the log.
     """
 
     def __init__(
@@ -185,6 +189,9 @@ class Reader:
                 message = self._connection.recv()
             except (EOFError, OSError):
                 break
+            except Exception as error:  # noqa: BLE001 - unpickling may raise anything; the end must be noticed
+                logger.error("a message of %s cannot be read: %s", self._thread.name, describe(error))
+                continue
             self._loop.call_soon_threadsafe(self._on_message, message)
         self._loop.call_soon_threadsafe(self._on_message, None)
 

@@ -194,14 +194,13 @@ class Pool:
     def _choice(self, now: float) -> _Process | None:
         """Return the process for a new job: of those that can take one, one with the fewest jobs."""
         limit = self._options.jobs_per_process
-        able = [
-            process
-            for process in self._processes.values()
-            if process.stage is _Stage.READY
-            and now - process.beat_at < LATE_AFTER
-            and (limit is None or len(process.jobs) < limit)
-        ]
+        able = [process for process in self._alive(now) if limit is None or len(process.jobs) < limit]
         return min(able, key=lambda process: (len(process.jobs), process.number), default=None)
+
+    def _alive(self, now: float) -> list[_Process]:
+        """Return the processes that can run jobs, full ones too."""
+        ready = [process for process in self._processes.values() if process.stage is _Stage.READY]
+        return [process for process in ready if now - process.beat_at < LATE_AFTER]
 
     def _end_job(self, input: JobEndRequested) -> None:
         for waiting in self._waiting:
@@ -348,7 +347,8 @@ class Pool:
         has_process = any(process.stage is _Stage.READY for process in self._processes.values())
         is_failing = not has_process and self._failures >= FAILING_AFTER
         failure = f"no job process is left, the last one {self._last_cause}" if is_failing else ""
-        state = ExecutorChanged(is_ready=self._choice(now) is not None, failure=failure)
+        is_ready = self._choice(now) is not None
+        state = ExecutorChanged(is_ready=is_ready, is_full=not is_ready and bool(self._alive(now)), failure=failure)
         if state != self._state:
             self._state = state
             self._effects.append(ReportState(state=state))

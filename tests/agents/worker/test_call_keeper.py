@@ -82,9 +82,14 @@ def run(
     *,
     agent: type[Agent] = Host,
     userdata: Any = None,
+    after: float = 1.0,
     **safety: Any,
 ) -> Ran:
-    """Run a job whose agent answers every turn with "Fine."; `act` runs when its session has started."""
+    """Run a job whose agent answers every turn with "Fine."; `act` runs when its session has started.
+
+    Args:
+        after: Seconds that the job's process goes on after the job.
+    """
     ran = Ran(store)
 
     async def main() -> None:
@@ -111,7 +116,7 @@ def run(
             jobs = JobRun(control, entrypoint, options, tasks)
             await jobs.run()
             ran.error = jobs.error
-            await anyio.sleep(1.0)
+            await anyio.sleep(after)
             tasks.cancel_scope.cancel()
         await ran.look()
 
@@ -247,3 +252,25 @@ def test_a_full_disk_costs_two_lines_and_not_the_call(tmp_path: Path, caplog: py
         "job AJ_1 is not kept for a crash",
         "The call is not kept for a crash, the next turn tries again",
     ]
+
+
+class Outage(SqliteCheckpoints):
+    """A store that cannot be reached while the call ends."""
+
+    refusals = 2
+
+    async def remove(self, lease: str, *, owner: str) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise sqlite3.OperationalError("no connection")
+        await super().remove(lease, owner=owner)
+
+
+def test_a_record_that_cannot_be_removed_at_the_end_of_the_call_is_removed_when_the_store_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    ran = run(Outage(tmp_path / "calls.db"), FIRST, _a_turn, after=60.0)
+
+    assert ran.kept[-1] == []
+    assert len(caplog.records) == 1, "one line for the outage"

@@ -8,9 +8,12 @@ import pytest
 from livekit import rtc
 from livekit.api import VideoGrants
 
-from vivavoce.agents.job import JobInfo
+from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.server_access import Credentials, ServerAccess
+from vivavoce.agents.testing import run_virtual
 from vivavoce.agents.worker.job import RoomJob
+from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.run import JobRun
 from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
 
 
@@ -40,6 +43,32 @@ async def test_a_job_knows_whether_another_agent_took_its_place(reason: str) -> 
         with anyio.fail_after(1):
             await control.wait_ended()
     assert control.is_replaced == (reason == "DUPLICATE_IDENTITY")
+
+
+def test_a_room_that_is_joined_after_the_end_of_its_job_is_left_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    async def connect(room: rtc.Room, *_: object) -> None:
+        await anyio.sleep(12.0)
+        done.append("joined")
+
+    async def disconnect(room: rtc.Room) -> None:
+        done.append("left")
+
+    async def entrypoint(ctx: JobContext) -> None:
+        with anyio.fail_after(1.0):
+            await ctx.connect()
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            control = RoomJob(JobInfo(id="AJ_1", room="r"), url="ws://x", token="t", shared={}, tasks=tasks)
+            await JobRun(control, entrypoint, WorkerOptions(crash_safety=None), tasks).run()
+            done.append("over")
+
+    monkeypatch.setattr(rtc.Room, "connect", connect)
+    monkeypatch.setattr(rtc.Room, "disconnect", disconnect)
+    run_virtual(main())
+    assert done == ["over", "joined", "left"], "a mute agent would keep every other one from the caller"
 
 
 ACCOUNT = Credentials(url="ws://127.0.0.1:9", api_key="devkey", api_secret="secret-secret-secret-secret-secret")

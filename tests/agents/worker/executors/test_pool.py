@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kit.supervisor_bench import Bench as SupervisorBench
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import JobEnded
 from vivavoce.agents.worker.executors.executor import ProcessFacts
@@ -149,6 +150,22 @@ def test_a_job_that_no_process_can_take_fails_as_one_that_another_worker_may_con
 
     cause = "no job process could take the job within 10 s: the last one was ended by SIGKILL"
     assert (at, report.ended) == (10.0, JobEnded(job_id="AJ_1", error=cause, is_process_lost=True))
+
+
+def test_a_worker_whose_processes_have_all_their_jobs_takes_no_more_and_is_ready_all_the_same() -> None:
+    bench = Bench(jobs_per_process=1)
+    worker = SupervisorBench(max_jobs=2)
+    for effect in bench.give(_job("AJ_1")):
+        if isinstance(effect, ReportState):
+            worker.give(effect.state)
+
+    status = worker.supervisor.status()
+    assert (status.is_ready, status.takes_jobs) == (True, False)
+
+    for effect in bench.give(ProcessEnded(number=1, cause="was ended by SIGKILL")):
+        if isinstance(effect, ReportState):
+            worker.give(effect.state)
+    assert not worker.supervisor.status().is_ready
 
 
 def test_memory_is_named_in_the_log_once_for_each_process() -> None:

@@ -244,6 +244,7 @@ async def test_log_records_of_all_processes_go_through_the_workers_handlers(capl
     assert record.process == process.pid
     assert record.__dict__["job_id"] == "AJ_1"
     assert record.__dict__["tool"].startswith("<"), "an object of the application travels as text"
+    assert record.__dict__["place"] == "bar 2"
 
 
 async def _state(pool: JobPool, *, is_ready: bool | None = None, is_failing: bool = False) -> Any:
