@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 NOT_IN_URLS = re.compile(r"""[\s\x00-\x1f\x7f<>"{}|\\^`]""")
 """Characters that no URL contains; spaces come from copying."""
 
+LABEL = 63
+"""Most characters of a host's part between two dots (RFC 1035, section 2.3.4)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPermissions:
@@ -203,6 +206,8 @@ def websocket_url(url: str) -> str:
             wrong = f"its scheme is {parts.scheme!r}" if parts.scheme else "it has no scheme"
         elif not parts.hostname:
             wrong = "it has no host"
+        elif not all(0 < len(label) <= LABEL for label in parts.hostname.removesuffix(".").split(".")):
+            wrong = f"a part of its host between dots is empty or has more than {LABEL} characters"
         elif parts.port == 0:
             wrong = "its port is 0"
         else:

@@ -34,9 +34,15 @@ def is_of_job(owner: str, job_id: str) -> bool:
 
 
 def has_ended(owner: str) -> bool:
-    """Return whether the owner's process has ended; False if it runs on another machine, which cannot be seen here."""
-    machine, pid, began, _ = owner.split("/", 3)
-    return machine == _machine() and (began == ENDED or began != _started_at(int(pid)))
+    """Return whether the owner's process has ended.
+
+    False if it runs on another machine, which cannot be seen here, and for the text of another program or version.
+    """
+    match owner.split("/", 3):
+        case [machine, pid, began, _] if machine == _machine() and pid.isdecimal():
+            return began == ENDED or began != _started_at(int(pid))
+        case _:
+            return False
 
 
 def _machine() -> str:

@@ -76,7 +76,7 @@ def _carrier(job: JobInfo) -> dict[str, str]:
     if job.metadata.lstrip().startswith("{"):
         try:
             given = json.loads(job.metadata)
-        except ValueError:
+        except (ValueError, RecursionError):
             given = None  # metadata is the application's own: it need not be JSON
     found = {**(given if isinstance(given, dict) else {}), **job.attributes}
     return {name: value for name in CARRIED if isinstance(value := found.get(name), str)}

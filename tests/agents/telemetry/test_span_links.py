@@ -182,6 +182,14 @@ def test_a_call_is_in_the_trace_of_whoever_dispatched_its_job(job: JobInfo) -> N
     assert [kind_of(span) for span in watching.children(of_job)] == ["session"]
 
 
+def test_metadata_of_too_many_levels_is_no_trace_and_harms_no_job() -> None:
+    watching = Watching()
+    job = JobInfo(id="AJ_1", room="r", metadata='{"a":' * 100_000)
+    with job_span(TelemetryControl.of(watching.telemetry), job, lambda: ""):
+        pass
+    assert [span.parent for span in watching.spans] == [None]
+
+
 def test_a_job_that_fails_has_a_status_that_redact_was_asked_for() -> None:
     watching = Watching(redact=lambda name, value: "?" if name in ("error.message", "vivavoce.room") else value)
     with job_span(TelemetryControl.of(watching.telemetry), JobInfo(id="AJ_1", room="of Ann"), lambda: "ValueError"):

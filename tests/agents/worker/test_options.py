@@ -71,6 +71,8 @@ def test_a_missing_part_of_the_account_is_named_with_its_remedies(
         ("ws://host:78800", "Port out of range"),
         ("ws://host:0", "its port is 0"),
         ("ws://[::1", "Invalid IPv6 URL"),
+        ("wss://project..livekit.cloud", "a part of its host between dots is empty or has more than 63 characters"),
+        (f"wss://{'x' * 64}.example", "a part of its host between dots is empty or has more than 63 characters"),
     ],
 )
 def test_a_url_of_no_livekit_server_is_refused_and_what_is_wrong_is_named(url: str, wrong: str) -> None:
@@ -85,6 +87,7 @@ def test_a_url_of_no_livekit_server_is_refused_and_what_is_wrong_is_named(url: s
         ("http://localhost:7880/", "ws://localhost:7880"),
         ("https://host.example/livekit/", "wss://host.example/livekit"),
         ("wss://[::1]:7880", "wss://[::1]:7880"),
+        ("wss://host.example.", "wss://host.example."),
     ],
 )
 def test_a_url_of_a_server_is_taken_with_the_scheme_of_a_websocket(url: str, taken: str) -> None:

@@ -39,5 +39,11 @@ def test_a_process_of_another_machine_is_not_judged() -> None:
     assert not has_ended("elsewhere/999999999/1/AJ_1")
 
 
+def test_an_owner_that_is_no_process_of_ours_is_not_judged() -> None:
+    assert not any(
+        has_ended(owner) for owner in ("", "another version", "a/b/c/d", f"{rescuer().split('/')[0]}/x/1/AJ_1")
+    )
+
+
 def test_jobs_of_one_process_own_their_records_apart() -> None:
     assert len({owner_of_job("AJ_1"), owner_of_job("AJ_2"), rescuer()}) == 3
