@@ -53,7 +53,7 @@ class MemoryControl:
         base: Of these options; `open()` opens it.
         hook_timeout: Seconds for one call of `on_stream`, besides its speech.
         meter: The account of the session's budget, if it has one.
-        kept: A part whose state is in snapshots too.
+        kept: A part whose state is in snapshots too, also of a memory that does nothing.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class MemoryControl:
         self._context = context
         self._history = history
         self._options = options or MemoryOptions()
-        self._is_used = options is not None or kept is not None
+        self._is_used = options is not None
         self._kept = kept
         self.base = base
         self._entries: dict[str, str] = {}
@@ -132,9 +132,10 @@ class MemoryControl:
         """Take the part of a snapshot as it is now; the returned call, from any thread, makes its data.
 
         It holds the id, the private data, the budget, the graph's state, and the namespaces if they are in this
-        process. The places of the agents in their streams are in it if the streams may outlive the session.
+        process. The places of the agents in their streams are in it if the streams may outlive the session. Of a memory
+        that is not used there is a part only if there is a graph.
         """
-        if not (self._is_used and self.base.is_open):
+        if not ((self._is_used or self._kept is not None) and self.base.is_open):
             return lambda: None
         store, memory_id, private = self.base.store, self.base.id, dict(self._entries)
         kept = None if self._kept is None else encode(self._kept.taken())

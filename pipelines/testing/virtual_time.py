@@ -187,14 +187,20 @@ class VirtualClock:
 
     def __init__(self, epoch: float = EPOCH) -> None:
         self._epoch = epoch
+        self._seconds = 0.0
 
     def now(self) -> float:
         """Return virtual seconds."""
-        return _loop().time()
+        self._seconds = _loop().time()
+        return self._seconds
 
     def wall(self) -> float:
-        """Return `epoch` plus the virtual seconds."""
-        return self._epoch + _loop().time()
+        """Return `epoch` plus the virtual seconds; in other threads and after the loop plus those of the last call."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return self._epoch + self._seconds
+        return self._epoch + self.now()
 
     def call_at(self, when: float, callback: Callable[[], None]) -> TimerHandle:
         """Call `callback` at virtual time `when`, or at once if that has passed."""

@@ -73,6 +73,18 @@ def test_wall_time_is_a_fixed_epoch_plus_virtual_time() -> None:
     assert run_virtual(main()) == EPOCH + 2
 
 
+def test_wall_time_is_known_in_threads_and_after_the_loop_as_that_of_a_real_clock_is() -> None:
+    clock = VirtualClock(epoch=100.0)
+
+    async def main() -> float:
+        await anyio.sleep(5.0)
+        clock.now()
+        with clock.hold():
+            return await asyncio.to_thread(clock.wall)
+
+    assert (run_virtual(main()), clock.wall()) == (105.0, 105.0)
+
+
 @pytest.mark.parametrize("kind", [VirtualClock, LoopClock])
 def test_time_stands_still_while_a_held_thread_works(kind: type[VirtualClock | LoopClock]) -> None:
     async def main() -> float:
