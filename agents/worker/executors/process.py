@@ -160,7 +160,10 @@ class ProcessExecutor(JobExecutor):
             case EndProcessGently(number=number):
                 self._processes[number].send(EndProcess())
             case KillProcess(number=number, shows_stacks=shows_stacks):
-                self._task_group().start_soon(self._kill, self._processes[number], shows_stacks)
+                if (
+                    handle := self._processes.get(number)
+                ) is not None:  # else it could not be made, as is noted already
+                    self._task_group().start_soon(self._kill, handle, shows_stacks)
             case ReportJob(ended=ended):
                 assert self._on_ended is not None, "run() comes first"
                 self._on_ended(ended)
@@ -181,9 +184,14 @@ class ProcessExecutor(JobExecutor):
     # Processes
 
     def _make(self, number: int) -> None:
-        handle = self._processes[number] = ProcessHandle(
-            number, lambda message: self._heard(number, message), lambda cause: self._over(number, cause)
-        )
+        try:
+            handle = ProcessHandle(
+                number, lambda message: self._heard(number, message), lambda cause: self._over(number, cause)
+            )
+        except (OSError, RuntimeError) as error:  # no file or no thread is left; the calls of other processes go on
+            self._post(ProcessEnded(number=number, cause=f"could not be made: {error}"))
+            return
+        self._processes[number] = handle
         self._task_group().start_soon(self._fork, handle)
 
     async def _fork(self, handle: ProcessHandle) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import signal
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,20 @@ async def test_the_loss_of_the_process_that_forks_the_others_harms_no_job_and_no
         assert pool.is_running("other")
         pool.start("job", "end")
         assert not (await pool.ended("job")).error
+
+
+async def test_a_process_for_which_the_machine_has_no_file_left_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    make, refusals = tempfile.TemporaryFile, ["no space left on device"]
+
+    def temporary_file() -> Any:
+        if refusals:
+            raise OSError(refusals.pop())
+        return make()
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", temporary_file)
+    async with JobPool(app.entrypoint, processes=1) as pool:
+        assert pool.states[-1].is_ready
+    assert not refusals
 
 
 @pytest.mark.parametrize("is_hung_up", [True, False], ids=["its starter is gone", "its starter closes it"])
