@@ -155,8 +155,8 @@ async def test_the_last_call_of_a_draining_worker_is_settled_before_the_worker_l
 
 
 @pytest.mark.real_server
-async def test_a_caller_whose_job_failed_gets_another_one(
-    room_server: RoomEndpoint, connect: Connect, room_name: str
+async def test_a_caller_whose_job_failed_gets_another_one_from_a_worker_without_a_name(
+    room_server: RoomEndpoint, connect: Connect
 ) -> None:
     jobs = Jobs()
 
@@ -165,8 +165,8 @@ async def test_a_caller_whose_job_failed_gets_another_one(
         if len(jobs.contexts) == 1:
             raise RuntimeError("no database")
 
-    async with Working(_worker(room_server, room_name, entrypoint)):
-        caller = await connect(room_server, "caller", config=_dispatch(room_name))
+    async with Working(_worker(room_server, "", entrypoint)):
+        caller = await connect(room_server, "caller")
         began = time.monotonic()
         with anyio.fail_after(30.0):
             while len(jobs.contexts) < 2 or await _agents(caller) != [f"agent-{jobs.contexts[1].job.heals}"]:  # noqa: ASYNC110 - no event tells it

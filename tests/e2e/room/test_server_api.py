@@ -164,3 +164,27 @@ async def test_a_dispatch_is_made_listed_and_deleted(
         assert deleted.id == made.id
         assert (await worker.next("termination", limit=15.0)).termination.job_id == job.id
         assert not [each for each in await lkapi.agent_dispatch.list_dispatch(room_name) if each.agent_name]
+
+
+async def test_a_dispatch_without_an_agent_name_is_offered_to_a_worker_without_a_name(
+    lkapi: api.LiveKitAPI, room_server: RoomEndpoint, room_name: str
+) -> None:
+    await lkapi.room.create_room(api.CreateRoomRequest(name=room_name))  # its own dispatch finds no worker, and is lost
+    async with (
+        ClientSession() as http,
+        WorkerClient(http, room_server, agent_name="host") as host,
+        WorkerClient(http, room_server) as nameless,
+    ):
+        made = await lkapi.agent_dispatch.create_dispatch(
+            api.CreateAgentDispatchRequest(room=room_name, metadata="table 4", attributes={"heals": "AD_1"})
+        )
+        job = (await nameless.take_job()).job
+        assert (job.dispatch_id, job.agent_name, job.metadata, dict(job.attributes)) == (
+            made.id,
+            "",
+            "table 4",
+            {"heals": "AD_1"},
+        )
+        assert not await host.is_asked(0.3)
+        listed = await lkapi.agent_dispatch.list_dispatch(room_name)
+        assert made.id in [each.id for each in listed if not each.agent_name]

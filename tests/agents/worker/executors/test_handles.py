@@ -69,9 +69,11 @@ async def _stuck_nursery() -> AsyncIterator[tuple[NurseryHandle, Connection]]:
     process = subprocess.Popen(["sleep", "600"])  # noqa: ASYNC220 - it starts at once
     nursery = NurseryHandle(NurseryProcess(process, ours), lambda report: None)
     with its:
-        yield nursery, its
-        process.kill()
-        await nursery.aclose(0.0)
+        try:
+            yield nursery, its
+        finally:
+            process.kill()
+            await nursery.aclose(0.0)
 
 
 async def test_a_killed_process_is_over_though_the_nursery_reports_neither_its_begin_nor_its_end(
