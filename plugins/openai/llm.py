@@ -17,7 +17,7 @@ from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, checked_model
 from vivavoce.plugins.openai.component import OpenAIComponent
 from vivavoce.plugins.openai.failures import Redaction, provider_errors
 from vivavoce.plugins.openai.options import Api, LLMOptions
-from vivavoce.plugins.openai.responses import ResponsesReader, responses_body
+from vivavoce.plugins.openai.responses import ResponsesReader, build_events, responses_body
 from vivavoce.plugins.openai.wire import Reader, RequestDefaults
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class LLM(OpenAIComponent, LLMPort):
             modules=("openai.resources.chat", "openai.resources.responses"),
         )
         self._defaults = request_defaults(model, base_url, self._options)
+        if api == "responses":
+            build_events()
 
     def __repr__(self) -> str:
         return f"LLM(model={self.model!r}, base_url={self._client.shown_url!r}, api={self._api!r})"

@@ -6,7 +6,7 @@ Source: https://platform.openai.com/docs/api-reference/responses and /responses-
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
@@ -25,6 +25,15 @@ from vivavoce.plugins.openai.wire import (
     protocol_error,
     text_of,
 )
+
+
+def build_events() -> None:
+    """Have the SDK build its classes of stream events: its first answer would hold the event loop for half a second."""
+    from openai.types.responses import ResponseStreamEvent
+
+    union, *_ = get_args(ResponseStreamEvent)
+    for event in get_args(union):
+        event.model_rebuild()
 
 
 def responses_body(request: GenerateRequest, defaults: RequestDefaults) -> dict[str, Any]:

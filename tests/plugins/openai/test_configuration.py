@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -160,3 +161,18 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'vivavoce\[openai\]'"):
         openai.LLM(model="m", base_url=LOCAL)
+
+
+BUILT = """
+from typing import get_args
+from openai.types.responses import ResponseStreamEvent
+from vivavoce.plugins import openai
+openai.LLM(model="m", base_url="http://127.0.0.1:1/v1", api="responses")
+events = get_args(get_args(ResponseStreamEvent)[0])
+assert len(events) > 40 and all(event.__pydantic_complete__ for event in events)
+"""
+
+
+def test_the_first_answer_of_the_responses_api_builds_none_of_the_sdk_s_classes_within_the_event_loop() -> None:
+    done = subprocess.run([sys.executable, "-c", BUILT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
