@@ -89,7 +89,7 @@ def _of_worker(status: WorkerStatus, measured: MeasuredLoad) -> Iterator[Metric]
         "draining": ("Whether the worker takes no more jobs and ends with its last one", status.is_draining),
         "jobs": ("Running jobs", len(status.active_jobs)),
         "max_jobs": ("Maximum number of jobs", status.max_jobs),
-        "load": ("Load of the worker, 0 to 1; the server is told at most 0.69 of it", status.load),
+        "load": ("Load of the worker, 0 to 1; the server receives at most 0.69 from one that takes jobs", status.load),
     }
     for name, (description, value) in gauges.items():
         yield GaugeMetricFamily(f"vivavoce_worker_{name}", description, float(value))

@@ -3,7 +3,8 @@
 The records of the checkpoint store name the process of each call. A call of a dead process is claimed in the store,
 so that one worker has it; the dead agent's ghost is removed from the room, and a dispatch is made that names the call.
 The worker that claimed the call takes its job, since it can read the record. A call without a caller is forgotten, by a
-full worker too.
+full worker too. Nobody here sees whether a call of another machine still runs: it is forgotten a day after its last
+turn.
 
 A job's process makes the record of its call. It takes a moment to begin there, in which its worker may die; so the
 worker makes the record when the server assigns the job, and the job takes it over.
@@ -37,6 +38,9 @@ TAKEN_WITHIN = 6.0
 """Seconds in which a job must take a call that was dispatched again; then it is dispatched once more. A server asks no
 worker after 3 s.
 """
+
+OLD = 86400.0
+"""Seconds after the last change of a record; then its call is forgotten if it has no caller."""
 
 STORE_LIMIT = 5.0
 """Seconds for one call of the store."""
@@ -82,7 +86,7 @@ class Rescue:
             return
         self._is_failing = False
         self._undispatched &= {call.lease for call in kept}
-        lost = [call for call in kept if self._is_lost(call)]
+        lost = [call for call in kept if self._is_lost(call) or self._is_old(call)]
         expected = sum(1 for call in kept if self._is_of_ours(call) and call.owner == rescuer() and call not in lost)
         self._slots = self._worker.free_slots - expected
         limiter = anyio.CapacityLimiter(SIDE_BY_SIDE)
@@ -171,12 +175,17 @@ class Rescue:
             return call.lease in self._undispatched or self._worker.clock.wall() - call.written_at > TAKEN_WITHIN
         return has_ended(call.owner)
 
+    def _is_old(self, call: Checkpoint) -> bool:
+        return self._is_of_ours(call) and self._worker.clock.wall() - call.written_at > OLD
+
     async def _rescue(self, call: Checkpoint, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
             try:
                 present = await self._server.participants(call.room) or ()
                 has_caller = any(one.is_caller for one in present)
                 if has_caller:
+                    if not self._is_lost(call):  # an old one that still runs, for all that is known
+                        return
                     if self._slots <= 0:  # another worker may have room for it, or this one at a later look
                         return
                     self._slots -= 1

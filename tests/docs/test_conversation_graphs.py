@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from vivavoce import agents
-from vivavoce.agents import Agent, AgentSession, State
+from vivavoce.agents import Agent, AgentSession, State, testing
 from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 
@@ -57,7 +57,7 @@ def test_the_table_has_every_transition_and_the_text_names_what_there_is() -> No
     inline = re.findall(r"`([^`\n]+)`", TEXT)
     classes = {name for code in inline for name in re.findall(r"(?<!\.)\b[A-Z][a-z]+(?:[A-Z][A-Za-z]*)+\b", code)}
     assert {"ModelIntents", "PatternIntents", "GraphEvent"} <= classes
-    assert classes - {"ConfigurationError", "GraphError"} <= set(agents.__all__)
+    assert classes - {"ConfigurationError", "GraphError"} <= {*agents.__all__, *testing.__all__}
     members = [one for code in inline for one in re.findall(r"\bsession\.((?:dialogue\.)?\w+)", code)]
     assert members
     for member in members:

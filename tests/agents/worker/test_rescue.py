@@ -341,6 +341,17 @@ async def test_a_call_whose_caller_has_gone_is_forgotten(place: Place) -> None:
     assert await place.owners() == []
 
 
+async def test_a_call_of_another_machine_without_a_caller_is_forgotten_a_day_after_its_last_turn(place: Place) -> None:
+    now = LoopClock().wall()
+    hour = 3600.0
+    for lease, written_at in (("AJ_1", now - 23 * hour), ("AJ_2", now - 25 * hour)):
+        call = replace(place.call, lease=lease, owner=f"elsewhere/7/0/{lease}", written_at=written_at)
+        await place.store.write(call)
+
+    assert await place.look() == ()
+    assert await place.owners() == ["elsewhere/7/0/AJ_1"]
+
+
 @pytest.mark.parametrize(
     "change",
     [{"url": "ws://elsewhere:7880"}, {"agent_name": "cook"}, {"owner": owner_of_job("AJ_1")}],
