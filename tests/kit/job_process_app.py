@@ -10,6 +10,7 @@ import random
 import signal
 import sys
 import time
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,12 @@ class Place(str):
 
     def __new__(cls, name: str, table: int) -> Place:
         return super().__new__(cls, f"{name} {table}")
+
+
+class Severity(IntEnum):
+    """Levels of an application."""
+
+    NOTICE = 25
 
 
 class Model(Component):
@@ -118,7 +125,8 @@ async def entrypoint(ctx: JobContext) -> None:
             ctx.shared["food"] = bytearray(os.urandom(1_000_000) * 300)
             keep_job()
         case "log":
-            logger.info("a word of job %s", ctx.job.id, extra={"tool": Model("x"), "place": Place("bar", 2)})
+            extra = {"tool": Model("x"), "place": Place("bar", 2), "score": np.float64(0.5), "loud": True}
+            logger.log(Severity.NOTICE, "a word of job %s", ctx.job.id, extra=extra)
             ctx.shutdown("said")
         case _:
             path = json.loads(deed)["file"]

@@ -53,7 +53,8 @@ FIGURES_INTERVAL = 2.0
 HEARTBEAT = 1.0
 """Seconds between two heartbeats."""
 
-PLAIN = (str, int, float, bool, type(None))
+PLAIN = (str, bool, type(None))
+NUMBERS = (int, float)
 """Types of the values in a log record for the worker."""
 
 CLOSE_LIMIT = 5.0
@@ -181,8 +182,9 @@ class _ToWorker(logging.handlers.QueueHandler):
         """Return the record with plain values only; the worker need not know the application's classes."""
         record = super().prepare(record)
         for name, value in vars(record).items():
-            if type(value) not in PLAIN:  # a subclass is a class of the application
-                setattr(record, name, str(value))
+            if type(value) not in PLAIN:  # a subclass is a class of the application; a level may be one
+                number = next((kind(value) for kind in NUMBERS if isinstance(value, kind)), None)
+                setattr(record, name, str(value) if number is None else number)
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from multiprocessing import Pipe, reduction
 from multiprocessing.connection import Connection
 from typing import Any
@@ -59,6 +60,9 @@ class NurseryHandle:
     Args:
         started: Its process; `load()` comes next.
         on_report: Called with each process that was made or is over, and with None when the nursery itself is gone.
+
+    Raises:
+        RuntimeError: No thread is left.
     """
 
     def __init__(self, started: NurseryProcess, on_report: Callable[[NurseryReport | None], None]) -> None:
@@ -135,6 +139,10 @@ class ProcessHandle:
         number: Of the process, in this pool.
         on_message: Called with each of its messages.
         on_ended: Called once, when it is over and all its messages were received, with the cause as a predicate.
+
+    Raises:
+        OSError: No file handle, or no space for the file of its stacks, is left.
+        RuntimeError: No thread is left.
     """
 
     def __init__(self, number: int, on_message: Callable[[ToWorker], None], on_ended: Callable[[str], None]) -> None:
@@ -149,11 +157,18 @@ class ProcessHandle:
         """Whether the worker has killed it."""
         self._is_over = False
         self._timer: asyncio.TimerHandle | None = None
-        self._stacks = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
-        self._connection, self._its_end = Pipe()
         self._loop = asyncio.get_running_loop()
-        self._reader = Reader(f"job process {number}", self._connection, self._loop, self._heard)
-        self._writer = Writer(f"to job process {number}", self._connection)
+        with ExitStack() as held:  # each file and each thread may be one too many
+            self._stacks = held.enter_context(tempfile.TemporaryFile())
+            self._connection, self._its_end = Pipe()
+            held.callback(self._its_end.close)
+            held.callback(self._connection.close)
+            self._writer = Writer(f"to job process {number}", self._connection)
+            held.callback(self._writer.join)
+            self._reader = Reader(f"job process {number}", self._connection, self._loop, self._heard)
+            held.callback(self._reader.join)
+            held.callback(hang_up, self._connection)
+            self._held = held.pop_all()
 
     def fork(self, nursery: NurseryHandle) -> None:
         """Have the nursery make it.
@@ -213,12 +228,7 @@ class ProcessHandle:
         """Give back what it holds; it is over."""
         if self._timer is not None:
             self._timer.cancel()
-        hang_up(self._connection)
-        self._writer.join()
-        self._reader.join()
-        self._connection.close()
-        self._its_end.close()
-        self._stacks.close()
+        self._held.close()
 
     def _heard(self, message: ToWorker | None) -> None:
         if message is not None:

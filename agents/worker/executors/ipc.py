@@ -224,8 +224,11 @@ class Writer:
 
 def hang_up(connection: Connection) -> None:
     """End a connection for both sides; a thread that reads it or writes to it goes on with its end."""
-    with socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as end:
-        try:
-            end.shutdown(socket.SHUT_RDWR)
-        except OSError:  # the other side has ended it already
-            return
+    # Its own file handle, no copy: none may be left.
+    end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=connection.fileno())
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:  # the other side has ended it already
+        return
+    finally:
+        end.detach()

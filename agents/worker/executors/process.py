@@ -25,6 +25,7 @@ from vivavoce.agents.worker.executors.ipc import (
     Load,
     Logged,
     RunJob,
+    ToProcess,
     ToWorker,
     Warm,
     WarmFailed,
@@ -154,15 +155,13 @@ class ProcessExecutor(JobExecutor):
             case MakeProcess(number=number):
                 self._make(number)
             case GiveJob(number=number, assigned=assigned, url=url):
-                self._processes[number].send(RunJob(assigned=assigned, url=url))
+                self._send(number, RunJob(assigned=assigned, url=url))
             case EndJobIn(number=number, job_id=job_id, reason=reason, is_forced=is_forced):
-                self._processes[number].send(EndJob(job_id=job_id, reason=reason, is_forced=is_forced))
+                self._send(number, EndJob(job_id=job_id, reason=reason, is_forced=is_forced))
             case EndProcessGently(number=number):
-                self._processes[number].send(EndProcess())
+                self._send(number, EndProcess())
             case KillProcess(number=number, shows_stacks=shows_stacks):
-                if (
-                    handle := self._processes.get(number)
-                ) is not None:  # else it could not be made, as is noted already
+                if (handle := self._processes.get(number)) is not None:  # else as for _send()
                     self._task_group().start_soon(self._kill, handle, shows_stacks)
             case ReportJob(ended=ended):
                 assert self._on_ended is not None, "run() comes first"
@@ -201,13 +200,18 @@ class ProcessExecutor(JobExecutor):
                 nursery = await self._open_nursery()
             handle.fork(nursery)
             cause = ""
-        except (OSError, WorkerError) as error:
+        except (OSError, RuntimeError, WorkerError) as error:
             cause = f"could not be made: {error}"
             if isinstance(error, WorkerError):  # else the nursery was killed, or the like: the next one may work
                 self._post(WarmUpFailed(number=handle.number, error=cause))
         finally:
             if cause:
                 handle.exited(cause)
+
+    def _send(self, number: int, message: ToProcess) -> None:
+        """Send a message; a process that is over, or could not be made, gets none: the pool reads that next."""
+        if (handle := self._processes.get(number)) is not None:
+            handle.send(message)
 
     async def _kill(self, handle: ProcessHandle, shows_stacks: bool) -> None:
         with anyio.CancelScope(shield=True):
@@ -244,6 +248,7 @@ class ProcessExecutor(JobExecutor):
 
         Raises:
             OSError: No process can be made.
+            RuntimeError: No thread is left.
             WorkerError: The application cannot be loaded.
         """
         await self._bury_nurseries()
@@ -264,7 +269,12 @@ class ProcessExecutor(JobExecutor):
     async def _load_nursery(self) -> tuple[NurseryHandle, tuple[str, ...]]:
         execution = self._execution
         early, self._early = self._early, None
-        nursery = NurseryHandle(early or start_nursery(), self._told)
+        started = early or start_nursery()
+        try:
+            nursery = NurseryHandle(started, self._told)
+        except RuntimeError:
+            started.close()
+            raise
         load = Load(parcel=self._parcel, is_shared=self._shares_application, stop_limit=execution.stop_limit)
         try:
             loaded = await nursery.load(load, execution.start_limit)

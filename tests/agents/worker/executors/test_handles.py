@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ import pytest
 
 from vivavoce.agents.worker.executors import handles
 from vivavoce.agents.worker.executors.handles import NurseryHandle, ProcessHandle
-from vivavoce.agents.worker.executors.ipc import Fork, Reader
+from vivavoce.agents.worker.executors.ipc import Fork, Reader, hang_up
 from vivavoce.agents.worker.executors.nursery_process import NurseryProcess
 
 
@@ -34,6 +35,23 @@ async def test_a_process_that_is_over_while_its_stacks_are_awaited_costs_nothing
             await anyio.lowlevel.checkpoint()
             handle.exited("exited with status 1")
     assert causes == ["exited with status 1"]
+
+
+def test_a_connection_is_hung_up_though_no_file_handle_is_left() -> None:
+    ours, theirs = Pipe()
+    with ours, theirs:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+        try:
+            hang_up(ours)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        with pytest.raises(EOFError):
+            theirs.recv()
+        hang_up(theirs)
+        assert not ours.closed
 
 
 async def test_a_message_that_cannot_be_read_is_named_and_the_connection_goes_on_to_its_end(

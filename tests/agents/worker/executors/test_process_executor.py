@@ -8,6 +8,8 @@ import os
 import re
 import signal
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +219,38 @@ async def test_a_process_for_which_the_machine_has_no_file_left_is_made_again(mo
     assert not refusals
 
 
+@pytest.mark.parametrize("name", ["nursery", "job process 1", "to job process 1"])
+async def test_a_process_for_which_the_machine_has_no_thread_left_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    start, refusals = threading.Thread.start, [name]
+
+    def start_thread(thread: threading.Thread) -> None:
+        if thread.name in refusals:
+            refusals.remove(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_thread)
+    async with JobPool(app.entrypoint, processes=1) as pool:
+        assert pool.states[-1].is_ready
+    assert not refusals
+
+
+async def test_a_job_that_is_given_to_a_process_just_after_its_end_is_reported_as_lost() -> None:
+    async with JobPool(app.entrypoint, processes=1) as pool:
+        (process,) = await pool.full()
+        os.kill(process.pid, signal.SIGKILL)
+        time.sleep(0.3)  # noqa: ASYNC251, TID251 - holds the loop, so that the end waits there before the job
+        pool.start("late", "end")
+        pool.executor.end("late", "asked", is_forced=False)
+
+        assert (await pool.ended("late")).is_process_lost
+        await pool.full()
+        pool.start("next", "end")
+        assert not (await pool.ended("next")).error
+
+
 @pytest.mark.parametrize("is_hung_up", [True, False], ids=["its starter is gone", "its starter closes it"])
 def test_a_nursery_that_was_started_early_and_gets_no_application_ends_without_a_word(
     capfd: pytest.CaptureFixture[str], is_hung_up: bool
@@ -260,6 +294,7 @@ async def test_log_records_of_all_processes_go_through_the_workers_handlers(capl
     assert record.__dict__["job_id"] == "AJ_1"
     assert record.__dict__["tool"].startswith("<"), "an object of the application travels as text"
     assert record.__dict__["place"] == "bar 2"
+    assert (record.levelno, record.__dict__["score"], record.__dict__["loud"]) == (25, 0.5, True)
 
 
 async def _state(pool: JobPool, *, is_ready: bool | None = None, is_failing: bool = False) -> Any:
