@@ -47,7 +47,7 @@ def replay(
         for line in difference_lines(difference, trace):
             console.print(line)
         raise typer.Exit(1)
-    count = len(trace.steps) + len(trace.graph)
+    count = len(trace.steps) + max(0, len(trace.graph) - 1)  # the first line of a graph has no input
     console.print(f"{trace.session_id}: {count} steps replayed, the effects are the same", markup=False)
     raise typer.Exit(1 if trace.damaged_line else 0)
 

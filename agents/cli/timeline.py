@@ -15,9 +15,9 @@ from vivavoce.agents.turn.trace.record import TURN
 from vivavoce.agents.turn.trace.replay import Difference, RecordedStep, Trace
 
 STATES = {"SetAgentState": "agent", "SetUserState": "user"}
-"""Effects that have a column of their own."""
+"""Effects that the column of states shows, and the column of effects does not."""
 MOVES = {"Moved": "graph"}
-"""Effects that stand there too."""
+"""Effects that both columns show."""
 
 
 def timeline(trace: Trace) -> Table:

@@ -167,7 +167,8 @@ class MemoryControl:
     def resume(self, taken: Mapping[str, Any] | None) -> None:
         """Continue the memory of a snapshot; its values replace those that were set before the start."""
         if taken is not None:
-            self._is_used = True
+            # a part without all of these is that of a graph alone
+            self._is_used |= bool(taken["private"] or taken.get("positions") or taken.get("namespaces", True))
             self._resumed = taken
             self._entries.update(_texts(taken["private"]))
             if self._kept is not None and "graph" in taken:

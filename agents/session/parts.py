@@ -118,7 +118,7 @@ class SessionParts:
         if self.budget is not None:
             self.budget.open()
         if self.graph is not None:
-            self.graph.open(self.tools, self.history, self.checkpoints.turn_over)
+            self.graph.open(self.history, self.tools.leave_unanswered, self.checkpoints.turn_over)
 
 
 def build_parts(

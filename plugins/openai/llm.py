@@ -36,7 +36,9 @@ OPENAI_HOSTS = (".openai.com", ".azure.com")
 class LLM(OpenAIComponent, LLMPort):
     """A language model of OpenAI, or of a server with its API.
 
-    One may be shared by the sessions of one event loop; its connections open with the first request.
+    One may be shared by the sessions of one event loop; its connections open with the first request. To make one takes
+    up to a second, the first time in a process: the SDK is imported, and builds its classes for `api="responses"`. Make
+    it in `WorkerOptions.prewarm`, since an entrypoint runs on the event loop of all calls.
 
     Args:
         model: `DEFAULT_MODEL` unless given; a server at `base_url` needs one.

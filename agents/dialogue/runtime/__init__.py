@@ -1,6 +1,7 @@
 """A session's conversation graph at work.
 
 * `runtime`: feeds the machine in one task of the session, and carries out its effects.
+* `session_events`: gives it the events of the session that the graph names.
 * `code`: runs bodies, conditions and classifiers of the application, through `agents/core/hooks`.
 * `turns`: a turn of the caller that the graph judges, and the voice of a body.
 * `additions`: the instructions and tools of a state, the intents that the answering model chooses included.

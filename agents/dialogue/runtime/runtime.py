@@ -22,14 +22,14 @@ from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, Intent
 from vivavoce.agents.dialogue.machine import effects as e
 from vivavoce.agents.dialogue.machine import inputs as i
 from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
-from vivavoce.agents.dialogue.machine.rules import USER_TURN, Event, EventKind, OnEvent, OnFile, OnForm, OnTool
+from vivavoce.agents.dialogue.machine.rules import USER_TURN, Event, EventKind, OnTool
 from vivavoce.agents.dialogue.machine.saved import restored
 from vivavoce.agents.dialogue.runtime.additions import additions_of
 from vivavoce.agents.dialogue.runtime.code import SOURCE, GraphCode
+from vivavoce.agents.dialogue.runtime.session_events import listen
 from vivavoce.agents.dialogue.runtime.turns import BodyVoice, JudgedTurn, SayVoice, WaitingTool
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.speech.turn_dialogue import SpokenTurn, TurnDialogue
-from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.agents.turn.inputs import ToolsStarted
 from vivavoce.pipelines.core.clock import TimerHandle
@@ -47,26 +47,26 @@ class GraphRuntime(TurnDialogue):
     """The graph of one session at work.
 
     Args:
-        machine: Makes the machine: `GraphMachine`, or one that is recorded.
+        make_machine: Makes the machine: `GraphMachine`, or one that is recorded.
         limit: Seconds for one run of a condition or a classifier, and of a body between its speeches.
     Raises:
         GraphError: The graph has faults.
     """
 
     def __init__(
-        self, context: SessionContext, graph: StateGraph, machine: Callable[..., GraphMachine], *, limit: float
+        self, context: SessionContext, graph: StateGraph, make_machine: Callable[..., GraphMachine], *, limit: float
     ) -> None:
         self.graph = graph
         for warning in graph.check():
             logger.warning("The conversation graph: %s", warning)
         self._context = context
         self._rules = graph.rules()
-        self._make, self._machine = machine, machine(self._rules)
+        self._make_machine, self._machine = make_machine, make_machine(self._rules)
         self._states = {state.name: state for state in graph.states}
         self._intents = {intent.name: intent for intent in graph.intents}
         self._additions = {name: self._additions_of(state) for name, state in self._states.items()}
         self._code = GraphCode(context, limit=limit)
-        self._tools: ToolCalls | None = None
+        self._leave_unanswered: Callable[[str], None] | None = None
         self._history: HistoryControl | None = None
         self._moved_outside: Callable[[], None] | None = None
         self._inputs: deque[i.GraphInput] = deque()
@@ -88,10 +88,21 @@ class GraphRuntime(TurnDialogue):
 
     # --- life
 
-    def open(self, tools: ToolCalls, history: HistoryControl, moved_outside: Callable[[], None]) -> None:
-        """Take session events, and begin the task; `moved_outside` is called after a move that no turn has led to."""
-        self._tools, self._history, self._moved_outside, self._is_open = tools, history, moved_outside, True
-        self._listen()
+    def open(
+        self, history: HistoryControl, leave_unanswered: Callable[[str], None], moved_outside: Callable[[], None]
+    ) -> None:
+        """Take events.
+
+        Args:
+            leave_unanswered: Called with the id of a tool's call whose result a body has answered.
+            moved_outside: Called after a move that no turn has led to.
+        """
+        self._history, self._is_open = history, True
+        self._leave_unanswered, self._moved_outside = leave_unanswered, moved_outside
+        listen(self._context.log.emitter, self._rules, self.receive)
+
+    def follow(self) -> None:
+        """Begin the task: `resume()` comes no more, which would lose the events that the machine has taken."""
         self._context.group.start_soon(self._run, name=SOURCE)
 
     def begin(self) -> None:
@@ -136,12 +147,12 @@ class GraphRuntime(TurnDialogue):
         restored(taken, self._rules)
 
     def resume(self, taken: Mapping[str, Any]) -> None:
-        """Go on from that state; the session starts next.
+        """Go on from that state; `follow()` comes next.
 
         Raises:
             ConfigurationError: It is of another graph or shape.
         """
-        self._machine = self._make(self._rules, restored(taken, self._rules), now=self._context.clock.now())
+        self._machine = self._make_machine(self._rules, restored(taken, self._rules), now=self._context.clock.now())
 
     # --- reading
 
@@ -179,26 +190,6 @@ class GraphRuntime(TurnDialogue):
     def _note_data(self) -> None:
         if not any(isinstance(one, i.DataChanged) for one in self._inputs):
             self._post(i.DataChanged())
-
-    def _listen(self) -> None:
-        """Take the session's own events that the graph names."""
-        names = {event.name for event in ev.EVENT_TYPES}
-        triggers = [rule.trigger for state in self._rules.states.values() for rule in state.rules]
-        wanted: dict[str, None] = {one.name: None for one in triggers if isinstance(one, OnEvent) and one.name in names}
-        if any(isinstance(one, OnFile) for one in triggers):
-            wanted[ev.FileReceived.name] = None
-        if any(isinstance(one, OnForm) for one in triggers):
-            wanted[ev.FormSubmitted.name] = None
-        for name in wanted:
-            self._context.log.emitter.on(name, partial(self._noted, name))
-
-    def _noted(self, name: str, event: ev.SessionEvent) -> None:
-        if isinstance(event, ev.FileReceived):
-            self.receive(GraphEvent(name, event.file), kind="file", subject=event.file.media_type)
-        elif isinstance(event, ev.FormSubmitted):
-            self.receive(GraphEvent(name, event.form), kind="form", subject=type(event.form).__name__)
-        elif not (isinstance(event, ev.ErrorOccurred) and event.source == SOURCE):  # its own errors would be a loop
-            self.receive(GraphEvent(name, event))
 
     async def called(self, call: ToolCall, output: str) -> None:
         """Take the call of a tool, if a state waits for one of that name, and wait until that is judged."""
@@ -269,8 +260,8 @@ class GraphRuntime(TurnDialogue):
         return waiter.ran_body
 
     def _answered_by(self, call_id: str, has_body: bool) -> None:
-        if has_body and self._tools is not None:
-            self._tools.leave_unanswered(call_id)
+        if has_body and self._leave_unanswered is not None:
+            self._leave_unanswered(call_id)
 
     # --- turns of the caller
 

@@ -100,6 +100,8 @@ class SessionStart:
             await self._open_memory()
             self._begin(snapshot)
             parts.caller.end_wait()
+        if parts.graph is not None:
+            parts.graph.follow()
         await parts.handoffs.components_taken()
         parts.checkpoints.open()
         if parts.dialogues.has_any:

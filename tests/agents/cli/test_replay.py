@@ -83,6 +83,8 @@ def test_the_moves_of_a_graph_stand_in_the_timeline_and_a_difference_of_theirs_i
     assert "graph details" in moved
     (begun,) = [line for line in printed.splitlines() if "GraphBegins" in line]
     assert (begun.split()[1], "when_" in begun, "OnIntent" in printed) == ("graph", False, False)
+    count = path.read_text().count('"input":') - 1  # the beginning of the graph is no input
+    assert printed.splitlines()[-1].endswith(f": {count} steps replayed, the effects are the same")
     line = find(path, '"Classified"')
     change(path, line, lambda plain: plain["input"].update(intent="bye"))
     status, printed = run(path, "--check")

@@ -249,10 +249,16 @@ def test_a_snapshot_after_the_close_has_the_graph() -> None:
     one.after(1.0).go_to(two)
     harness = graph_harness(graph)
     harness.run(until=3.0)
-    assert harness.session.snapshot()["memory"]["namespaces"] == {}, "a graph alone begins no memory"
+    fresh = harness.session.snapshot()
+    assert fresh["memory"]["namespaces"] == {}, "a graph alone begins no memory"
     harness.session.memory.private.set("graph", "of the application")
     taken = harness.session.snapshot()["memory"]
     assert (taken["graph"]["state"], taken["private"]) == ("two", {"graph": "of the application"})
+
+    resumed = graph_harness(graph)
+    resumed.resume_from = fresh
+    resumed.run(until=1.0)
+    assert resumed.session.snapshot()["memory"]["namespaces"] == {}, "nor does a graph that goes on"
 
     other = StateGraph()
     other.new_state("elsewhere", initial=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from vivavoce.agents import (
     Agent,
     AgentSession,
     AgentTask,
+    GraphEvent,
     Intent,
     IntentMatch,
     PatternIntents,
@@ -21,9 +23,11 @@ from vivavoce.agents import (
     StateGraph,
     function_tool,
 )
+from vivavoce.agents.dialogue.trace import replay_graph
 from vivavoce.agents.events import DialogueMoved
 from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
+from vivavoce.agents.turn.trace.replay import read_trace
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext
 
@@ -111,12 +115,17 @@ class Watch:
         self.has_conversation = conversation is not None
         self.refusal: ConfigurationError | None = None
         self.kept: list[dict[str, Any]] = []
+        self._session: AgentSession[Any] | None = None
 
     def session_begins(self, session: Any) -> None:
         """Take the session."""
+        self._session = session
 
     async def take_over(self, check: Any) -> Any:
-        """Return the conversation, unless the session refuses it."""
+        """Return the conversation, unless the session refuses it; meanwhile an event comes."""
+        assert self._session is not None
+        self._session.dialogue.receive_event(GraphEvent("meanwhile"))
+        await anyio.sleep(0.5)
         try:
             check(self._conversation)
         except ConfigurationError as error:
@@ -144,6 +153,29 @@ def test_a_call_whose_graph_has_changed_begins_anew_and_the_old_session_keeps_it
 
     assert "must be one of its states" in str(watch.refusal)
     assert way(harness) == ["elsewhere"]
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["taken over", "refused"])
+def test_an_event_that_comes_before_the_conversation_is_taken_over_is_judged_behind_that(
+    is_refused: bool, tmp_path: Path
+) -> None:
+    def graph(name: str) -> StateGraph:
+        made = StateGraph()
+        one, two = made.new_state(name, initial=True), made.new_state("two")
+        one.when_event("meanwhile").go_to(two)
+        one.after(9.0).go_to(two)
+        return made
+
+    taken = taken_at(graph_harness(graph("else" if is_refused else "one")), 1.0)
+    harness = graph_harness(graph("one"), trace_path=tmp_path)
+    with watch_scope(Watch(taken)):
+        harness.run(until=2.0)
+
+    moves = harness.recording.of(DialogueMoved)
+    assert [(move.old, move.state) for move in moves] == [*([("", "one")] * is_refused), ("one", "two")]
+    trace = read_trace((tmp_path / f"{harness.session.id}.jsonl").read_text().splitlines())
+    assert replay_graph(trace) is None
+    assert [step.event["is"] for step in trace.graph].count("GraphBegins") == 1
 
 
 def test_a_move_outside_of_turns_is_kept_for_a_crash() -> None:
