@@ -200,7 +200,7 @@ class LocalTransport(_Shown):
                 events.participant_linked(self._linked)
                 for frame in self._early.drain():
                     events.audio(frame)
-            await anyio.sleep_forever()
+            await anyio.Event().wait()  # no timer: asyncio keeps a cancelled one for long, with the session
         finally:
             self._events = None
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -23,13 +24,22 @@ from vivavoce.agents.worker.owner import is_of_job
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError, describe
 
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
 logger = logging.getLogger(__name__)
 
 STORE_LIMIT = 2.0
 """Seconds for a call of the store at the begin and the end of a job."""
 
-REMOVE_INTERVAL = 10.0
-"""Seconds between two tries to remove the record of a call that is over."""
+REMOVE_WAIT = 10.0
+"""Seconds from the first to the second try to remove the record of a call that is over; then the wait doubles."""
+
+REMOVE_MAX_WAIT = 300.0
+"""Longest wait between two of these tries, in seconds."""
+
+REMOVE_TRIES = 16
+"""Number of these tries; the last one comes after about an hour."""
 
 
 class CallKeeper:
@@ -83,16 +93,16 @@ class CallKeeper:
         else:
             tasks.start_soon(self._within_limit, "making its record", self._make)
 
-    async def end(self) -> None:
-        """Remove the record: the call is over. A store that fails is asked again until cancelled.
+    def end(self, tasks: TaskGroup) -> None:
+        """Have the record removed by a task in `tasks`, since the call is over.
 
-        If the process ends before the store is back, the next look for lost calls forgets a call without a caller.
+        A store that fails is asked again for an hour, so the task holds nothing of the call but its names: a context of
+        its own keeps it from the job and the session.
         """
         self._is_over = True
-        level = logging.ERROR
-        while not await self._within_limit("removing its record", self._remove, level=level):
-            await anyio.sleep(REMOVE_INTERVAL)
-            level = logging.DEBUG
+        _task = Context().run(
+            tasks.start_soon, _remove, self._store, self._lock, self._job.id, self._call.lease, self._call.owner
+        )
 
     async def _make(self) -> None:
         async with self._lock:
@@ -125,22 +135,13 @@ class CallKeeper:
                 await self._store.write(self._call)
         self._has_record = True
 
-    async def _remove(self) -> None:
-        async with self._lock:
-            await self._store.remove(self._call.lease, owner=self._call.owner)
-
-    async def _within_limit(
-        self, what: str, call: Callable[[], Awaitable[None]], *, level: int = logging.ERROR
-    ) -> bool:
-        """Make a call of the store, and return whether it succeeded."""
+    async def _within_limit(self, what: str, call: Callable[[], Awaitable[None]]) -> None:
+        """Make a call of the store; its failure is a line in the log."""
         try:
             with anyio.fail_after(STORE_LIMIT, shield=True):
                 await call()
         except Exception as error:  # noqa: BLE001 - a store is foreign code and disks fail; the call goes on
-            logger.log(level, "job %s is not kept for a crash: %s failed: %s", self._job.id, what, describe(error))
-            logger.debug("the store failed", exc_info=error)
-            return False
-        return True
+            _log_failure(self._job.id, what, error)
 
     def _dated(self, call: Checkpoint) -> Checkpoint:
         return replace(call, written_at=self._clock.wall(), identity=self._identity() or call.identity)
@@ -197,6 +198,37 @@ class CallKeeper:
             return
         instructions = f"Say exactly this to the caller: {sentence}"
         _speech = session.say(sentence) if capabilities.can_say else session.reply(instructions)
+
+
+async def _remove(store: CheckpointStore, lock: anyio.Lock, job_id: str, lease: str, owner: str) -> None:
+    """Remove a record. If the store stays away, a later look for lost calls removes it, after the process's end."""
+    from tenacity import AsyncRetrying, stop_after_attempt, wait_exponential
+
+    def failed(state: RetryCallState) -> None:
+        error = None if state.outcome is None else state.outcome.exception()
+        if state.attempt_number == 1 and error is not None:
+            _log_failure(job_id, "removing its record", error)
+
+    async def attempt() -> None:
+        with anyio.fail_after(STORE_LIMIT, shield=True):
+            async with lock:  # a turn may be written yet
+                await store.remove(lease, owner=owner)
+
+    wait = wait_exponential(multiplier=REMOVE_WAIT, max=REMOVE_MAX_WAIT)
+    retrying = AsyncRetrying(
+        wait=wait, stop=stop_after_attempt(REMOVE_TRIES), after=failed, sleep=anyio.sleep, reraise=True
+    )
+    try:
+        await retrying(attempt)
+    except Exception as error:  # noqa: BLE001 - as for _within_limit()
+        logger.error(
+            "job %s: its record stays in the store, since this failed for an hour: %s", job_id, describe(error)
+        )
+
+
+def _log_failure(job_id: str, what: str, error: BaseException) -> None:
+    logger.error("job %s is not kept for a crash: %s failed: %s", job_id, what, describe(error))
+    logger.debug("the store failed", exc_info=error)
 
 
 def call_keeper(control: JobControl, options: WorkerOptions) -> CallKeeper | None:

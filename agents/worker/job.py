@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 JOIN_LIMIT = 15.0
 """Seconds for joining a room, the SDK's own tries included."""
 
+LEAVE_LIMIT = 5.0
+"""Seconds for leaving the room."""
+
 
 @dataclass(slots=True, eq=False)
 class _Join:
@@ -61,7 +64,7 @@ class RoomJob(JobControl):
         self._join: _Join | None = None
         self._news: set[anyio.Event] = set()
         self._is_replaced = False
-        self._is_left = False
+        self._has_left = False
 
     @property
     def room(self) -> rtc.Room:
@@ -128,7 +131,7 @@ class RoomJob(JobControl):
 
     async def leave(self) -> None:
         """Leave the room if it was joined; a second call has no effect."""
-        self._is_left = True
+        self._has_left = True
         if self._join is not None:
             await self._join.done.wait()
         if self._room is not None:
@@ -142,8 +145,8 @@ class RoomJob(JobControl):
             # behind.
             with anyio.fail_after(JOIN_LIMIT, shield=True):
                 await self.room.connect(self._url, self._token, rtc.RoomOptions(auto_subscribe=auto_subscribe))
-                if self._is_left:  # it took longer than the end of the job, and a mute agent would stay in the room
-                    await self.room.disconnect()
+            if self._has_left:  # it took longer than the end of the job, and a mute agent would stay in the room
+                await self._leave_late()
         except TimeoutError:
             join.error = f"could not join room {self.job.room!r} at {self._url} within {JOIN_LIMIT} s"
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises reaches the callers of connect()
@@ -152,6 +155,12 @@ class RoomJob(JobControl):
             join.error = f"could not join room {self.job.room!r} at {self._url}: {reason}"
         finally:
             join.done.set()
+
+    async def _leave_late(self) -> None:
+        with anyio.move_on_after(LEAVE_LIMIT, shield=True) as scope:
+            await self.room.disconnect()
+        if scope.cancelled_caught:
+            logger.error("job %s: leaving the room took longer than %.1f s", self.job.id, LEAVE_LIMIT)
 
     def _on_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
         from livekit import rtc

@@ -27,6 +27,7 @@ from vivavoce.agents.telemetry.logs.logs import LOCAL
 from vivavoce.agents.telemetry.telemetry import TelemetryControl
 from vivavoce.agents.telemetry.tracing.job_span import AddEvent, job_span
 from vivavoce.agents.worker.call_keeper import call_keeper
+from vivavoce.agents.worker.job import LEAVE_LIMIT
 from vivavoce.agents.worker.loop_watch import Blockage
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.pipelines.core.clock import LoopClock
@@ -34,9 +35,6 @@ from vivavoce.pipelines.core.errors import VoiceError, describe, located, own_tr
 from vivavoce.pipelines.core.owned_call import OwnedCall, finish_all
 
 logger = logging.getLogger(__name__)
-
-LEAVE_LIMIT = 5.0
-"""Seconds for leaving the room."""
 
 API_CLOSE_LIMIT = 2.0
 """Seconds for closing the connections to the server API."""
@@ -127,7 +125,7 @@ class JobRun:
                 self._tasks.start_soon(self._entrypoint.run)
                 await self._control.wait_ended()
                 if self._keeper is not None:
-                    self._tasks.start_soon(self._keeper.end)  # a slow disk does not hold up the end of the call
+                    self._keeper.end(self._tasks)  # a slow disk does not hold up the end of the call
                 logger.debug("job %s: ends (%s)", self._id, self._failure_reason() or self._control.reason)
                 if (last := self._control.last_close) is not None:
                     if last.reason == CloseReason.ERROR:

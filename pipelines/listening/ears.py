@@ -223,7 +223,7 @@ class Ears:
             await self._recognizer.run(task_status=task_status)
         else:
             task_status.started()
-            await anyio.sleep_forever()
+            await anyio.Event().wait()  # no timer: asyncio keeps a cancelled one for long, with the session
 
     def close(self) -> None:
         """Close the streams that `open()` opened; the recogniser's stream ended with `run()`."""

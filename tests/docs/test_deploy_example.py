@@ -20,8 +20,8 @@ from kit.servers.missing import missing
 from vivavoce.agents.cli.app_file import load_worker
 from vivavoce.agents.job import JobContext
 from vivavoce.agents.worker.executors.options import TaskExecution
+from vivavoce.agents.worker.job import LEAVE_LIMIT
 from vivavoce.agents.worker.options import WorkerOptions
-from vivavoce.agents.worker.run import LEAVE_LIMIT
 from vivavoce.agents.worker.worker import Worker
 
 ROOT = Path(__file__).parents[2]

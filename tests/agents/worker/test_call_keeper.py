@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import sqlite3
+import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -67,6 +69,10 @@ class Ran:
     resume_from: Conversation | None = None
     userdata: Any = None
     error: str = ""
+    session: Callable[[], object] = lambda: None
+    """Returns the session while anything refers to it."""
+    is_kept_in_memory: bool = False
+    """Whether the session was still there when the job's process went on."""
 
     async def look(self) -> None:
         self.kept.append(await self.store.read())
@@ -101,6 +107,7 @@ def run(
             host = agent("Be brief.")
             pipeline = SessionHarness(host, ScriptedLLM(default="Fine.")).pipeline
             session = AgentSession(host, pipeline, userdata=userdata, options=SessionOptions(clock=clock))
+            ran.session = weakref.ref(session)
             await session.start()
             await anyio.sleep(2.0)
             await act(ran, room)
@@ -116,7 +123,10 @@ def run(
             jobs = JobRun(control, entrypoint, options, tasks)
             await jobs.run()
             ran.error = jobs.error
+            del jobs, control
             await anyio.sleep(after)
+            gc.collect()
+            ran.is_kept_in_memory = ran.session() is not None
             tasks.cancel_scope.cancel()
         await ran.look()
 
@@ -257,11 +267,14 @@ def test_a_full_disk_costs_two_lines_and_not_the_call(tmp_path: Path, caplog: py
 class Outage(SqliteCheckpoints):
     """A store that cannot be reached while the call ends."""
 
-    refusals = 2
+    def __init__(self, path: Path, refusals: int) -> None:
+        super().__init__(path)
+        self.refusals = refusals
+        self.tries = 0
 
     async def remove(self, lease: str, *, owner: str) -> None:
-        if self.refusals:
-            self.refusals -= 1
+        self.tries += 1
+        if self.tries <= self.refusals:
             raise sqlite3.OperationalError("no connection")
         await super().remove(lease, owner=owner)
 
@@ -270,7 +283,27 @@ def test_a_record_that_cannot_be_removed_at_the_end_of_the_call_is_removed_when_
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
-    ran = run(Outage(tmp_path / "calls.db"), FIRST, _a_turn, after=60.0)
+    ran = run(Outage(tmp_path / "calls.db", 2), FIRST, _a_turn, after=60.0)
 
     assert ran.kept[-1] == []
     assert len(caplog.records) == 1, "one line for the outage"
+
+
+def test_a_store_that_is_away_for_hours_is_asked_less_and_less_and_holds_nothing_else_of_the_call(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    store = Outage(tmp_path / "calls.db", 1000)
+
+    ran = run(store, FIRST, _a_turn, after=600.0)
+    assert not ran.is_kept_in_memory
+    assert store.tries == 6
+
+    store.tries = 0
+    caplog.clear()
+    run(store, SECOND, _a_turn, after=3500.0)
+    assert store.tries == 16
+    assert [record.getMessage().split(":")[0] for record in caplog.records[-2:]] == [
+        "job AJ_2 is not kept for a crash",
+        "job AJ_2",
+    ]
