@@ -331,6 +331,7 @@ class FallbackMachine:
             self._give_up()
             return
         self._refused.clear()
+        self._silent.clear()  # later words may be doubted next, which they have not heard
         if self._relief is None:
             self._search("successor", now)
         elif not self._relief.is_open:

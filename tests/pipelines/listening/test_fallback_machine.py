@@ -227,10 +227,18 @@ def test_where_recognisers_are_late_each_utterance_gets_one_final_though_its_int
         assert len(world.words(number)) == int(each.is_words), (number, world.finals, world.takes)
 
 
+PLAIN = Temper(latency=0.0, opening=0.0, shows=False)
+
+
 @given(
     st.lists(st.one_of(GOOD, MUTE, BREAKS), min_size=1, max_size=3),
     st.lists(st.floats(0.0, 12.0), min_size=1, max_size=3),
     st.lists(st.one_of(WORDS, NOISE), min_size=1, max_size=5),
+)
+@example(  # a witness had heard the noise alone
+    [replace(PLAIN, answers=False), PLAIN, replace(PLAIN, answers=False)],
+    [7.0, 3.0, 3.0],
+    [Said(1.4, 1.0, is_words=False), Said(1.4, 0.2)],
 )
 @settings(max_examples=100)
 def test_at_a_give_up_each_utterance_has_its_final_or_its_audio_is_kept_and_never_both(
