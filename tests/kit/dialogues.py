@@ -57,7 +57,7 @@ class Refuse(BaseModel):
 NODES = [Node("begin", "", True), Node("asked", ""), Node("offered", ""), Node("closed", "")]
 
 
-def negotiation(name: str = "negotiation", timeout: float = 60.0) -> Dialogue:
+def negotiation(name: str = "negotiation", **options: float) -> Dialogue:
     """Ask, then offers until one is accepted or refused."""
     begin, asked, offered, closed = nodes = [Node(one.name, one.description, one.initial) for one in NODES]
     edges = []
@@ -71,7 +71,7 @@ def negotiation(name: str = "negotiation", timeout: float = 60.0) -> Dialogue:
         edge = Edge(edge_name, "", parent, child)
         edge.model = model
         edges.append(edge)
-    return Dialogue(name, nodes, edges, timeout=timeout)
+    return Dialogue(name, nodes, edges, **options)
 
 
 class Talker:

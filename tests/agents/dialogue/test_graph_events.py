@@ -190,9 +190,11 @@ def test_a_body_may_await_a_task_and_speak_between_its_pieces() -> None:
 def test_a_file_and_a_form_of_the_caller_move() -> None:
     graph = StateGraph()
     got: list[Any] = []
-    one, two, three = (graph.new_state(name, initial=name == "one") for name in ("one", "two", "three"))
+    one, two, three, four = (graph.new_state(name, initial=name == "one") for name in ("one", "two", "three", "four"))
     one.when_file_received("text/plain").go_to(two)
     two.when_form_submitted("Guests").go_to(three)
+    three.when_form_submitted().go_to(four)
+    four.when_file_received().go_to(one)
 
     @two.body
     async def ask(session: AgentSession[Any]) -> None:
@@ -215,6 +217,12 @@ def test_a_file_and_a_form_of_the_caller_move() -> None:
         assert session.dialogue.current_state is three
         assert session.dialogue.event == GraphEvent("form_submitted", Guests(count=3))
         assert [event.name for event in session.dialogue.events] == ["file_received"], "the picture waits"
+        await session.memory.post(Form(Guests))
+        form = next(part.part_id for part in reversed(room.parts) if part.part_id)
+        room.answer_part(json.dumps({"part": form, "values": {"count": 4}}))
+        await anyio.sleep(1.0)
+        assert session.dialogue.current_state is one
+        assert session.dialogue.event.data.name == "a.png"
         await session.close()
 
     run_virtual(main())

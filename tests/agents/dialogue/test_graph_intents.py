@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
@@ -19,6 +19,7 @@ from vivavoce.agents import (
     IntentMatch,
     PatternIntents,
     SessionOptions,
+    State,
     StateGraph,
 )
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, ToolCall
@@ -122,11 +123,29 @@ def test_a_turn_whose_words_come_after_the_model_s_choice_names_state_and_transi
     ]
 
 
-@pytest.mark.parametrize("event", ["user_turn", None])
-def test_events_that_are_turns_of_the_caller_need_turns_that_the_session_decides(event: str | None) -> None:
-    graph = StateGraph()
-    one, two = graph.new_state("one", initial=True), graph.new_state("two")
-    one.when_event(event).go_to(two)
+def _of_turns(one: State, two: State) -> None:
+    one.when_event("user_turn").go_to(two)
+
+
+def _of_all(one: State, two: State) -> None:
+    one.when_event().go_to(two)
+
+
+def _without_intent(one: State, two: State) -> None:
+    one.when_no_intent_matched().go_to(two)
+
+
+def _with_fallback(one: State, two: State) -> None:
+    one.when_event("x").go_to(two)
+    one.set_fallback_body(lambda session: None)
+
+
+@pytest.mark.parametrize("judges", [_of_turns, _of_all, _without_intent, _with_fallback])
+def test_a_state_that_judges_speech_needs_turns_that_the_session_decides(
+    judges: Callable[[State, State], None],
+) -> None:
+    graph = StateGraph(PatternIntents())
+    judges(graph.new_state("one", initial=True), graph.new_state("two"))
     options = SessionOptions(dialogue=DialogueOptions(graph=graph))
     with pytest.raises(CapabilityError, match="judges speech"):
         SessionHarness(Agent("Help."), model=ScriptedRealtimeModel(), options=options).run(until=0.5)
