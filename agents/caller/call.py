@@ -11,7 +11,7 @@ import anyio
 from vivavoce.agents.caller.connection import ANSWER_LIMIT, connected, converse
 from vivavoce.agents.caller.ears import open_ears
 from vivavoce.agents.caller.line import Line, Mind
-from vivavoce.agents.caller.process import tell
+from vivavoce.agents.caller.process import report
 from vivavoce.pipelines.media.wav import write_wav
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def hold_call(
     async with open_ears(components.vad, components.stt) as ears:
         listen = None if captions is None else captions.listen_to
         async with connected(to.url, to.token, ears, answer_limit=to.answer_limit, on_room=listen) as call:
-            line = Line(mind, ears.vad, ears.stt, components.voice, lambda event, text: tell(event, text=text))
+            line = Line(mind, ears.vad, ears.stt, components.voice, lambda event, text: report(event, text=text))
             await converse(call, line, limit=to.limit, beside=None if captions is None else captions.run)
     await anyio.to_thread.run_sync(write_wav, wav, line.recording())
     return line

@@ -12,7 +12,7 @@ import anyio
 
 from vivavoce.agents.caller.far_end import FarEnd
 from vivavoce.agents.caller.line import SAMPLE_RATE, Line
-from vivavoce.agents.caller.process import tell
+from vivavoce.agents.caller.process import report
 from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
@@ -73,12 +73,12 @@ async def connected(
             microphone = rtc.LocalAudioTrack.create_audio_track("microphone", source)
             options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
             await room.local_participant.publish_track(microphone, options)
-        tell("joined", room=room.name)
+        report("joined", room=room.name)
         with anyio.fail_after(answer_limit):
             await far_end.come()
         if far_end.closed is not None:
             raise RoomError(f"no agent answered the call: {_closing(far_end.closed)}")
-        tell("answered")
+        report("answered")
         yield Connection(ears, room, source, far_end)
     except rtc.ConnectError as error:
         if not await _is_open(url):
@@ -140,7 +140,7 @@ async def _talk(call: Connection, line: Line) -> None:
     while line.hung_up is None:
         frame = await call.agent.next_frame()
         if call.agent.is_there != (line.left_at is None):
-            _tell_presence(call.agent, line)
+            _report_presence(call.agent, line)
         out = line.exchange(frame)
         if line.hung_up is not None:
             return
@@ -149,17 +149,17 @@ async def _talk(call: Connection, line: Line) -> None:
         await call.source.capture_frame(_to_room(out or AudioFrame.silence(FRAME_SECONDS, SAMPLE_RATE)))
 
 
-def _tell_presence(agent: FarEnd, line: Line) -> None:
+def _report_presence(agent: FarEnd, line: Line) -> None:
     """Report to the line that the agent left or came back; an agent may end a call by ending the room."""
     if agent.is_there:
         line.host_returned()
-        tell("returned")
+        report("returned")
         return
     if agent.closed is not None and _name(agent.closed) not in HANG_UPS:
         line.lost(_closing(agent.closed))
         return
     line.host_left(may_return=agent.closed is None)
-    tell("left")
+    report("left")
 
 
 def _closing(reason: rtc.DisconnectReason.ValueType) -> str:

@@ -79,7 +79,7 @@ async def run_caller(
     return result
 
 
-def tell(event: str, **data: Any) -> None:
+def report(event: str, **data: Any) -> None:
     """Report an event to the parent process."""
     print(json.dumps({"event": event, **data}), flush=True)
 
@@ -111,9 +111,9 @@ async def _serve(place_call: Callable[[dict[str, Any]], Awaitable[dict[str, Any]
             result = await place_call(request)
         except* VoiceError as failed:
             kind = "configuration" if failed.subgroup(ConfigurationError) else "room"
-            tell("failed", kind=kind, problem=str(first_error(failed)))
+            report("failed", kind=kind, problem=str(first_error(failed)))
         else:
-            tell("result", **result)
+            report("result", **result)
             status = 0
         tasks.cancel_scope.cancel()
     return status

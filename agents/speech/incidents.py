@@ -31,8 +31,8 @@ class SpeechIncidents:
 
     def take(self, attempt: PreemptiveReply) -> None:
         """Note those of an answer that was begun before the turn was over."""
-        attempt.retries.tell(self._retried)
-        attempt.fallbacks.tell(self._fell_back)
+        attempt.retries.pass_on_to(self._retried)
+        attempt.fallbacks.pass_on_to(self._fell_back)
 
     def _retried(self, error: Exception, attempt: int) -> None:
         self._record.add_retry(error, attempt, self._context.clock.now())

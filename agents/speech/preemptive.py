@@ -98,7 +98,7 @@ class PreemptiveReply:
         self._is_dropped = True
         self._call.cut()
         if not self._is_taken:
-            self.fallbacks.tell(self._context.session.log.fell_back)
+            self.fallbacks.pass_on_to(self._context.session.log.fell_back)
         for event in self._events.drain():
             if isinstance(event, Usage):
                 self._context.add_usage(event, record=record)
@@ -232,7 +232,7 @@ class _Notes(Generic[*Facts]):
         else:
             self._listener(*facts)
 
-    def tell(self, listener: Callable[[*Facts], None]) -> None:
+    def pass_on_to(self, listener: Callable[[*Facts], None]) -> None:
         """Call `listener` with those so far, and with those to come."""
         self._listener = listener
         for facts in self._kept:

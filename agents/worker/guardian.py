@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 GUARDED = "VIVAVOCE_GUARDED"
-"""Variable that tells a worker's process that a guardian is its parent."""
+"""Variable that shows to a worker that a guardian is its parent."""
 
 STEADY_AFTER = 60.0
 """Seconds after which a worker counts as steady: if it dies then, it is started again at once."""

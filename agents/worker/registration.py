@@ -1,6 +1,6 @@
 """Registration: one worker's connection to its server: dialling, the register reply, closing, the next try. Pure.
 
-Its owner, the supervisor, tells it what happened and carries its effects on; `next_deadline()` returns when
+Its owner, the supervisor, passes inputs in and effects on; `next_deadline()` returns when
 `pass_deadlines()` is due.
 """
 

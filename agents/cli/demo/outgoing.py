@@ -13,12 +13,12 @@ from vivavoce.agents.cli.demo.checks import CallResult
 CALLER = "vivavoce.agents.cli.demo.caller"
 
 
-async def place_call(request: CallRequest, tell: Callable[[str, dict[str, Any]], None]) -> CallResult:
+async def place_call(request: CallRequest, report: Callable[[str, dict[str, Any]], None]) -> CallResult:
     """Run the simulated caller to the end of its call.
 
     Args:
-        tell: Called with each of its events, by name.
+        report: Called with each of its events, by name.
     Raises:
         VoiceError: The call could not be placed, or the process died.
     """
-    return CallResult.from_json(await run_caller(CALLER, asdict(request), tell))
+    return CallResult.from_json(await run_caller(CALLER, asdict(request), report))

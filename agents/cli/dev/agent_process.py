@@ -81,7 +81,7 @@ class AgentProcess:
             self._over.set()
             self._take({"is": "died", "status": process.returncode})
 
-    async def tell(self, what: str, **fields: Any) -> None:
+    async def send(self, what: str, **fields: Any) -> None:
         """Send it a message; a process that has ended does not receive it."""
         await self._send(encode(what, **fields))
 
@@ -109,14 +109,14 @@ class AgentProcess:
         """End it, or let it finish its calls; either way, its end is intended now."""
         if has_calls:
             self.is_ending = True
-            await self.tell("drain")
+            await self.send("drain")
         else:
             await self.stop()
 
     async def stop(self) -> None:
         """Have it end its calls and itself, and wait for that; killed after `END_LIMIT`."""
         self.is_ending = True
-        await self.tell("stop")
+        await self.send("stop")
         if self._process is not None and self._process.stdin is not None:
             await self._process.stdin.aclose()
         # a child that is still importing reads no messages

@@ -85,7 +85,7 @@ class Child:
         await shared_parts(self._worker).warm()
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._direct.run, self._ended)
-            self._speaker.tell("loaded", note=self._note)
+            self._speaker.send("loaded", note=self._note)
             while line := await lines.readline():
                 message: Message = json.loads(line)
                 if message["is"] == "stop":
@@ -101,7 +101,7 @@ class Child:
         match message["is"]:
             case "register":
                 await tasks.start(self._work)
-                self._speaker.tell("registered", agent_name=self._worker.agent_name)
+                self._speaker.send("registered", agent_name=self._worker.agent_name)
             case "drain":
                 self._worker.drain()
             case "take":
@@ -132,13 +132,13 @@ def _told(speaker: Speaker, stage: str) -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        speaker.tell("failed", stage=stage, error=describe(first_error(group), quotes_foreign=True))
+        speaker.send("failed", stage=stage, error=describe(first_error(group), quotes_foreign=True))
         sys.exit(STATUS_FAILED)
     except VoiceError as error:
-        speaker.tell("failed", stage=stage, error=str(error))
+        speaker.send("failed", stage=stage, error=str(error))
         sys.exit(STATUS_FAILED)
     except Exception as error:  # noqa: BLE001 - whatever the app raises while it loads is shown to whoever wrote it
-        speaker.tell("failed", stage=stage, error=own_traceback(error))
+        speaker.send("failed", stage=stage, error=own_traceback(error))
         sys.exit(STATUS_FAILED)
 
 

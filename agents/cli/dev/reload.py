@@ -51,24 +51,24 @@ async def move_calls(old: AgentProcess, new: AgentProcess, place: Place, note: C
 
 async def begin_anew(room: str, job: dict[str, Any], new: AgentProcess, place: Place) -> None:
     """Have `new` join a room whose agent died; the conversation begins again from nothing."""
-    await new.tell("take", **_taking(job, new, place), is_takeover=False)
+    await new.send("take", **_taking(job, new, place), is_takeover=False)
 
 
 async def _move(room: str, old: AgentProcess, new: AgentProcess, place: Place, note: Callable[[str], None]) -> None:
     job = old.jobs[room]
     old.forget(room)
-    await old.tell("preview", room=room)
+    await old.send("preview", room=room)
     seen = await old.answer("preview", room=room, limit=ANSWER_LIMIT)
     preview = seen.get("conversation")
     if seen.get("problem"):
         note(seen["problem"])
-    await new.tell("take", **_taking(job, new, place), is_takeover=True, preview=preview)
+    await new.send("take", **_taking(job, new, place), is_takeover=True, preview=preview)
     _check(await new.answer("ready", "call_failed", "call_over", room=room, limit=READY_LIMIT))
-    await old.tell("hand_over", room=room, quiet_limit=QUIET_LIMIT)
+    await old.send("hand_over", room=room, quiet_limit=QUIET_LIMIT)
     with anyio.CancelScope(shield=True):  # between the two steps no process has the call
         given = await old.answer("handed_over", room=room, limit=QUIET_LIMIT + ANSWER_LIMIT)
         conversation = preview if given["is"] == "died" else given["conversation"]
-        await new.tell("go_on", room=room, conversation=conversation)
+        await new.send("go_on", room=room, conversation=conversation)
     _check(await new.answer("resumed", "call_failed", "call_over", room=room, limit=ANSWER_LIMIT))
 
 

@@ -182,7 +182,7 @@ class Dev:
         Raises:
             WorkerError: The server does not accept it.
         """
-        await child.tell("register")
+        await child.send("register")
         answer = await child.answer("registered", "failed", limit=REGISTER_LIMIT)
         if answer["is"] == "died":
             return None  # the restart follows

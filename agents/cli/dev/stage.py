@@ -64,7 +64,7 @@ class RemoteDisplay:
         self._show("call_ended", reason=reason)
 
     def _show(self, what: str, **arguments: Any) -> None:
-        self._speaker.tell("show", room=self._room, shown=what, arguments=arguments)
+        self._speaker.send("show", room=self._room, shown=what, arguments=arguments)
 
 
 class Call:
@@ -114,7 +114,7 @@ class Call:
         follow(session, self._display)
         session.on(events.AgentStateChanged, lambda _: self._changed.set())
         session.on(events.UserStateChanged, lambda _: self._changed.set())
-        session.on(events.Started, lambda _: self._speaker.tell("resumed", room=self.room))
+        session.on(events.Started, lambda _: self._speaker.send("resumed", room=self.room))
         if self.has_conversation and self._preview is not None:
             self._cast(session, str(self._preview.get("agent")))
 
@@ -128,7 +128,7 @@ class Call:
         self.has_conversation = False
         if self._preview is not None:
             check(self._fitting(self._preview))
-        self._speaker.tell("ready", room=self.room)
+        self._speaker.send("ready", room=self.room)
         with anyio.move_on_after(GO_ON_LIMIT):
             await self._came.wait()
             return None if self._coming is None else self._fitting(self._coming)
@@ -191,7 +191,7 @@ class Call:
                     tasks.start_soon(partial(session.close, CloseReason.REPLACED))
                 except SessionError as error:  # it has closed by itself meanwhile
                     logger.debug("nothing to hand over: %s", describe(error))
-            self._speaker.tell("handed_over", room=self.room, conversation=conversation)
+            self._speaker.send("handed_over", room=self.room, conversation=conversation)
         if self.context is not None:
             self.context.shutdown("replaced by new code")
 
@@ -235,34 +235,34 @@ class Stage:
         if call is None or call.context is not None:
             call = self._calls[room] = Call(room, self._speaker, self._agents)
         call.begin(context)
-        self._speaker.tell("call", room=room, job=plain_job(context.job))
+        self._speaker.send("call", room=room, job=plain_job(context.job))
         context.add_shutdown_callback(partial(self._over, call))
         try:
             with watch_scope(call):
                 await self._entrypoint(context)
         except Exception as error:
-            self._speaker.tell("call_failed", room=room, error=describe(error, quotes_foreign=True))
+            self._speaker.send("call_failed", room=room, error=describe(error, quotes_foreign=True))
             raise
         if call.session is None:  # an app without sessions has nothing to wait for
-            self._speaker.tell("ready", room=room)
-            self._speaker.tell("resumed", room=room)
+            self._speaker.send("ready", room=room)
+            self._speaker.send("resumed", room=room)
 
     def _over(self, call: Call) -> None:
         if self._calls.get(call.room) is call:
             del self._calls[call.room]
-        self._speaker.tell("call_over", room=call.room)
+        self._speaker.send("call_over", room=call.room)
 
     def obey(self, message: Message, tasks: TaskGroup) -> None:
         """Carry out a command of the other process for a call; a call that is over has nothing to return."""
         call = self._calls.get(message["room"])
         match message["is"], call:
             case "preview", None:
-                self._speaker.tell("preview", room=message["room"], conversation=None, problem="")
+                self._speaker.send("preview", room=message["room"], conversation=None, problem="")
             case "preview", Call():
                 conversation, problem = call.preview()
-                self._speaker.tell("preview", room=call.room, conversation=conversation, problem=problem)
+                self._speaker.send("preview", room=call.room, conversation=conversation, problem=problem)
             case "hand_over", None:
-                self._speaker.tell("handed_over", room=message["room"], conversation=None)
+                self._speaker.send("handed_over", room=message["room"], conversation=None)
             case "hand_over", Call():
                 tasks.start_soon(call.hand_over, message["quiet_limit"])
             case "go_on", Call():

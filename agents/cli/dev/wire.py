@@ -42,7 +42,7 @@ class Speaker:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._lock = threading.Lock()
 
-    def tell(self, what: str, **fields: Any) -> None:
+    def send(self, what: str, **fields: Any) -> None:
         """Write one message; without a reader it is dropped."""
         line = encode(what, **fields)
         with self._lock:

@@ -271,7 +271,7 @@ class ProcessExecutor(JobExecutor):
         early, self._early = self._early, None
         started = early or start_nursery()
         try:
-            nursery = NurseryHandle(started, self._told)
+            nursery = NurseryHandle(started, self._nursery_reported)
         except RuntimeError:
             started.close()
             raise
@@ -284,7 +284,7 @@ class ProcessExecutor(JobExecutor):
             raise
         return nursery, loaded.threads
 
-    def _told(self, report: NurseryReport | None) -> None:
+    def _nursery_reported(self, report: NurseryReport | None) -> None:
         match report:
             case Forked(number=number, pid=pid):
                 if (handle := self._processes.get(number)) is not None:
