@@ -26,7 +26,7 @@
 | `cleanup` of a flow in the close | step | the step's | in the report | SessionError | is the step |
 | validators of a form's model | task | 10 s | event `form` | goes on | waits: `handlers` |
 | body of a graph's state | task, thread | `hook_timeout` between | event `dialogue` | is cut | cuts: `dialogue` |
-| condition, classifier of a graph | task | `hook_timeout` | event `dialogue` | goes on | cuts: `handlers` |
+| condition, classifier of a graph | task | `hook_timeout` between | event `dialogue` | is cut | cuts: `dialogue` |
 | async tool | task | its `timeout` | the call's output | waits, is cut | cuts: `tools` |
 | sync tool | thread | its `timeout` | the call's output | (it cannot) | leaves it behind |
 | `degrade` of a budget | task | 10 s quiet | event `budget` | goes on | waits: `handlers` |

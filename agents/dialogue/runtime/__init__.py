@@ -18,7 +18,7 @@ keep the state of the machine by `KeptPart` (`agents/memory/private.py`).
 
 Decisions: a turn waits for its judgement at most `JUDGE_LIMIT`, without the time of bodies and of `on_enter`; then the
 model answers. A turn whose answer is withdrawn, since the caller goes on speaking, is undone at that moment
-(`TurnDialogue.undo`), before any answer to a question about it. A tool does not wait for the graph where the body that
+(`TurnDialogue.undo`), before any answer to a question about it. A tool does not wait for the graph where the code that
 runs waits for the tool's speech. A body speaks as the answer to the turn that led to it, else by `say()`; the model
 does not answer a turn, or the result of a tool, that a body has answered. While an `AgentTask` has the conversation,
 its words are not judged, and the state adds nothing.

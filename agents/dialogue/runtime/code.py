@@ -51,7 +51,7 @@ class GraphCode:
     """Runs code in tasks of the session, and reports its end by a call.
 
     Args:
-        limit: Seconds for one run; for a body between its speeches, and between the pieces of its text.
+        limit: Seconds for one run between its speeches; for a body also between the pieces of its text.
     """
 
     def __init__(self, context: SessionContext, *, limit: float) -> None:
@@ -75,10 +75,10 @@ class GraphCode:
         self._context.group.start_soon(self._make, run, partial(self._call, body, voice), name=name)
         self._context.group.start_soon(self._end, run, partial(self._ended, run, voice, on_end), name=f"end of {name}")
 
-    def wait_for_body(self, answer_id: str) -> None:
-        """That answer waits for the body that runs: speech that the body asks for comes before it."""
-        if self._body is not None and not self._body.is_over:
-            self._body.answers(answer_id)
+    def wait_for(self, answer_id: str) -> None:
+        """That answer waits for the code that runs: speech that the code asks for comes before it."""
+        for run in self._running:
+            run.answers(answer_id)
 
     def _ended(self, run: Run, voice: BodyVoice, on_end: Callable[[bool], None]) -> None:
         voice.close()  # a body that was left behind has not done so
@@ -126,8 +126,14 @@ class GraphCode:
 
     # --- questions
 
-    def judge(self, name: str, conditions: Sequence[Condition], on_end: Callable[[bool], None]) -> None:
-        """Judge conditions in order; `on_end` is called with whether all of them hold. One that raises does not."""
+    def judge(
+        self, name: str, conditions: Sequence[Condition], on_end: Callable[[bool], None], *, answer_id: str
+    ) -> None:
+        """Judge conditions in order; `on_end` is called with whether all of them hold. One that raises does not.
+
+        Args:
+            answer_id: The answer that waits for it; empty outside of turns.
+        """
         results: list[bool] = []
 
         async def call() -> None:
@@ -139,42 +145,49 @@ class GraphCode:
                 if not result:
                     return
 
-        self._ask(
-            name, call, lambda run: on_end(run.error is None and len(results) == len(conditions) and all(results))
-        )
+        def ended(run: Run) -> None:
+            on_end(run.error is None and len(results) == len(conditions) and all(results))
 
-    def ask(self, name: str, question: Callable[[], Awaitable[Any]], on_end: Callable[[Any], None]) -> None:
-        """Ask a classifier; `on_end` is called with its answer, or with None if it raises."""
+        self._ask(name, call, ended, answer_id)
+
+    def ask(
+        self, name: str, question: Callable[[], Awaitable[Any]], on_end: Callable[[Any], None], *, answer_id: str
+    ) -> None:
+        """Ask a classifier; `on_end` is called with its answer, or with None if it raises; `answer_id` as above."""
         answers: list[Any] = []
 
         async def call() -> None:
             answers.append(await question())
 
-        self._ask(name, call, lambda run: on_end(answers[0] if answers and run.error is None else None))
+        self._ask(name, call, lambda run: on_end(answers[0] if answers and run.error is None else None), answer_id)
 
-    def _ask(self, name: str, call: Callable[[], Awaitable[None]], then: Callable[[Run], None]) -> None:
-        self._question = run = self._context.hooks.start("callback", name, call, self._limit, source=SOURCE)
+    def _ask(self, name: str, call: Callable[[], Awaitable[None]], then: Callable[[Run], None], answer_id: str) -> None:
+        clock: Clock = "between its speeches"
+        start = self._context.hooks.start
+        self._question = run = start("turn hook", name, call, self._limit, clock, source=SOURCE, answer_id=answer_id)
         self._context.group.start_soon(self._end, run, lambda: then(run), name=f"end of {name}")
 
     # --- the end
 
     def cut(self) -> None:
-        """Cut the code that runs; a question that itself awaits the close goes on."""
-        if self._body is not None:
-            self._body.cut()
-        if self._question is not None and not self._question.is_awaiting_close:
-            self._question.cut()
+        """Cut the code that runs."""
+        for run in self._running:
+            run.cut()
 
     def is_waiting_for(self, speech_id: str) -> bool:
-        """Whether the body that runs has asked for that speech, so that it may wait for its end."""
-        return self._body is not None and self.is_running and speech_id in [one.id for one in self._body.handles]
+        """Whether the code that runs has asked for that speech, so that it may wait for its end."""
+        return any(speech_id == handle.id for run in self._running for handle in run.handles)
 
     @property
     def is_running(self) -> bool:
-        """Whether a body runs."""
-        return self._body is not None and not self._body.is_over
+        """Whether a body, a condition or a classifier runs."""
+        return bool(self._running)
+
+    @property
+    def _running(self) -> list[Run]:
+        return [run for run in (self._body, self._question) if run is not None and not run.is_over]
 
     async def ended(self) -> None:
-        """Wait for the end of the body that was cut; the caller limits it."""
-        if self._body is not None:
-            await self._body.wait()
+        """Wait for the end of the code that was cut; the caller limits it."""
+        for run in self._running:
+            await run.wait()

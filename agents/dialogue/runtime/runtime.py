@@ -122,12 +122,12 @@ class GraphRuntime(TurnDialogue):
         self._code.cut()
 
     @property
-    def has_body(self) -> bool:
-        """Whether a body runs."""
+    def has_code(self) -> bool:
+        """Whether a body, a condition or a classifier runs."""
         return self._code.is_running
 
-    async def body_ended(self) -> None:
-        """Wait for the end of the body; the caller limits it."""
+    async def code_ended(self) -> None:
+        """Wait for the end of that; the caller limits it."""
         await self._code.ended()
 
     # --- snapshots
@@ -219,7 +219,7 @@ class GraphRuntime(TurnDialogue):
         return f"The conversation is in the state {self._machine.state!r} now; follow its instructions."
 
     def _is_waited_for(self, speech_id: str) -> bool:
-        """Whether the body that runs waits for that speech, or for the task that has the conversation.
+        """Whether the code that runs waits for that speech, or for the task that has the conversation.
 
         Before the beginning `on_enter` may wait for any speech.
         """
@@ -278,7 +278,7 @@ class GraphRuntime(TurnDialogue):
         self._post_event(Event(event_id, "speech", USER_TURN), GraphEvent(USER_TURN, turn.text))
         if turn.is_remote:
             return
-        self._code.wait_for_body(event_id)
+        self._code.wait_for(event_id)
         if not self._machine.is_begun or self._code.is_running:
             judged.leave_floor(self._context.inbox)
         try:
@@ -386,7 +386,10 @@ class GraphRuntime(TurnDialogue):
                 transition = self._states[effect.state].transitions[effect.transition]
                 name = f"a condition of the graph's state {effect.state!r}"
                 self._code.judge(
-                    name, transition.conditions, lambda holds: self._post(i.Judged(effect.question, holds))
+                    name,
+                    transition.conditions,
+                    lambda holds: self._post(i.Judged(effect.question, holds)),
+                    answer_id=self._answer_of(effect.event_id),
                 )
             case e.Classify():
                 self._classify(effect)
@@ -419,7 +422,8 @@ class GraphRuntime(TurnDialogue):
             self._post(i.Classified(effect.question, match.name, match.score))
 
         name = f"the classifier {type(classifier).__name__} of the graph"
-        self._code.ask(name, partial(classifier.classify, event.data, intents, history), found)
+        question = partial(classifier.classify, event.data, intents, history)
+        self._code.ask(name, question, found, answer_id=self._answer_of(effect.event_id))
 
     def _moved(self, effect: e.Moved) -> None:
         transition = self._transition(effect)
@@ -455,9 +459,9 @@ class GraphRuntime(TurnDialogue):
         assert body is not None
         turn, waiter = self._turns.get(effect.event_id), self._waiters.get(effect.event_id)
         voice: BodyVoice = SayVoice(self._context)
-        answer_id = next((one.spoken.handle.id for one in self._turns.values() if one.is_waiting), "")
+        answer_id = self._answer_of(effect.event_id)
         if turn is not None and turn.takes_answer:
-            voice, answer_id = turn, turn.spoken.handle.id
+            voice = turn
             self._context.inbox.post(ToolsStarted(answer_id))  # new words are a new turn now
             turn.spoken.record.answered_in(effect.state)
             turn.answer()
@@ -476,6 +480,12 @@ class GraphRuntime(TurnDialogue):
         self._free_since = math.inf
 
     # --- small parts
+
+    def _answer_of(self, event_id: str) -> str:
+        """The answer that waits for code about that event: of its turn, else of one that is to be judged; "": none."""
+        if (turn := self._turns.get(event_id)) is not None and turn.takes_answer:
+            return turn.spoken.handle.id
+        return next((one.spoken.handle.id for one in self._turns.values() if one.is_waiting), "")
 
     def _additions_of(self, state: State) -> Additions:
         intents = [self._intents[name] for name in self._rules.states[state.name].intents]

@@ -148,8 +148,8 @@ class SessionClose:
             if parts.wake_up_call.is_running:
                 steps.append(("wake-up", parts.wake_up_call.cut))
             steps += [("speech", self._cut_speech), ("tools", parts.tools.cancel)]
-            if parts.graph is not None and parts.graph.has_body:
-                steps.append(("dialogue", parts.graph.body_ended))
+            if parts.graph is not None and parts.graph.has_code:
+                steps.append(("dialogue", parts.graph.code_ended))
             if parts.last_words.is_apology_due:
                 steps.append(("apology", self._apologise))
         if self._start.has_entered and closing.reason is not CloseReason.REPLACED:

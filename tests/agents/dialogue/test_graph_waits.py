@@ -408,3 +408,61 @@ def test_an_answer_waits_for_on_enter_which_speaks_before_it(kind: type[SessionH
 
     assert [text for role, text in harness.messages if role == "assistant"] == ["Hello.", "One moment.", "Fine."]
     assert way(harness) == ["one", "two"]
+
+
+# --- conditions and classifiers that speak
+
+
+class AskName(AgentTask[str]):
+    """Asks for a name."""
+
+    async def on_enter(self) -> None:
+        await self.session.say("Your name?")
+        self.complete("Bob")
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["say", "reply", "task"])
+@pytest.mark.parametrize("trigger", ["turn", "timer"])
+def test_speech_and_a_task_that_a_condition_awaits_come_before_the_answer_that_waits_for_it(
+    kind: type[SessionHarness], how: str, trigger: str
+) -> None:
+    async def asks(session: AgentSession[Any]) -> bool:
+        if how == "say":
+            await session.say("One moment.")
+        elif how == "reply":
+            await session.reply("Count the guests.")
+        else:
+            await AskName("Ask.")
+        return True
+
+    graph = StateGraph(PatternIntents())
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    way_on = one.when_event("user_turn") if trigger == "turn" else one.after(1.9)
+    way_on.with_condition(asks).go_to(two)
+    two.when_tool_called("count").go_to(graph.new_state("three"))
+    steps: list[Any] = [counts(), "One guest."] if how == "reply" else []
+    harness = graph_harness(graph, ScriptedLLM(*steps, "Fine."), agent=Desk("Help."), kind=kind)
+    harness.caller.says("book a table", 1.0, 2.0)
+    harness.run(until=12.0)
+
+    said = {"say": "One moment.", "reply": "One guest.", "task": "Your name?"}[how]
+    assert [text for role, text in harness.messages if role == "assistant"] == [said, "Fine."]
+    assert way(harness)[:2] == ["one", "two"]
+    assert harness.recording.of(ErrorOccurred) == []
+
+
+def test_a_condition_that_awaits_the_close_is_cut_at_its_limit() -> None:
+    async def waits(session: AgentSession[Any]) -> bool:
+        await session.wait_closed()
+        return True
+
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_condition(waits).go_to(two)
+    one.after(1.0).go_to(two)
+    harness = graph_harness(graph, speech=SpeechLimits(hook_timeout=3.0))
+    harness.expects_error("dialogue", contains="did not end within 3 s")
+    harness.run(until=5.0)
+
+    assert way(harness) == ["one", "two"]
