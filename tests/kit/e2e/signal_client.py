@@ -113,6 +113,7 @@ class WorkerClient:
         self._ws = await self._http.ws_connect(self._url, headers=self._headers)
         await self.send(agent.WorkerMessage(register=self._register))
         self.id = (await self.next("register")).register.worker_id
+        await self.settle()  # the real server answers a registration before it enters the worker in its table
         return self
 
     async def __aexit__(

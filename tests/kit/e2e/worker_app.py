@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import anyio
@@ -14,33 +15,38 @@ from vivavoce.agents.worker.process import run_worker
 from vivavoce.agents.worker.worker import Worker
 
 
+def _report(event: str) -> None:
+    """Write one line by one call, since processes share the pipe and `print` may write the line's end on its own."""
+    os.write(1, f"{event}\n".encode())
+
+
 async def entrypoint(ctx: JobContext) -> None:
     async def close_session(reason: str) -> None:
-        print("session closed", flush=True)
+        _report("session closed")
 
     required_job().attach_session(close_session)
-    ctx.add_shutdown_callback(lambda: print(f"callback, connected: {ctx.room.isconnected()}", flush=True))
+    ctx.add_shutdown_callback(lambda: _report(f"callback, connected: {ctx.room.isconnected()}"))
     await ctx.connect()
-    print("joined", flush=True)
+    _report("joined")
 
 
 async def main() -> None:
     worker = Worker(entrypoint, agent_name="host", options=WorkerOptions(**json.loads(sys.argv[1])))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_tell, worker)
+        tasks.start_soon(_follow, worker)
         await run_worker(worker)
         tasks.cancel_scope.cancel()
-    print("run_worker returned", flush=True)
+    _report("run_worker returned")
 
 
-async def _tell(worker: Worker) -> None:
+async def _follow(worker: Worker) -> None:
     """Report when the worker has registered and when it drains; run_worker has no callback for it, so poll."""
     while worker.status is None or not worker.status.is_registered:  # noqa: ASYNC110 - no event to wait for
         await anyio.sleep(0.02)
-    print("registered", flush=True)
+    _report("registered")
     while worker.status is not None and not worker.status.is_draining:  # noqa: ASYNC110 - as above
         await anyio.sleep(0.02)
-    print("draining", flush=True)
+    _report("draining")
 
 
 if __name__ == "__main__":
