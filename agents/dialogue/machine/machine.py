@@ -135,6 +135,11 @@ class GraphMachine:
         return tuple(self._waiting)
 
     @property
+    def question(self) -> int | None:
+        """The question whose answer is awaited; one about a turn that was withdrawn is not."""
+        return self._question
+
+    @property
     def to_judge(self) -> set[str]:
         """The ids of the event that is judged, and of those that are yet to be for the first time."""
         arrived = (one.event if isinstance(one, i.IntentChosen) else one for one in self._arrivals)

@@ -59,7 +59,8 @@ class GraphCode:
         self._limit = limit
         self._threads = ThreadPool(THREADS, name="body")
         self._body: Run | None = None
-        self._question: Run | None = None
+        self._questions: list[Run] = []
+        """Those that are not over: the one that is asked, and those about turns that were withdrawn meanwhile."""
 
     # --- bodies
 
@@ -164,7 +165,8 @@ class GraphCode:
     def _ask(self, name: str, call: Callable[[], Awaitable[None]], then: Callable[[Run], None], answer_id: str) -> None:
         clock: Clock = "between its speeches"
         start = self._context.hooks.start
-        self._question = run = start("turn hook", name, call, self._limit, clock, source=SOURCE, answer_id=answer_id)
+        run = start("turn hook", name, call, self._limit, clock, source=SOURCE, answer_id=answer_id)
+        self._questions = [*(one for one in self._questions if not one.is_over), run]
         self._context.group.start_soon(self._end, run, lambda: then(run), name=f"end of {name}")
 
     # --- the end
@@ -185,7 +187,7 @@ class GraphCode:
 
     @property
     def _running(self) -> list[Run]:
-        return [run for run in (self._body, self._question) if run is not None and not run.is_over]
+        return [run for run in (self._body, *self._questions) if run is not None and not run.is_over]
 
     async def ended(self) -> None:
         """Wait for the end of the code that was cut; the caller limits it."""

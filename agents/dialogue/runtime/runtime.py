@@ -417,7 +417,7 @@ class GraphRuntime(TurnDialogue):
         def found(match: Any) -> None:
             if not isinstance(match, IntentMatch) or match.name not in effect.intents:
                 match = IntentMatch("", 0.0)
-            elif match.score >= MIN_SCORE:
+            elif match.score >= MIN_SCORE and effect.question == self._machine.question:
                 self.intent = match
             self._post(i.Classified(effect.question, match.name, match.score))
 

@@ -11,6 +11,7 @@ import logging
 import logging.handlers
 import math
 import multiprocessing
+import numbers
 import sys
 import threading
 from collections.abc import Callable
@@ -54,8 +55,7 @@ HEARTBEAT = 1.0
 """Seconds between two heartbeats."""
 
 PLAIN = (str, bool, type(None))
-NUMBERS = (int, float)
-"""Types of the values in a log record for the worker."""
+"""Types of the values in a log record for the worker that stay as they are; numbers become an int or a float."""
 
 CLOSE_LIMIT = 5.0
 """Seconds for closing the parts that jobs share, and for the last export of telemetry."""
@@ -171,6 +171,12 @@ class _JobProcess:
             self._worker.send(Figures(figures=figures_of(self._reader)))
 
 
+def _plain(value: object) -> int | float | str:
+    if isinstance(value, numbers.Integral):  # those of numpy are such, without being an int
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else str(value)
+
+
 class _ToWorker(logging.handlers.QueueHandler):
     """Sends log records to the worker: its logging configuration counts for all processes."""
 
@@ -183,8 +189,7 @@ class _ToWorker(logging.handlers.QueueHandler):
         record = super().prepare(record)
         for name, value in vars(record).items():
             if type(value) not in PLAIN:  # a subclass is a class of the application; a level may be one
-                number = next((kind(value) for kind in NUMBERS if isinstance(value, kind)), None)
-                setattr(record, name, str(value) if number is None else number)
+                setattr(record, name, _plain(value))
         return record
 
     def enqueue(self, record: logging.LogRecord) -> None:

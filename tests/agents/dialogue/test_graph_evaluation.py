@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -267,6 +268,38 @@ class HangsOnce(PatternIntents):
             self.has_hung = True
             await anyio.sleep_forever()
         return await super().classify(text, intents, history)
+
+
+class LateOnce(PatternIntents):
+    """Answers the first turn 8 s late; the scores tell its answers apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[float] = []
+        self._left = deque([1.0, 0.9])
+
+    async def classify(self, text: str, intents: Sequence[Intent], history: ChatContext) -> IntentMatch | None:
+        score = self._left.popleft()
+        if score == 1.0:
+            await anyio.sleep(8.0)
+        self.given.append(score)
+        return IntentMatch("book", score)
+
+
+@BOTH
+def test_the_late_answer_about_a_withdrawn_turn_does_not_replace_the_intent(kind: type[SessionHarness]) -> None:
+    classifier = LateOnce()
+    graph = StateGraph(classifier)
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_intent_matched(graph.new_intent("book", ["book a table"])).go_to(two)
+    harness = graph_harness(graph, ScriptedLLM("Fine."), kind=kind, speech=SpeechLimits(hook_timeout=20.0))
+    harness.caller.says("book a table", 1.0, 2.0)
+    harness.caller.says("for my four old friends and me", 2.8, 6.0, interims=[(3.4, "for my four old friends")])
+    harness.run(until=20.0)
+
+    assert classifier.given == [0.9, 1.0]
+    assert harness.session.dialogue.intent == IntentMatch("book", 0.9)
+    assert way(harness) == ["one", "two"]
 
 
 @BOTH
