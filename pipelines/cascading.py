@@ -46,7 +46,7 @@ _REMARKS = (Usage, Done)
 class CascadingOptions(SpeechOptions):
     """How a cascading pipeline speaks and handles failures.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     llm_retry: RetryOptions = field(default_factory=RetryOptions)

@@ -80,7 +80,7 @@ _SPOKEN = (AudioChunk, TextDelta)
 class RealtimeOptions(SpeechOptions):
     """How a realtime pipeline is built, speaks with its own tts, and handles failures.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     turn_detection: TurnDetection | None = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class DialogueOptions:
     """The graph that a call follows, and the dialogues with other agents.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     graph: StateGraph | None = None

@@ -14,7 +14,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 class MemoryOptions:
     """The memory of a session (`session.memory`).
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     store: SessionStore | None = None

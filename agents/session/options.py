@@ -61,7 +61,7 @@ class WatchOptions:
 class SessionOptions(WatchOptions):
     """The behaviour of a session.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     endpointing: EndpointingOptions = field(default_factory=EndpointingOptions)

@@ -10,7 +10,7 @@ from vivavoce.pipelines.core.checks import check_choice, check_flag, check_funct
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 GuardAction = Literal["pass", "hold", "replace", "end"]
-"""What becomes of a text: it goes on; it is held back; another text goes on; the answer ends."""
+"""The fate of a text: it goes on; it is held back; another text goes on; the answer ends."""
 SaidBy = Literal["agent", "caller"]
 
 
@@ -84,7 +84,7 @@ class ContentGuard:
     * With a guard of the caller, no answer is begun before the turn is over; with a guard of the agent, the voice does
       not begin before that.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     judge: Judge

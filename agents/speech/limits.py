@@ -11,7 +11,7 @@ from vivavoce.pipelines.core.checks import check_number, check_whole
 class SpeechLimits:
     """How long a reply waits for its providers and hooks, in seconds; then the turn fails.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     llm_first_token: float = 10.0

@@ -67,7 +67,7 @@ class TranscriptStage:
         self._is_busy = False
         """Whether a hook has a transcript that it has not given back."""
         self._given: _Given | None = None
-        """What the present run of a hook is given."""
+        """The input of the present run of a hook."""
 
     def take(self, event: PipelineEvent) -> None:
         """Pass on an event of the pipeline in use."""

@@ -14,7 +14,7 @@ TaskHistory = Literal["keep", "summary", "leave_out"]
 class TaskOptions:
     """How long an `AgentTask` may take, and what its dialogue leaves in the history.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     max_seconds: float | None = 600.0

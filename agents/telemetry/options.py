@@ -42,7 +42,7 @@ class TelemetryOptions:
     Log records are those of `vivavoce` that pass the level of its logger, logged in sessions and jobs; for your own put
     a `SessionLogHandler()` on a logger of yours.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     endpoint: str | None = None

@@ -31,7 +31,7 @@ INPUT_RATES_HZ = frozenset({8000, 16000, 24000, 48000})
 class VideoInputOptions:
     """Pictures of the caller's video for the model: few, small and new ones.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     source: VideoSource = "any"
@@ -70,7 +70,7 @@ class VideoInputOptions:
 class FileInputOptions:
     """Limits of the files that a caller may send.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     max_bytes: int = 10 * 1024 * 1024
@@ -97,7 +97,7 @@ class FileInputOptions:
 class AvatarOptions:
     """An avatar: another participant, which gets the agent's audio and publishes it with its video; times in seconds.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     identity: str
@@ -131,7 +131,7 @@ class AvatarOptions:
 class RoomOptions:
     """How a session takes part in a room; limits and times in seconds.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     audio_input: bool = True

@@ -28,7 +28,7 @@ MAX_WAIT_LOG = math.log(365 * 24 * 3600)
 class EndpointingOptions:
     """When a pause ends the user's turn, counted from the true end of speech.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     mode: Literal["fixed", "dynamic", "manual"] = "fixed"
@@ -80,7 +80,7 @@ class EndpointingOptions:
 class InterruptionOptions:
     """When the user's speech takes the floor from the agent.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     enabled: bool = True
@@ -137,7 +137,7 @@ class WakeUp:
 
     The level is that of one silence: it ends with the next words that the caller says or types.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     after: float

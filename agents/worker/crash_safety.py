@@ -23,7 +23,7 @@ STORE_CLOSE_LIMIT = 2.0
 class CrashSafety:
     """How a worker keeps its calls: if the process of a call dies, the call is dispatched again and goes on.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     store: CheckpointStore = field(default_factory=SqliteCheckpoints)

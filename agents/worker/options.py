@@ -59,7 +59,7 @@ class AgentPermissions:
 class WorkerOptions:
     """Options of a worker; all durations are seconds.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     url: str | None = None

@@ -11,7 +11,7 @@ import inspect
 import textwrap
 from dataclasses import is_dataclass
 
-POINTER = "What each option does: docs/options.md."
+POINTER = "Each option: docs/options.md."
 """Ends the docstring of each class of options."""
 
 

@@ -31,7 +31,7 @@ C = TypeVar("C", bound=Component)
 class FallbackOptions:
     """How long a member that failed is left out, and how it comes back.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     retry_after: float = 60.0

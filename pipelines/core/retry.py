@@ -32,7 +32,7 @@ on_retry: ContextVar[OnRetry | None] = ContextVar("on_retry", default=None)
 class RetryOptions:
     """Number and times of the tries after a retryable error.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     waits: tuple[float, ...] = (0.1, 2.0)

@@ -18,7 +18,7 @@ not block; it receives a copy. It may be async, and then has `hook_timeout`; no 
 class ContextWindow:
     """Sends the newest items that fit both limits; see `ChatContext.truncate`.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     max_items: int | None = None

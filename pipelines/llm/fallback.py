@@ -37,7 +37,7 @@ CHECK = GenerateRequest(context=ChatContext([ChatMessage(role="user", content="A
 class FallbackLLMOptions(FallbackOptions):
     """When a `FallbackLLM` asks the next model.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     first_token: float = 3.0

@@ -27,7 +27,7 @@ CHECK_SECONDS = 0.5
 class FallbackSTTOptions(FallbackOptions):
     """When a `FallbackSTT` goes on with the next recogniser.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     open_timeout: float = 4.0

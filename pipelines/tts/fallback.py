@@ -28,7 +28,7 @@ CHECK = "Hello."
 class FallbackTTSOptions(FallbackOptions):
     """When a `FallbackTTS` goes on with the next voice.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     first_byte: float = 1.5

@@ -93,7 +93,7 @@ _GAP_OR_END = re.compile(r"\s|(?<=[。！？｡။។，、；：])")
 class SentenceOptions:
     """Rules for cutting text for a voice. Lengths are in characters.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     min_first_length: int = 0

@@ -16,7 +16,7 @@ from vivavoce.pipelines.media.frame import AudioFrame
 class VADOptions:
     """The limits of speech.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     threshold: float = 0.5

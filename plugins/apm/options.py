@@ -14,7 +14,7 @@ RATES = (16000, 32000, 48000)
 class DenoiseOptions:
     """The active stages, and their rate.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     noise_suppression: bool = True

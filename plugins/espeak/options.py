@@ -11,7 +11,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 class TTSOptions:
     """Rarely changed settings of `espeak.TTS`.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     volume: int = 100

@@ -14,7 +14,7 @@ from vivavoce.pipelines.core.checks import check_number
 class RealtimeOptions:
     """Settings of `google.RealtimeModel` that seldom change. The server decides a setting that is None.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     voice: str = ""

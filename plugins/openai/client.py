@@ -24,7 +24,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 class ConnectionOptions:
     """The limits of connecting and reading.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     connect_timeout: float = 5.0

@@ -17,7 +17,7 @@ ImageDetail = Literal["auto", "low", "high"]
 class LLMOptions(ConnectionOptions):
     """Settings of `openai.LLM` that seldom change. The server decides a setting that is None.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     temperature: float | None = None

@@ -45,7 +45,7 @@ class SemanticVAD:
 class RealtimeOptions:
     """Settings of `openai.RealtimeModel` that seldom change. The server decides a setting that is None.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     voice: str = "marin"

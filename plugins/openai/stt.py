@@ -45,7 +45,7 @@ OVERLAP = 0.1
 class STTOptions:
     """Rarely changed settings of `openai.STT`.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     prompt: str = field(default="", repr=False)

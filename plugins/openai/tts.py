@@ -38,7 +38,7 @@ MAX_CHARACTERS = 4096
 class TTSOptions:
     """Rarely changed settings of `openai.TTS`.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     instructions: str = ""

@@ -12,7 +12,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 class STTOptions:
     """Rarely changed settings of `pocketsphinx.STT`.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     pre_roll: float = 0.2

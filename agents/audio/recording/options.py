@@ -21,7 +21,7 @@ SUFFIXES = (".wav", ".ogg", ".opus")
 class RecordingOptions:
     """The format of `session.recording`.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     path: str | Path = "recordings/"

@@ -20,7 +20,7 @@ ignored, unless it is a coroutine."""
 class BudgetOptions:
     """The budget of a call (`session.memory.budget`).
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     cost: float = NO_LIMIT

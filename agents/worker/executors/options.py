@@ -12,7 +12,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 class TaskExecution:
     """Jobs run as tasks of the worker's own process: the entrypoint may be any function, and a crash ends all jobs.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     start_limit: float = 60.0
@@ -29,7 +29,7 @@ class ProcessExecution:
     The processes are made and warmed before the worker registers, and a lost one is replaced. Entrypoint and prewarm
     are functions at the module level of an importable module, of `__main__`, or of the file of `vivavoce start`.
 
-    What each option does: docs/options.md.
+    Each option: docs/options.md.
     """
 
     processes: int | None = None

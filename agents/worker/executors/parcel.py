@@ -56,7 +56,7 @@ class _ModuleFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """What a process needs to load the application."""
+    """The data from which a process loads the application."""
 
     preparation: dict[str, Any]
     """For `multiprocessing.spawn.prepare`: import path, arguments, folder, main module."""
