@@ -134,7 +134,7 @@ def _participant(info: ParticipantInfo) -> ParticipantFacts:
     return ParticipantFacts(
         identity=info.identity,
         is_agent=is_agent,
-        is_caller=info.kind in (info.STANDARD, info.SIP),
+        is_caller=info.kind in (info.STANDARD, info.SIP, info.CONNECTOR),  # as a session links them
         agent_name=info.attributes.get(AGENT_NAME) if is_agent else None,
     )
 
