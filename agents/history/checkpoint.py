@@ -49,6 +49,7 @@ class Checkpoint:
         attributes: The dispatcher's keys and values.
         identity: The agent's identity in the room; empty before it has joined.
         written_at: Time of the last change, in seconds since 1970.
+        participant: The participant that the call's job is for; empty for a job of the room.
         dispatched: How often the call was dispatched again.
         conversation: The session's `snapshot()` as JSON text; empty before the first one.
     """
@@ -63,6 +64,7 @@ class Checkpoint:
     attributes: Mapping[str, str] = field(default_factory=dict, repr=False)
     identity: str = ""
     written_at: float = 0.0
+    participant: str = ""
     dispatched: int = 0
     conversation: str = field(default="", repr=False)
 

@@ -57,6 +57,7 @@ def first_record(job: JobInfo, url: str) -> Checkpoint:
         dispatch_id=job.heals or job.dispatch_id,
         metadata=job.metadata,
         attributes=job.attributes,
+        participant=job.participant_identity,
     )
 
 

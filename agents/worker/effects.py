@@ -69,9 +69,15 @@ class JobEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallClaimed:
-    """This worker dispatches a call again whose process has died; only it can read the call's record."""
+    """This worker dispatches a call again whose process has died; only it can read the call's record.
+
+    Args:
+        participant: The participant that the call's job is for; empty for a job of the room. A server makes a job for
+            each participant of the room, of which one continues the call.
+    """
 
     lease: str
+    participant: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,7 +159,7 @@ class Rescue:
         """Note a dispatch that is about to be made: its job is for this worker."""
         with anyio.fail_after(STORE_LIMIT):
             await self._store.write(replace(call, dispatched=call.dispatched + 1, written_at=self._worker.clock.wall()))
-        self._worker.post(CallClaimed(lease=call.lease))
+        self._worker.post(CallClaimed(lease=call.lease, participant=call.participant))
 
     async def _forget(self, call: Checkpoint) -> None:
         with anyio.fail_after(STORE_LIMIT):
@@ -182,7 +182,7 @@ class Rescue:
         async with limiter:
             try:
                 present = await self._server.participants(call.room) or ()
-                has_caller = any(one.is_caller for one in present)
+                has_caller = any(_is_caller_of(call, one) for one in present)
                 if has_caller:
                     if not self._is_lost(call):  # an old one that still runs, for all that is known
                         return
@@ -230,3 +230,7 @@ class Rescue:
         logger.warning(
             "The process of the call in room %s has died: the call is dispatched again (%s)", call.room, made
         )
+
+
+def _is_caller_of(call: Checkpoint, one: ParticipantFacts) -> bool:
+    return one.identity == call.participant if call.participant else one.is_caller

@@ -117,8 +117,8 @@ class Supervisor:
         self._registration = Registration(options.max_retry, jitter)
         self._slots: dict[str, _Slot] = {}
         self._settled: dict[str, tuple[float, str]] = {}
-        self._claims: dict[str, float] = {}
-        """Leases of the calls that this worker dispatches again, and until when their jobs can come."""
+        self._claims: dict[str, tuple[float, str]] = {}
+        """Leases of the calls that this worker dispatches again, until when their jobs can come, and for whom."""
         self._reports = JobReports()
         self._measured_load: float | None = None
         self._status_at = 0.0
@@ -203,8 +203,8 @@ class Supervisor:
                     self._send_reports(now)
                     if self._slots:
                         self._report_draining(now)
-            case CallClaimed(lease=lease):
-                self._claims[lease] = now + CLAIM_MEMORY
+            case CallClaimed(lease=lease, participant=participant):
+                self._claims[lease] = (now + CLAIM_MEMORY, participant)
             case ExecutorChanged():
                 self._executor = input
             case JoinRequested(assigned=assigned):
@@ -288,8 +288,7 @@ class Supervisor:
     # Jobs
 
     def _offered(self, job: JobInfo, now: float) -> None:
-        is_elsewhere = bool(job.resumes) and job.resumes not in self._claims
-        if job.id in self._slots or is_elsewhere or not self._is_available():
+        if job.id in self._slots or self._continues_elsewhere(job) or not self._is_available():
             self._send(AnswerAvailability(job_id=job.id, is_available=False))
             if job.id not in self._slots:
                 self._settle(job.id, REJECTED, now)
@@ -301,6 +300,13 @@ class Supervisor:
         else:
             self._effects.append(AskHandler(job=job))
 
+    def _continues_elsewhere(self, job: JobInfo) -> bool:
+        """Return whether the job names a call that this worker has not claimed, or another participant's call."""
+        if not job.resumes:
+            return False
+        _, participant = self._claims.get(job.resumes, (0.0, None))
+        return participant is None or participant not in ("", job.participant_identity)
+
     def _answer(self, slot: _Slot, decision: Decision, now: float) -> None:
         job = slot.job
         if isinstance(decision, Rejection) or self._is_draining:
@@ -311,10 +317,11 @@ class Supervisor:
             return
         slot.stage, slot.deadline = _Stage.ANSWERED, now + ASSIGNMENT_LIMIT
         template = decision.identity or self._options.identity or "agent-{job_id}"
+        shared = job.heals if job.type == "room" else ""  # the dispatch is one for all participants of its room
         answer = AnswerAvailability(
             job_id=job.id,
             is_available=True,
-            identity=template.replace("{job_id}", job.heals or job.id).replace("{room}", job.room),
+            identity=template.replace("{job_id}", shared or job.id).replace("{room}", job.room),
             name=decision.name,
             metadata=decision.metadata,
             attributes=decision.attributes,
@@ -355,7 +362,7 @@ class Supervisor:
     def _forget_old(self, now: float) -> None:
         for job_id in [job_id for job_id, (until, _) in self._settled.items() if until <= now]:
             del self._settled[job_id]
-        for lease in [lease for lease, until in self._claims.items() if until <= now]:
+        for lease in [lease for lease, (until, _) in self._claims.items() if until <= now]:
             del self._claims[lease]
 
     def _end_job(self, slot: _Slot, reason: str, *, is_forced: bool) -> None:

@@ -26,6 +26,23 @@ def test_a_kept_call_is_taken_by_the_worker_that_claimed_it_and_passed_on_by_all
     assert not answer_in(other.hear(_resuming())).is_available
 
 
+def test_a_kept_call_with_one_participant_of_a_room_is_taken_for_that_one_alone() -> None:
+    bench = Bench(job_type="participant")
+    bench.give(CallClaimed(lease="AJ_1", participant="ann"))  # the server makes a job for each one in the room
+    for job_id, whom in (("AJ_2", "bob"), ("AJ_3", "ann")):
+        job = replace(_resuming(job_id).job, type="participant", participant_identity=whom)
+        assert answer_in(bench.hear(AvailabilityAsked(job=job))).is_available == (whom == "ann")
+
+
+def test_agents_for_participants_that_are_sent_again_have_identities_of_their_own() -> None:
+    bench = Bench(job_type="participant")
+    jobs = [replace(job_info(job_id), type="participant", heals="AD_1") for job_id in ("AJ_2", "AJ_3")]
+
+    identities = [answer_in(bench.hear(AvailabilityAsked(job=job))).identity for job in jobs]
+
+    assert identities == ["agent-AJ_2", "agent-AJ_3"], "all of a room have one dispatch"
+
+
 def test_a_claim_is_forgotten_after_a_while() -> None:
     bench = Bench()
     bench.give(CallClaimed(lease="AJ_1"))

@@ -126,7 +126,7 @@ class Place:
     ) -> Rescue:
         def post(input: Input) -> None:
             assert isinstance(input, CallClaimed)
-            self.claimed.append(input.lease)
+            self.claimed.append(f"{input.lease} with {input.participant}" if input.participant else input.lease)
 
         view = self.view(status or Bench(max_jobs=slots).supervisor.status, post)
         return Rescue(api, view, CrashSafety(store=store or SqliteCheckpoints(self.store.path)))
@@ -339,6 +339,19 @@ async def test_a_call_whose_caller_has_gone_is_forgotten(place: Place) -> None:
 
     assert await place.look() == ()
     assert await place.owners() == []
+
+
+async def test_a_call_with_one_participant_is_dispatched_again_for_that_one_or_forgotten(place: Place) -> None:
+    await _with_caller(place)
+    for lease, whom in (("AJ_1", "caller"), ("AJ_2", "ann")):
+        call = replace(place.call, lease=lease, owner=_dead(lease), participant=whom)
+        await place.store.write(call)
+
+    (made,) = await place.look()
+
+    assert made.resumes == "AJ_1"
+    assert await place.owners() == [rescuer()]
+    assert place.claimed == ["AJ_1 with caller"]
 
 
 async def test_a_call_of_another_machine_without_a_caller_is_forgotten_a_day_after_its_last_turn(place: Place) -> None:
