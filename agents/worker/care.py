@@ -34,28 +34,33 @@ class Care:
         self._server = ServerApi(worker.account)
         safety = worker.options.crash_safety
         self._rescue = None if safety is None else Rescue(self._server, worker, safety)
-        self._healer = Healer(self._server, worker, recall=None if self._rescue is None else self._rescue.recall)
+        self._healer: Healer | None = None
+        if worker.options.healing and worker.options.job_type == "room":
+            self._healer = Healer(self._server, worker, recall=None if self._rescue is None else self._rescue.recall)
 
     def note(self, input: Input, effects: Sequence[Effect]) -> None:
         """Take a step of the supervisor: registrations, and its jobs."""
-        for effect in effects:
-            if isinstance(effect, StartJob):
-                self._healer.job_taken(effect.assigned)
-                self._keep(effect.assigned)
-        if isinstance(input, JobEnded):
-            self._healer.job_over(input)
-            self._keep(input)
         is_registered = isinstance(input, MessageReceived) and isinstance(input.message, Registered)
         is_ready = isinstance(input, ExecutorChanged) and input.is_ready
-        if is_registered:
-            self._healer.look_now()
+        started = [effect.assigned for effect in effects if isinstance(effect, StartJob)]
+        for assigned in started:
+            self._keep(assigned)
+        if isinstance(input, JobEnded):
+            self._keep(input)
+        if self._healer is not None:
+            for assigned in started:
+                self._healer.job_taken(assigned)
+            if isinstance(input, JobEnded):
+                self._healer.job_over(input)
+            if is_registered:
+                self._healer.look_now()
         if is_registered or is_ready or (isinstance(input, JobEnded) and input.is_process_lost):
             self._news.set()
 
     async def run(self) -> None:
         """Look for lost calls and dispatches until cancelled."""
         async with self._server, anyio.create_task_group() as tasks:
-            if self._heals:
+            if self._healer is not None:
                 tasks.start_soon(self._healer.run)
             if self._rescue is not None:
                 tasks.start_soon(self._rescue.keep_records)
@@ -66,7 +71,7 @@ class Care:
 
         Otherwise another worker takes it for a lost one. Without an answer of the server for so long, it stays.
         """
-        if self._heals:
+        if self._healer is not None:
             with anyio.move_on_after(SETTLE_LIMIT):
                 await self._healer.settle()
 
@@ -74,10 +79,6 @@ class Care:
         # A job in the worker's own process begins at once, and needs no record before that.
         if self._rescue is not None and isinstance(self._worker.options.executor, ProcessExecution):
             self._rescue.note(note)
-
-    @property
-    def _heals(self) -> bool:
-        return self._worker.options.healing and self._worker.options.job_type == "room"
 
     async def _rescue_calls(self, rescue: Rescue) -> None:
         await self._news.wait()

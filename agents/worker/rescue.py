@@ -187,6 +187,7 @@ class Rescue:
                     if not self._is_lost(call):  # an old one that still runs, for all that is known
                         return
                     if self._slots <= 0:  # another worker may have room for it, or this one at a later look
+                        await self._remove_ghost(call, present)
                         return
                     self._slots -= 1
                 await self._dispatch(call, present if has_caller else None)
@@ -195,6 +196,11 @@ class Rescue:
                 self._failed("The call in room %s could not be dispatched again: %s", call, error)
             except Exception as error:  # noqa: BLE001 - as in look()
                 self._failed("The record of the call in room %s: %s", call, error)
+
+    async def _remove_ghost(self, call: Checkpoint, present: tuple[ParticipantFacts, ...]) -> None:
+        """Remove the dead agent: for as long as a server lists it, workers of other machines heal nothing there."""
+        if any(one.identity == call.identity for one in present):
+            await self._server.remove(call.room, call.identity)
 
     def _failed(self, text: str, call: Checkpoint, error: Exception) -> None:
         level = logging.DEBUG if call.lease in self._undispatched else logging.ERROR  # every look tries again
@@ -209,8 +215,7 @@ class Rescue:
         if present is None:
             await self._forget(call)
             return
-        if any(one.identity == call.identity for one in present):
-            await self._server.remove(call.room, call.identity)
+        await self._remove_ghost(call, present)
         if call.dispatched >= self._safety.max_dispatches:
             logger.error(
                 "The call in room %s was dispatched again %d times and is given up", call.room, call.dispatched

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -26,6 +27,7 @@ from vivavoce.agents.worker.care import Care
 from vivavoce.agents.worker.crash_safety import CrashSafety
 from vivavoce.agents.worker.effects import (
     CallClaimed,
+    DrainRequested,
     ExecutorChanged,
     Input,
     JobEnded,
@@ -33,6 +35,7 @@ from vivavoce.agents.worker.effects import (
     StartJob,
     WorkerStatus,
 )
+from vivavoce.agents.worker.healing import JobOver, JobTaken
 from vivavoce.agents.worker.options import AgentPermissions, WorkerOptions
 from vivavoce.agents.worker.owner import owner_of_job, owner_of_lost_job, rescuer
 from vivavoce.agents.worker.protocol import JobAssigned, Registered
@@ -330,6 +333,35 @@ async def test_the_ghost_of_the_dead_agent_is_removed(place: Place) -> None:
     async with ServerApi(place.account) as api:
         present = await api.participants("r")
     assert [one.identity for one in present or ()] == ["caller"]
+
+
+async def test_a_worker_without_a_free_slot_removes_the_ghost_so_that_others_need_not_wait_for_its_end(
+    place: Place,
+) -> None:
+    await _with_caller(place)
+    await (await place.clients.join(place.server, "agent-AJ_1", agent=True)).next("join")
+    await place.store.write(place.call)
+    bench = Bench()
+    bench.start_job("AJ_7")
+    bench.give(DrainRequested())
+
+    async with ServerApi(place.account) as api:
+        await place.rescue(api, status=bench.supervisor.status).look()
+        present = await api.participants("r")
+
+    assert [one.identity for one in present or ()] == ["caller"]
+    assert await place.owners() == [place.call.owner]
+
+
+async def test_a_worker_that_does_not_heal_keeps_no_notes_of_its_jobs(place: Place) -> None:
+    care = place.care(Bench().supervisor.status)
+    assigned = JobAssigned(job=JobInfo(id="AJ_1", room="r"), url="", token="t")
+
+    care.note(REGISTERED, [StartJob(assigned=assigned)])
+    care.note(JobEnded(job_id="AJ_1"), [])
+
+    notes = JobTaken | JobOver
+    assert not [one for one in gc.get_objects() if isinstance(one, notes)]
 
 
 async def test_a_call_whose_caller_has_gone_is_forgotten(place: Place) -> None:
