@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -104,9 +105,12 @@ class NurseryHandle:
         Raises:
             OSError: The nursery is gone.
         """
-        self._connection.send(Fork(number=number))
-        for handle in (connection.fileno(), stacks):
-            reduction.send_handle(self._connection, handle, self._process.pid)
+        handle = self._connection.fileno()
+        # Made before the request, since it may be one file too many: a nursery would wait for the rest for ever.
+        with socket.fromfd(handle, socket.AF_UNIX, socket.SOCK_STREAM) as end:
+            self._connection.send(Fork(number=number))
+            for sent in (connection.fileno(), stacks):
+                reduction.sendfds(end, [sent])
 
     async def aclose(self, limit: float) -> None:
         """End the nursery; processes that it has made and that still run get `limit` seconds."""

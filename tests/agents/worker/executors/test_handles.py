@@ -94,6 +94,26 @@ async def _stuck_nursery() -> AsyncIterator[tuple[NurseryHandle, Connection]]:
             await nursery.aclose(0.0)
 
 
+async def test_a_nursery_gets_each_request_whole_though_no_file_handle_is_left() -> None:
+    async with _stuck_nursery() as (nursery, its):
+        stacks = os.dup(0)
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                nursery.fork(1, its, stacks)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert not its.poll()
+        nursery.fork(2, its, stacks)
+        os.close(stacks)
+        assert its.recv() == Fork(number=2)
+        for received in [reduction.recv_handle(its) for _ in range(2)]:
+            os.close(received)
+
+
 async def test_a_killed_process_is_over_though_the_nursery_reports_neither_its_begin_nor_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
