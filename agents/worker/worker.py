@@ -105,7 +105,8 @@ class Worker:
 
         Args:
             on_warm: Called after the option `prewarm` has run, before the worker registers.
-            nursery: The process that is to make the job processes, if the command has started it already.
+            nursery: The process that is to make the job processes, if the command has started it already; it is ended
+                if there are to be none.
         Raises:
             ConfigurationError: URL, key or secret are missing, or entrypoint or options cannot be sent to other
                 processes.
@@ -205,6 +206,8 @@ class Worker:
             return ProcessExecutor(self._entrypoint, self._options, execution, nursery)
         from vivavoce.agents.worker.executors.task import TaskExecutor
 
+        if nursery is not None:
+            nursery.close()
         return TaskExecutor(self._entrypoint, self._options, self._parts.parts, telemetry)
 
 

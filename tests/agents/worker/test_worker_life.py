@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import anyio
@@ -23,6 +24,7 @@ from vivavoce.agents.current_job import required_job
 from vivavoce.agents.job import JobContext
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.transports.local import LocalTransport
+from vivavoce.agents.worker.executors.nursery_process import start_nursery
 from vivavoce.agents.worker.executors.options import TaskExecution
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
@@ -308,6 +310,17 @@ async def test_without_the_library_the_metrics_name_the_extra(
         async with client.get(f"http://127.0.0.1:{worker.health_port}/metrics") as answer:
             assert answer.status == 501
             assert "pip install 'vivavoce[prometheus]'" in await answer.text()
+
+
+async def test_a_worker_that_runs_jobs_as_tasks_keeps_no_process_that_was_started_for_job_processes(
+    server: AgentServer,
+) -> None:
+    nursery = start_nursery()
+    worker = _worker(server, _idle)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(partial(worker.run, nursery=nursery))
+        assert nursery.process.poll() is not None
+        await worker.aclose()
 
 
 async def test_a_taken_health_port_is_named(server: AgentServer) -> None:
