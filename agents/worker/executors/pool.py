@@ -59,6 +59,9 @@ nursery, are one failed start.
 JOB_WAIT = 10.0
 """Seconds that an assigned job waits for a process: its caller hears nothing meanwhile."""
 
+HELD_UP = 1.0
+"""Seconds that an input may come after a deadline; if it is more, the worker itself was held up."""
+
 MB = 1_000_000
 
 
@@ -121,6 +124,7 @@ class Pool:
         """Take one input and return the effects in order."""
         if self._is_over:
             return []
+        self._excuse_delay(now)
         self._now = now
         self._take(input, now)
         self._pass_deadlines(now)
@@ -320,6 +324,16 @@ class Pool:
                 self._effects.append(EndProcessGently(number=process.number))
 
     # Time
+
+    def _excuse_delay(self, now: float) -> None:
+        """Give each process the time for which the worker could not run: what it has sent has waited unread."""
+        due = self.next_deadline()
+        if due is None or now - due <= HELD_UP:
+            return
+        for process in self._processes.values():
+            process.beat_at = max(process.beat_at + now - due, now - LATE_AFTER)
+            if process.deadline is not None:
+                process.deadline = max(process.deadline + now - due, now + LATE_AFTER)
 
     def _pass_deadlines(self, now: float) -> None:
         options = self._options

@@ -54,9 +54,9 @@ class Bench:
         self.now = end
         return effects
 
-    def beat(self, megabytes: int = 10) -> list[PoolEffect]:
+    def beat(self, megabytes: int = 10, *, number: int = 1) -> list[PoolEffect]:
         facts = ProcessFacts(pid=1, jobs=0, cpu_time=0.0, memory=megabytes * MB, loop_delay=0.0)
-        return self.give(HeartbeatReceived(number=1, facts=facts))
+        return self.give(HeartbeatReceived(number=number, facts=facts))
 
 
 def _job(job_id: str) -> JobGiven:
@@ -139,6 +139,25 @@ def test_a_silent_process_gets_no_job_then_it_is_killed_and_the_waiting_job_goes
 
     assert killed_at == 6.0
     assert "AJ_1" in str(bench.give(ProcessWarm(number=2)))
+
+
+def test_a_worker_that_was_held_up_itself_kills_no_process_whose_signs_of_life_have_waited() -> None:
+    bench = Bench(size=2, heartbeat_limit=6)
+    bench.now += 60.0
+    effects = [*bench.beat(number=1), *bench.beat(number=2)]
+    assert not [effect for effect in effects if isinstance(effect, KillProcess)]
+
+    bench.now += 2.0
+    bench.beat(number=1)
+    killed = [(at - bench.now, effect.number) for at, effect in bench.wait(5.0) if isinstance(effect, KillProcess)]
+    assert killed == [(-1.0, 2)], "silence counts again"
+
+
+def test_a_worker_that_was_held_up_itself_leaves_its_processes_the_time_for_their_start() -> None:
+    bench = Bench(size=2, is_warm=False, start_limit=10.0)
+    bench.now += 60.0
+    effects = [*bench.give(ProcessWarm(number=1)), *bench.give(ProcessWarm(number=2))]
+    assert not [effect for effect in effects if isinstance(effect, KillProcess)]
 
 
 def test_a_job_that_no_process_can_take_fails_as_one_that_another_worker_may_continue() -> None:
