@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 JOIN_LIMIT = 15.0
-"""Seconds for joining a room, the SDK's own tries included."""
+"""Seconds that callers wait for the joining of a room, the SDK's own tries included."""
+
+LATE_JOIN_LIMIT = 40.0
+"""Seconds after which the joining is given up; the SDK's own tries take no longer."""
 
 LEAVE_LIMIT = 5.0
 """Seconds for leaving the room."""
@@ -32,7 +35,10 @@ class _Join:
     """One attempt to join; every caller of `connect` waits for the same one."""
 
     done: anyio.Event = field(default_factory=anyio.Event)
+    """Nobody waits any longer."""
     error: str = ""
+    is_over: bool = False
+    """Whether the SDK tries no longer."""
 
 
 class RoomJob(JobControl):
@@ -90,7 +96,8 @@ class RoomJob(JobControl):
     @property
     def has_purpose(self) -> bool:
         """Whether the job has work beside its entrypoint: a session has begun in it, or it is in its room."""
-        return super().has_purpose or self._join is not None or (self._room is not None and self._room.isconnected())
+        joins = self._join is not None and not self._join.error
+        return super().has_purpose or joins or (self._room is not None and self._room.isconnected())
 
     async def connect(self, auto_subscribe: bool) -> None:
         """Join the room; see `JobContext.connect`."""
@@ -101,7 +108,7 @@ class RoomJob(JobControl):
         join = self._join
         await join.done.wait()
         if join.error:
-            if self._join is join:
+            if join.is_over and self._join is join:
                 self._join = None  # the next call tries again
             raise RoomError(join.error)
         self.check_running("connect()")
@@ -140,21 +147,29 @@ class RoomJob(JobControl):
     async def _join_room(self, join: _Join, auto_subscribe: bool) -> None:
         from livekit import rtc
 
+        timer = self._loop.call_later(JOIN_LIMIT, self._join_is_late, join)
         try:
             # If the SDK's join were cancelled half-way, it would continue and leave a participant without an owner
-            # behind.
-            with anyio.fail_after(JOIN_LIMIT, shield=True):
+            # behind: a mute agent that keeps every other one from the caller.
+            with anyio.fail_after(LATE_JOIN_LIMIT, shield=True):
                 await self.room.connect(self._url, self._token, rtc.RoomOptions(auto_subscribe=auto_subscribe))
+            join.error = ""  # if it was late, it is there for the next call
             if self._has_left:  # it took longer than the end of the job, and a mute agent would stay in the room
                 await self._leave_late()
         except TimeoutError:
-            join.error = f"could not join room {self.job.room!r} at {self._url} within {JOIN_LIMIT} s"
+            self._join_is_late(join)
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises reaches the callers of connect()
             logger.debug("joining failed", exc_info=error)
             reason = mask(_without_page(describe(error, quotes_foreign=True)))  # a server quotes a token it refuses
             join.error = f"could not join room {self.job.room!r} at {self._url}: {reason}"
         finally:
+            timer.cancel()
+            join.is_over = True
             join.done.set()
+
+    def _join_is_late(self, join: _Join) -> None:
+        join.error = f"could not join room {self.job.room!r} at {self._url} within {JOIN_LIMIT} s"
+        join.done.set()
 
     async def _leave_late(self) -> None:
         with anyio.move_on_after(LEAVE_LIMIT, shield=True) as scope:

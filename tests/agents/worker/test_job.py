@@ -14,7 +14,7 @@ from vivavoce.agents.testing import run_virtual
 from vivavoce.agents.worker.job import RoomJob
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.run import JobRun
-from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, WorkerError
 
 
 async def test_a_disconnect_for_a_reason_that_the_sdk_has_no_name_for_ends_the_job() -> None:
@@ -70,6 +70,52 @@ def test_a_room_that_is_joined_after_the_end_of_its_job_is_left_at_once(monkeypa
     monkeypatch.setattr(rtc.Room, "disconnect", disconnect)
     run_virtual(main())
     assert done == ["over", "joined", "left"], "a mute agent would keep every other one from the caller"
+
+
+@pytest.mark.parametrize("then", ["raise", "return", "try again"])
+def test_a_room_that_is_joined_too_late_is_left_with_the_job_or_is_that_of_the_next_try(
+    monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    done: list[str] = []
+
+    async def connect(room: rtc.Room, *_: object) -> None:
+        done.append("joins")
+        await anyio.sleep(20.0)
+        done.append("joined")
+
+    async def disconnect(room: rtc.Room) -> None:
+        done.append("left")
+
+    async def entrypoint(ctx: JobContext) -> None:
+        try:
+            await ctx.connect()
+        except RoomError as error:
+            done.append(str(error))
+            if then == "raise":
+                raise
+            if then == "return":
+                return
+            with pytest.raises(RoomError, match="could not join"):
+                await ctx.connect()
+            await anyio.sleep(6.0)
+            await ctx.connect()
+            done.append("works")
+            ctx.shutdown()
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            control = RoomJob(JobInfo(id="AJ_1", room="r"), url="ws://x", token="t", shared={}, tasks=tasks)
+            await JobRun(control, entrypoint, WorkerOptions(crash_safety=None), tasks).run()
+            done.append("over")
+
+    monkeypatch.setattr(rtc.Room, "connect", connect)
+    monkeypatch.setattr(rtc.Room, "disconnect", disconnect)
+    run_virtual(main())
+    begin = ["joins", "could not join room 'r' at ws://x within 15.0 s"]
+    if then == "try again":
+        assert done == [*begin, "joined", "works", "left", "over"]
+    else:
+        assert done == [*begin, "left", "over", "joined", "left"]
 
 
 ACCOUNT = Credentials(url="ws://127.0.0.1:9", api_key="devkey", api_secret="secret-secret-secret-secret-secret")
