@@ -84,6 +84,7 @@ async def test_jobs_go_to_the_emptiest_process_and_each_process_has_parts_of_its
     assert {fact["pid"] for fact in facts} == processes.keys()
     for fact in facts:
         assert fact["shared"] == fact["pid"], "prewarm ran in the process itself"
+        assert fact["is_frozen"], "the collector looks at nothing that prewarm has loaded"
     assert facts[0]["random"] != facts[1]["random"], "forks do not draw the same numbers"
     assert sorted((tmp_path / "models").read_text().splitlines()) == sorted(f"closed {pid}" for pid in processes)
 
