@@ -316,6 +316,11 @@ class JobControl(ABC):
         return False
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether the job ended because the connection to its room broke: its caller may still be there."""
+        return False
+
+    @property
     def has_purpose(self) -> bool:
         """Whether the job has work beside its entrypoint: a session has begun in it."""
         return bool(self._open_sessions or self._sessions)

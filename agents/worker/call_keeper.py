@@ -93,15 +93,15 @@ class CallKeeper:
         else:
             tasks.start_soon(self._within_limit, "making its record", self._make)
 
-    def end(self, tasks: TaskGroup) -> None:
-        """Have the record removed by a task in `tasks`, since the call is over.
+    def end(self, tasks: TaskGroup, *, after: float = 0.0) -> None:
+        """Have the record removed by a task in `tasks`, since the call is over; `after` so many seconds.
 
         A store that fails is asked again for an hour, so the task holds nothing of the call but its names: a context of
         its own keeps it from the job and the session.
         """
         self._is_over = True
         _task = Context().run(
-            tasks.start_soon, _remove, self._store, self._lock, self._job.id, self._call.lease, self._call.owner
+            tasks.start_soon, _remove, after, self._store, self._lock, self._job.id, self._call.lease, self._call.owner
         )
 
     async def _make(self) -> None:
@@ -200,7 +200,7 @@ class CallKeeper:
         _speech = session.say(sentence) if capabilities.can_say else session.reply(instructions)
 
 
-async def _remove(store: CheckpointStore, lock: anyio.Lock, job_id: str, lease: str, owner: str) -> None:
+async def _remove(after: float, store: CheckpointStore, lock: anyio.Lock, job_id: str, lease: str, owner: str) -> None:
     """Remove a record. If the store stays away, a later look for lost calls removes it, after the process's end."""
     from tenacity import AsyncRetrying, stop_after_attempt, wait_exponential
 
@@ -214,6 +214,8 @@ async def _remove(store: CheckpointStore, lock: anyio.Lock, job_id: str, lease: 
             async with lock:  # a turn may be written yet
                 await store.remove(lease, owner=owner)
 
+    if after:
+        await anyio.sleep(after)
     wait = wait_exponential(multiplier=REMOVE_WAIT, max=REMOVE_MAX_WAIT)
     retrying = AsyncRetrying(
         wait=wait, stop=stop_after_attempt(REMOVE_TRIES), after=failed, sleep=anyio.sleep, reraise=True

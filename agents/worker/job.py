@@ -29,6 +29,11 @@ LATE_JOIN_LIMIT = 40.0
 LEAVE_LIMIT = 5.0
 """Seconds for leaving the room."""
 
+BROKEN = frozenset(
+    {"unknown_reason", "state_mismatch", "migration", "signal_close", "connection_timeout", "media_failure"}
+)
+"""Reasons of the SDK for a connection that it could not keep. The server ended the others, or their room is gone."""
+
 
 @dataclass(slots=True, eq=False)
 class _Join:
@@ -70,6 +75,7 @@ class RoomJob(JobControl):
         self._join: _Join | None = None
         self._news: set[anyio.Event] = set()
         self._is_replaced = False
+        self._is_cut_off = False
         self._has_left = False
 
     @property
@@ -92,6 +98,11 @@ class RoomJob(JobControl):
     def is_replaced(self) -> bool:
         """Whether the job ended because another agent with its identity came into the room."""
         return self._is_replaced
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the job ended because the connection to its room broke: its caller may still be there."""
+        return self._is_cut_off
 
     @property
     def has_purpose(self) -> bool:
@@ -182,8 +193,10 @@ class RoomJob(JobControl):
 
         from vivavoce.agents.transports.livekit.link import reason_name
 
+        name = reason_name(reason)
         self._is_replaced = reason == rtc.DisconnectReason.DUPLICATE_IDENTITY
-        self.end(f"room disconnected: {reason_name(reason).upper()}")
+        self._is_cut_off = not self.reason and name in BROKEN
+        self.end(f"room disconnected: {name.upper()}")
 
     def _on_news(self, *_: object) -> None:
         for news in self._news:

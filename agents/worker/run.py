@@ -39,6 +39,9 @@ logger = logging.getLogger(__name__)
 API_CLOSE_LIMIT = 2.0
 """Seconds for closing the connections to the server API."""
 
+RECALLED_WITHIN = 60.0
+"""Seconds for which the record of a call is kept whose connection broke; a worker that heals the call takes it."""
+
 CUT_CLOSE_LIMIT = 2.0
 """Seconds for closing sessions when the worker itself is cancelled."""
 
@@ -124,8 +127,10 @@ class JobRun:
                     await self._keeper.begin(self._tasks)
                 self._tasks.start_soon(self._entrypoint.run)
                 await self._control.wait_ended()
-                if self._keeper is not None:
-                    self._keeper.end(self._tasks)  # a slow disk does not hold up the end of the call
+                if self._control.is_cut_off:
+                    self._error = self._closed_by = f"the connection to the room broke ({self._control.reason})"
+                if self._keeper is not None:  # a slow disk does not hold up the end of the call
+                    self._keeper.end(self._tasks, after=RECALLED_WITHIN if self._control.is_cut_off else 0.0)
                 logger.debug("job %s: ends (%s)", self._id, self._failure_reason() or self._control.reason)
                 if (last := self._control.last_close) is not None:
                     if last.reason == CloseReason.ERROR:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import jwt
 import pytest
 from livekit import rtc
 from livekit.api import VideoGrants
 
+from vivavoce.agents.history.checkpoint import SqliteCheckpoints
 from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.server_access import Credentials, ServerAccess
 from vivavoce.agents.testing import run_virtual
+from vivavoce.agents.worker.crash_safety import CrashSafety
 from vivavoce.agents.worker.job import RoomJob
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.run import JobRun
@@ -43,6 +47,37 @@ async def test_a_job_knows_whether_another_agent_took_its_place(reason: str) -> 
         with anyio.fail_after(1):
             await control.wait_ended()
     assert control.is_replaced == (reason == "DUPLICATE_IDENTITY")
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_broken"),
+    [("UNKNOWN_REASON", True), ("CONNECTION_TIMEOUT", True), ("ROOM_DELETED", False), ("PARTICIPANT_REMOVED", False)],
+)
+def test_a_job_whose_connection_to_the_room_breaks_has_failed_and_its_record_waits_for_the_next_agent(
+    tmp_path: Path, reason: str, is_broken: bool
+) -> None:
+    store = SqliteCheckpoints(tmp_path / "calls.db")
+    kept: list[int] = []
+    errors: list[str] = []
+
+    async def entrypoint(ctx: JobContext) -> None:
+        await anyio.sleep(1.0)
+        ctx.room.emit("disconnected", rtc.DisconnectReason.Value(reason))
+
+    async def main() -> None:
+        options = WorkerOptions(url="ws://x", crash_safety=CrashSafety(store=store))
+        async with anyio.create_task_group() as tasks:
+            control = RoomJob(JobInfo(id="AJ_1", room="r"), url="ws://x", token="t", shared={}, tasks=tasks)
+            run = JobRun(control, entrypoint, options, tasks)
+            await run.run()
+            errors.append(run.error)
+            for seconds in (30.0, 60.0):
+                await anyio.sleep(seconds)
+                kept.append(len(await store.read()))
+
+    run_virtual(main())
+    text = f"the connection to the room broke (room disconnected: {reason})"
+    assert (errors, kept) == (([text], [1, 0]) if is_broken else ([""], [0, 0]))
 
 
 def test_a_room_that_is_joined_after_the_end_of_its_job_is_left_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
