@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, IntentMatch
 from vivavoce.pipelines.core.checks import check_items
@@ -26,8 +28,13 @@ FUNCTION_WORDS = frozenset(
 MAX_TEXT = 1000
 """Characters of a turn that are judged."""
 
+MAX_PLACE = 6
+"""Words that a place of a template takes at most; one with signs inside, such as "10:30", counts once."""
+
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _SLOT = re.compile(r"\{(\w+)\}")
+_SIGNS = re.compile(r"['’.:-]+")
+"""Between two words that count as one in a place."""
 
 
 class PatternIntents(IntentClassifier):
@@ -50,40 +57,105 @@ class PatternIntents(IntentClassifier):
 
     async def classify(self, text: str, intents: Sequence[Intent], history: ChatContext) -> IntentMatch | None:
         """Return the intent with the best score, of equal ones the first."""
-        text = text[:MAX_TEXT]
-        said = _plain(text)
-        found = [match for intent in intents if (match := self._best(said, text, intent)) is not None]
+        said = _Said(text[:MAX_TEXT])
+        found = [match for intent in intents if (match := self._best(said, intent)) is not None]
         return max(found, key=lambda match: match.score, default=None)
 
-    def _best(self, said: str, text: str, intent: Intent) -> IntentMatch | None:
+    def _best(self, said: _Said, intent: Intent) -> IntentMatch | None:
         best: IntentMatch | None = None
         for example in intent.examples:
             if _SLOT.search(example):
-                score, slots = self._fit(text, example, intent)
+                score, slots = self._fit(said, example, intent)
             else:
                 score, slots = self._share(said, example), None
             if score and (best is None or score > best.score):
                 best = IntentMatch(intent.name, score, slots)
         return best
 
-    def _share(self, said: str, example: str) -> float:
+    def _share(self, said: _Said, example: str) -> float:
         wanted = set(_words(_plain(example)))
         telling = wanted - self._ignored or wanted
-        return len(telling & set(_words(said))) / len(telling) if telling else 0.0
+        return len(telling & said.known) / len(telling) if telling else 0.0
 
-    def _fit(self, text: str, template: str, intent: Intent) -> tuple[float, BaseModel | None]:
-        match = _pattern(template).search(text)
-        if match is None:
+    def _fit(self, said: _Said, template: str, intent: Intent) -> tuple[float, BaseModel | None]:
+        values = said.values(_parts(template))
+        if values is None:
             return 0.0, None
         if intent.slots is None:
             return 1.0, None
         from pydantic import ValidationError
 
-        values: dict[str, Any] = {name: value.strip() for name, value in match.groupdict().items()}
         try:
             return 1.0, intent.slots.model_validate(values)
         except ValidationError:  # the words do not fit the model: this example does not hold
             return 0.0, None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place of a template."""
+
+    name: str
+
+
+_Parts: TypeAlias = "tuple[str | _Place, ...]"
+"""A template: plain words and places, in their order."""
+
+
+class _Said:
+    """The words of a caller."""
+
+    def __init__(self, text: str) -> None:
+        self._text = unicodedata.normalize("NFC", text)
+        self._spans = [match.span() for match in _WORD.finditer(self._text)]
+        self._plain = [_plain(self._text[begin:end]) for begin, end in self._spans]
+        self.known = frozenset(self._plain)
+        gaps = [self._text[self._spans[at][1] : self._spans[at + 1][0]] for at in range(len(self._spans) - 1)]
+        self._ends = [at + 1 for at, gap in enumerate(gaps) if not _SIGNS.fullmatch(gap)] + [len(self._spans)]
+        """Numbers of the words behind which a place may end."""
+
+    def values(self, parts: _Parts) -> dict[str, str] | None:
+        """Return the words at the places of a template, where the text has it first; None: nowhere.
+
+        A place before a word takes as few words as fit, another one as many.
+        """
+        if not all(isinstance(part, _Place) or part in self.known for part in parts):
+            return None
+        fits = self._fits(parts)
+        at = next((at for at in range(len(self._spans)) if fits[0][at]), None)
+        if at is None:
+            return None
+        values: dict[str, str] = {}
+        for number, part in enumerate(parts):
+            end = at + 1
+            if isinstance(part, _Place):
+                is_short = number + 1 < len(parts) and isinstance(parts[number + 1], str)
+                ends = [end for end in self._places(at) if fits[number + 1][end]]
+                end = ends[0] if is_short else ends[-1]
+                values.setdefault(part.name, self._text[self._spans[at][0] : self._spans[end - 1][1]])
+            at = end
+        return values
+
+    def _fits(self, parts: _Parts) -> list[list[bool]]:
+        """Return, by part and word, whether the text has that part and all later ones from that word on.
+
+        Each is looked at once, from the last to the first, so that the time does not grow with the number of readings.
+        """
+        count = len(self._spans)
+        fits = [[False] * (count + 1) for _ in parts] + [[True] * (count + 1)]
+        for number in reversed(range(len(parts))):
+            part, later = parts[number], fits[number + 1]
+            for at in range(count):
+                if isinstance(part, _Place):
+                    fits[number][at] = any(later[end] for end in self._places(at))
+                else:
+                    fits[number][at] = self._plain[at] == part and later[at + 1]
+        return fits
+
+    def _places(self, at: int) -> list[int]:
+        """Return the ends of a place that begins with that word."""
+        first = bisect_right(self._ends, at)
+        return self._ends[first : first + MAX_PLACE]
 
 
 def _plain(text: str) -> str:
@@ -97,21 +169,9 @@ def _words(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=1000)
-def _pattern(template: str) -> re.Pattern[str]:
-    """Return the expression that finds the template's words in their order; a place takes at most six words.
-
-    Words and the space between them are possessive, so that a text has one reading: else the search takes for ever.
-    """
-    between, word = r"\W++", r"\w++(?:['’.:-]++\w++)*+"
-    place = rf"{word}(?:{between}{word}){{0,5}}"
-    names: set[str] = set()
-    fixed, places = _SLOT.split(template)[::2], _SLOT.findall(template)
-    expression: list[str] = []
-    for number, text in enumerate(fixed):
-        expression += [re.escape(word) for word in _words(text)]
-        if number < len(places):
-            name = places[number]
-            lazy = place.replace("{0,5}", "{0,5}?") if number + 1 < len(fixed) and _words(fixed[number + 1]) else place
-            expression.append(f"(?P={name})" if name in names else f"(?P<{name}>{lazy})")
-            names.add(name)
-    return re.compile(rf"\b{between.join(expression)}\b", re.IGNORECASE)
+def _parts(template: str) -> _Parts:
+    """Return the parts of a template."""
+    parts: list[str | _Place] = []
+    for number, text in enumerate(_SLOT.split(unicodedata.normalize("NFC", template))):
+        parts += [_Place(text)] if number % 2 else [_plain(word) for word in _words(text)]
+    return tuple(parts)

@@ -60,6 +60,43 @@ def test_a_text_of_chat_that_fits_nothing_is_judged_at_once(piece: str) -> None:
     assert judged("a table for " + piece * 100_000) == IntentMatch("table", 0.5)
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "template", ["{a} {b} {c} {d} {e} {f} {g} please", "{a} to {b} to {c} to {d} to {e} to {f} on"]
+)
+@pytest.mark.parametrize("piece", ["to ", "a to please on "])
+def test_a_template_of_many_places_takes_no_longer_where_a_text_has_many_readings(template: str, piece: str) -> None:
+    text = piece * 300 + "please on"
+    for said in (text, text.replace("please", "p"), text.replace("on", "o")):
+        run_virtual(PatternIntents().classify(said, [Intent("x", (template,))], ChatContext()))
+
+
+class Visit(BaseModel):
+    """A visit."""
+
+    time: str
+    name: str = ""
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "visit"),
+    [
+        ("une table à {time}", "UNE TABLE A Huit Heures", Visit(time="Huit Heures")),
+        ("I'd come at {time}", "I’d come at six o’clock.", Visit(time="six o’clock")),
+        ("check-in at {time}", "A check in at Eight, please", Visit(time="Eight, please")),
+        ("{name} at {time} sharp", "mr O'Brien at 10:30 sharp", Visit(time="10:30", name="mr O'Brien")),
+        ("{name} {time}", "one two three four five six seven", Visit(time="seven", name="one two three four five six")),
+        ("à {time}", "A\u0300 midi", Visit(time="midi")),
+        ("at {time} or {time}", "at six or seven", Visit(time="six")),
+    ],
+)
+def test_a_template_counts_neither_case_nor_accents_and_its_places_keep_the_caller_s_words(
+    template: str, text: str, visit: Visit
+) -> None:
+    match = run_virtual(PatternIntents().classify(text, [Intent("visit", (template,), Visit)], ChatContext()))
+    assert match == IntentMatch("visit", 1.0, visit)
+
+
 @pytest.mark.parametrize(
     ("text", "people", "day"),
     [
