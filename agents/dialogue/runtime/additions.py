@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
 from typing import Any
 
 from vivavoce.agents.core.context import Additions
@@ -24,14 +25,24 @@ def additions_of(state: State, intents: Sequence[Intent], choose: Choose) -> Add
     """Return the additions of a state in which speech may have these intents."""
     choices: list[Tool[..., Any]] = []
     if isinstance(state.intents, ModelIntents):
-        choices = [_choice(intent, choose) for intent in intents]
+        names = {tool.name for tool in state.tools}
+        choices = [_choice(intent, _name(intent, names), choose) for intent in intents]
     added = Additions(state.instructions, (*state.tools, *choices))
     for tool in added.tools:
         tool.prepare()
     return added
 
 
-def _choice(intent: Intent, choose: Choose) -> Tool[..., Any]:
+def _name(intent: Intent, taken: set[str]) -> str:
+    """Return the name of the intent's tool, and note it as taken: two intents may have the same letters of ASCII."""
+    wanted = PREFIX + re.sub(r"[^A-Za-z0-9_-]+", "_", intent.name)[:50]
+    numbered = (wanted if number == 1 else f"{wanted}_{number}" for number in count(1))
+    name = next(one for one in numbered if one not in taken)
+    taken.add(name)
+    return name
+
+
+def _choice(intent: Intent, name: str, choose: Choose) -> Tool[..., Any]:
     async def with_slots(context: RunContext, slots: Any) -> str:
         return await choose(intent, context, slots)
 
@@ -42,7 +53,6 @@ def _choice(intent: Intent, choose: Choose) -> Tool[..., Any]:
     function.__annotations__ = {"context": RunContext, "return": str}
     if intent.slots is not None:
         function.__annotations__["slots"] = intent.slots
-    name = PREFIX + re.sub(r"[^A-Za-z0-9_-]+", "_", intent.name)[:50]
     return Tool(function, name=name, description=_described(intent))
 
 

@@ -201,3 +201,18 @@ def test_no_answer_begins_ahead_where_a_classifier_judges(judged: bool) -> None:
 
     assert [turn.preemptive for turn in harness.session.turns] == [not judged]
     assert len(llm.requests) == 1
+
+
+def test_each_intent_has_a_tool_of_its_own_whatever_the_letters_of_its_name() -> None:
+    graph = StateGraph()
+    hall, *others = (graph.new_state(name, initial=name == "hall") for name in ("hall", "one", "two", "three", "four"))
+    for state, name in zip(others, ("予約", "取消", "book a table", "book-a table"), strict=True):
+        hall.when_intent_matched(graph.new_intent(name)).go_to(state)
+    llm = ScriptedLLM([ToolCall(call_id="call_1", name="intent___2", arguments="{}")], "Gone.")
+    harness = graph_harness(graph, llm)
+    harness.caller.says("取消", 1.0, 2.0)
+    harness.run(until=6.0)
+
+    names = ["intent__", "intent___2", "intent_book_a_table", "intent_book-a_table"]
+    assert [tool.name for tool in llm.requests[0].tools] == names
+    assert way(harness) == ["hall", "two"]
