@@ -150,6 +150,8 @@ def _functions(states: Sequence[State]) -> Iterator[str]:
         for name, body in (("body", state.on_enter), ("fallback body", state.on_no_match)):
             if body is not None and not _takes(body, 1):
                 yield f"the {name} of {state.name!r} must be a function of the session, got {_shown(body)}"
+            elif inspect.isgeneratorfunction(body):
+                yield f"the {name} of {state.name!r} yields, so it must be async, got {_shown(body)}; write async def"
         for transition in state.transitions:
             for condition in transition.conditions:
                 if not _takes(condition.function, _arguments(condition)):

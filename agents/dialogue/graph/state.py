@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -89,12 +90,19 @@ class TransitionBuilder:
 
         Args:
             f: `f(session)`, or `f(session, params)` if `params` are given; plain or async.
+        Raises:
+            ConfigurationError: The transition has its target already.
         """
+        if self.is_complete:
+            raise ConfigurationError(
+                "a condition comes before the target: when_event(…).with_condition(f).go_to(state)"
+            )
         self.conditions.append(Condition(f, params))
         return self
 
     def go_to(self, state: State) -> None:
         """End the transition in `state`."""
+        check_instance("state", state, State)
         self.is_complete = True
         self.source.transitions.append(Transition(self.trigger, self.source, state, tuple(self.conditions)))
 
@@ -148,7 +156,18 @@ class State:
         self.on_no_match = f
 
     def set_global(self, intent: Intent) -> None:
-        """Have `intent` lead here from every state; the graph returns once it is at a state without transitions."""
+        """Have `intent` lead here from every state; the graph returns once it is at a state without transitions.
+
+        Raises:
+            ConfigurationError: Another intent leads here already; give one intent the examples of both.
+        """
+        check_instance("intent", intent, Intent)
+        if self.global_intent not in (None, intent):
+            assert self.global_intent is not None
+            raise ConfigurationError(
+                f"the state {self.name!r} has the global intent {self.global_intent.name!r} already, got "
+                f"{intent.name!r}; give one intent the examples of both"
+            )
         self.global_intent = intent
 
     # --- transitions
@@ -192,6 +211,10 @@ class State:
             operation: For example `operator.ge`.
         """
         check_text("name", name)
+        if not callable(operation):
+            raise ConfigurationError(
+                f"operation must be a function of two values, such as operator.ge, got {shown(operation)}"
+            )
         return self.when_condition(_Compared(name, operation, target))
 
     def when_file_received(self, allowed_types: Sequence[str] | str | None = None) -> TransitionBuilder:
@@ -222,6 +245,8 @@ class State:
     def after(self, seconds: float) -> TransitionBuilder:
         """After so many seconds in the state."""
         check_number("seconds", seconds, above=0, unit="s")
+        if seconds == math.inf:
+            raise ConfigurationError("need seconds that come, got inf; leave the transition out")
         return self._begin(OnTimer(float(seconds)))
 
     def _begin(self, trigger: Trigger) -> TransitionBuilder:

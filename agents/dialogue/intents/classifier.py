@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from vivavoce.pipelines.core.checks import check_number, check_text
+from vivavoce.pipelines.core.checks import check_instance, check_number, check_text
 from vivavoce.pipelines.llm.chat_context import ChatContext
 
 if TYPE_CHECKING:
@@ -52,6 +52,21 @@ class IntentClassifier(ABC):
             intents: Those of the state and of the global states.
             history: The conversation, the words included; a copy.
         """
+
+
+async def match_of(
+    classifier: IntentClassifier, text: str, intents: Sequence[Intent], history: ChatContext
+) -> IntentMatch | None:
+    """Ask a classifier; return its match with one of these intents.
+
+    Raises:
+        ConfigurationError: It returned something else than a match or None.
+    """
+    match = await classifier.classify(text, intents, history)
+    check_instance(f"the result of {type(classifier).__name__}.classify()", match, IntentMatch, or_none=True)
+    if match is None or match.name not in [intent.name for intent in intents]:
+        return None
+    return replace(match, score=float(match.score))  # traces hold no other numbers
 
 
 class ModelIntents:

@@ -191,8 +191,7 @@ class GraphMachine:
             case i.EventReceived(event=received):
                 self._arrive(received)
             case i.DataChanged():
-                if event not in self._arrivals:
-                    self._arrivals.append(event)
+                self._data_changed()
             case i.IntentChosen() | i.MoveRequested():
                 self._arrive(event)
             case i.Judged():
@@ -216,6 +215,10 @@ class GraphMachine:
             oldest = droppable[0]
             self._arrivals.remove(oldest)
             self._out.append(e.EventDropped(oldest.id if isinstance(oldest, Event) else ""))
+
+    def _data_changed(self) -> None:
+        if i.DataChanged() not in self._arrivals:
+            self._arrivals.append(i.DataChanged())
 
     def _begin(self, now: float) -> None:
         if self.is_begun:
@@ -270,6 +273,8 @@ class GraphMachine:
             source, self._timers = self._place.state, cause.timers
             self._place = replace(cause.place, stay=self._place.stay + 1)
             self._out.append(e.Moved(self._place.state, source, "undo", event_id=event_id))
+            self._tried = 0  # events and changed data that the state before has not seen
+            self._data_changed()
 
     # --- judging
 

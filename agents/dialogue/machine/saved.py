@@ -31,6 +31,11 @@ class Saved:
     waiting: tuple[Event, ...]
     arrivals: tuple[Event, ...]
 
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Its events; their data are lost."""
+        return tuple(event for event in (*self.waiting, *self.arrivals) if event.kind != "speech")
+
     def to_json(self) -> dict[str, Any]:
         """Return it for `json.dumps`."""
         return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,8 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Clock, Run
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.core.threads import ThreadPool
-from vivavoce.agents.dialogue.graph.condition import Condition
+from vivavoce.agents.dialogue.graph.state import Transition
+from vivavoce.agents.dialogue.machine.rules import OnState
 from vivavoce.agents.dialogue.runtime.turns import BodyVoice
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -61,6 +62,8 @@ class GraphCode:
         self._body: Run | None = None
         self._questions: list[Run] = []
         """Those that are not over: the one that is asked, and those about turns that were withdrawn meanwhile."""
+        self._of_state: Run | None = None
+        """The last question of a transition without an event."""
 
     # --- bodies
 
@@ -107,6 +110,9 @@ class GraphCode:
                 result = await result
             if isinstance(result, AsyncIterable):
                 await self._speak(result, voice)
+            elif isinstance(result, str | Iterator):  # nobody would hear it
+                remedy = "yield its text in an async def, or speak by session.say()"
+                raise ConfigurationError(f"a body must {remedy}, got {shown(result)} returned")
         finally:
             voice.close()
 
@@ -128,13 +134,19 @@ class GraphCode:
     # --- questions
 
     def judge(
-        self, name: str, conditions: Sequence[Condition], on_end: Callable[[bool], None], *, answer_id: str
+        self,
+        name: str,
+        transition: Transition,
+        on_end: Callable[[bool], None],
+        *,
+        answer_id: str,
     ) -> None:
         """Judge conditions in order; `on_end` is called with whether all of them hold. One that raises does not.
 
         Args:
             answer_id: The answer that waits for it; empty outside of turns.
         """
+        conditions = transition.conditions
         results: list[bool] = []
 
         async def call() -> None:
@@ -149,7 +161,18 @@ class GraphCode:
         def ended(run: Run) -> None:
             on_end(run.error is None and len(results) == len(conditions) and all(results))
 
-        self._ask(name, call, ended, answer_id)
+        run = self._ask(name, call, ended, answer_id)
+        if isinstance(transition.trigger, OnState):
+            self._of_state = run
+
+    @property
+    def is_judging_here(self) -> bool:
+        """Whether the calling code is the condition of a transition without an event.
+
+        Private data that it changes do not have it judged again, which would have no end.
+        """
+        run = self._of_state
+        return run is not None and not run.is_over and run in self._context.hooks.runs_here()
 
     def ask(
         self, name: str, question: Callable[[], Awaitable[Any]], on_end: Callable[[Any], None], *, answer_id: str
@@ -162,12 +185,13 @@ class GraphCode:
 
         self._ask(name, call, lambda run: on_end(answers[0] if answers and run.error is None else None), answer_id)
 
-    def _ask(self, name: str, call: Callable[[], Awaitable[None]], then: Callable[[Run], None], answer_id: str) -> None:
+    def _ask(self, name: str, call: Callable[[], Awaitable[None]], then: Callable[[Run], None], answer_id: str) -> Run:
         clock: Clock = "between its speeches"
         start = self._context.hooks.start
         run = start("turn hook", name, call, self._limit, clock, source=SOURCE, answer_id=answer_id)
         self._questions = [*(one for one in self._questions if not one.is_over), run]
         self._context.group.start_soon(self._end, run, lambda: then(run), name=f"end of {name}")
+        return run
 
     # --- the end
 

@@ -18,7 +18,7 @@ from vivavoce.agents.core.context import NO_ADDITIONS, Additions, SessionContext
 from vivavoce.agents.dialogue.graph.intent import Intent
 from vivavoce.agents.dialogue.graph.state import GraphEvent, State
 from vivavoce.agents.dialogue.graph.state_graph import StateGraph
-from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, IntentMatch
+from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, IntentMatch, match_of
 from vivavoce.agents.dialogue.machine import effects as e
 from vivavoce.agents.dialogue.machine import inputs as i
 from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
@@ -152,7 +152,9 @@ class GraphRuntime(TurnDialogue):
         Raises:
             ConfigurationError: It is of another graph or shape.
         """
-        self._machine = self._make_machine(self._rules, restored(taken, self._rules), now=self._context.clock.now())
+        saved = restored(taken, self._rules)
+        self._machine = self._make_machine(self._rules, saved, now=self._context.clock.now())
+        self._events = {event.id: GraphEvent(event.name) for event in saved.events}
 
     # --- reading
 
@@ -184,7 +186,7 @@ class GraphRuntime(TurnDialogue):
 
     def data_changed(self) -> None:
         """Private data have changed, or the application wants transitions to be judged; in any thread."""
-        if self._is_open:
+        if self._is_open and not self._code.is_judging_here:
             self._context.inbox.on_loop(self._note_data)
 
     def _note_data(self) -> None:
@@ -387,7 +389,7 @@ class GraphRuntime(TurnDialogue):
                 name = f"a condition of the graph's state {effect.state!r}"
                 self._code.judge(
                     name,
-                    transition.conditions,
+                    transition,
                     lambda holds: self._post(i.Judged(effect.question, holds)),
                     answer_id=self._answer_of(effect.event_id),
                 )
@@ -414,15 +416,14 @@ class GraphRuntime(TurnDialogue):
         intents, history = [self._intents[name] for name in effect.intents], self._history.for_model()
         self.intent = None
 
-        def found(match: Any) -> None:
-            if not isinstance(match, IntentMatch) or match.name not in effect.intents:
-                match = IntentMatch("", 0.0)
-            elif match.score >= MIN_SCORE and effect.question == self._machine.question:
+        def found(match: IntentMatch | None) -> None:
+            if match is not None and match.score >= MIN_SCORE and effect.question == self._machine.question:
                 self.intent = match
-            self._post(i.Classified(effect.question, match.name, match.score))
+            name, score = ("", 0.0) if match is None else (match.name, match.score)
+            self._post(i.Classified(effect.question, name, score))
 
         name = f"the classifier {type(classifier).__name__} of the graph"
-        question = partial(classifier.classify, event.data, intents, history)
+        question = partial(match_of, classifier, event.data, intents, history)
         self._code.ask(name, question, found, answer_id=self._answer_of(effect.event_id))
 
     def _moved(self, effect: e.Moved) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -122,6 +123,12 @@ def _wrong_body(graph: StateGraph, states: dict[str, State]) -> None:
     states["a"].body(lambda: None)
 
 
+def _plain_generator(graph: StateGraph, states: dict[str, State]) -> None:
+    @states["b"].body
+    def greet(session: object) -> Iterator[str]:
+        yield "Hello."
+
+
 def _wrong_condition(graph: StateGraph, states: dict[str, State]) -> None:
     states["b"].when_condition(yes, {"n": 1}).go_to(states["a"])
 
@@ -196,6 +203,11 @@ NEEDED = "a classifier that judges before the answer; give intents=PatternIntent
             "the body of 'a' must be a function of the session, got _wrong_body.<locals>.<lambda>()",
         ),
         (
+            _plain_generator,
+            "the body of 'b' yields, so it must be async, "
+            "got _plain_generator.<locals>.greet(session: 'object') -> 'Iterator[str]'; write async def",
+        ),
+        (
             _wrong_condition,
             "state 'b', when_condition(…) → 'a': a condition must be a function of the session and its params, "
             "got yes(session: 'object') -> 'bool'",
@@ -247,6 +259,17 @@ class Day(BaseModel):
     day: str
 
 
+def _second_global(graph: StateGraph, state: State) -> None:
+    for intent in (one := graph.new_intent("one"), one, graph.new_intent("two")):
+        state.set_global(intent)
+
+
+def _late_condition(state: State) -> None:
+    transition = state.when_event("x")
+    transition.go_to(state)
+    transition.with_condition(yes)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -258,6 +281,15 @@ class Day(BaseModel):
         (lambda graph, state: state.when_intent_matched("x"), "intent must be"),
         (lambda graph, state: state.when_file_received([]), "allowed_types must be MIME types or None"),
         (lambda graph, state: state.after(0), r"need seconds > 0 \(s\), got 0"),
+        (lambda graph, state: state.after(math.inf), "need seconds that come, got inf"),
+        (lambda graph, state: state.when_event("x").go_to("b"), r"state must be State\(…\), got 'b'"),
+        (lambda graph, state: state.set_global("help"), r"intent must be Intent\(…\), got 'help'"),
+        (lambda graph, state: _second_global(graph, state), "has the global intent 'one' already, got 'two'; give one"),
+        (lambda graph, state: _late_condition(state), "a condition comes before the target"),
+        (
+            lambda graph, state: state.when_variable_matches_operation("age", ">=", 18),
+            "operation must be a function of two values, such as operator.ge, got '>='",
+        ),
         (lambda graph, state: GraphEvent(""), "name must name the event"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -176,6 +177,62 @@ def test_a_classifier_chooses_among_the_intents_of_the_state_and_of_the_globals_
     assert classifier.asked == [["bye", "hours"], ["book", "hours"]]
     assert way(harness) == ["one", "two"]
     assert harness.session.dialogue.intent is None
+
+
+class Wrong(IntentClassifier):
+    """Answers by the name alone."""
+
+    async def classify(self, text: str, intents: Sequence[Intent], history: ChatContext) -> Any:
+        return "bye"
+
+
+def test_a_classifier_that_answers_something_else_than_a_match_is_an_error_with_its_name() -> None:
+    graph = StateGraph(Wrong())
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_intent_matched(graph.new_intent("bye")).go_to(two)
+    harness = graph_harness(graph, ScriptedLLM("Fine."))
+    harness.expects_error("dialogue")
+    harness.caller.says("goodbye then", 1.0, 2.0)
+    harness.run(until=5.0)
+
+    (error,) = harness.recording.of(ErrorOccurred)
+    assert str(error.error) == "the result of Wrong.classify() must be IntentMatch(…) or None, got 'bye'"
+    assert (way(harness), harness.messages[-1]) == (["one"], ("assistant", "Fine."))
+
+
+def test_a_condition_that_writes_private_data_is_not_judged_again_for_that() -> None:
+    judged: list[str] = []
+
+    def counts(session: AgentSession[Any]) -> bool:
+        judged.append("counts")
+        assert len(judged) < 50, "judged without end"
+        session.memory.private.set("count", len(judged))
+        return False
+
+    def takes(session: AgentSession[Any]) -> bool:
+        judged.append("takes")
+        session.memory.private.set("event", session.dialogue.event.data)
+        return False
+
+    graph = StateGraph()
+    one, two, three = (graph.new_state(name, initial=name == "one") for name in ("one", "two", "three"))
+    one.when_condition(counts).go_to(two)
+    one.when_event("news").with_condition(takes).go_to(two)
+    one.when_variable_matches_operation("event", operator.eq, 2).go_to(three)
+    harness = graph_harness(graph)
+
+    async def changes(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        assert judged == ["counts"]
+        harness.session.memory.private.set("other", 1)
+        await harness.until(2.0)
+        for number in (1, 2):
+            harness.session.dialogue.receive_event(GraphEvent("news", number))
+
+    harness.run(changes, until=3.0)
+
+    assert judged == ["counts", "counts", "takes", "takes", "counts"], "the condition of an event has another judged"
+    assert way(harness) == ["one", "three"]
 
 
 class Watched(ScriptedRealtimeModel):

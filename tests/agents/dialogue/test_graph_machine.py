@@ -274,6 +274,24 @@ def test_a_turn_that_goes_on_takes_its_move_back() -> None:
     assert graph.send(i.TurnUndone("turn")) == []
 
 
+@pytest.mark.parametrize("happens", ["event", "data"])
+def test_the_state_of_a_turn_that_goes_on_takes_what_came_meanwhile(happens: str) -> None:
+    graph = silent()
+    begin, _, done = graph.states
+    begin.when_event("news").go_to(done)
+    begin.when_condition(yes).go_to(done)
+    changes: list[str] = []
+    running = driver(graph, holds=lambda _state, _index: "data" in changes)
+    running.begin()
+    running.speech("book", id="turn")
+    assert running.machine.state == "day"
+    changes.append(happens)
+    running.event("news") if happens == "event" else running.send(i.DataChanged())
+
+    assert way(running.send(i.TurnUndone("turn"))) == ["begin", "done"]
+    assert running.machine.waiting == ()
+
+
 @pytest.mark.parametrize("later", ["body", "move"])
 def test_a_move_after_which_a_body_ran_or_another_move_came_stays(later: str) -> None:
     graph = driver(booking() if later == "body" else silent())

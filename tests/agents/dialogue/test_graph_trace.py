@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from enum import StrEnum
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit.dialogue import RealtimeHarness, booking, graph_harness, way
-from vivavoce.agents import AgentSession, GraphEvent, StateGraph
+from vivavoce.agents import AgentSession, GraphEvent, Intent, IntentClassifier, IntentMatch, StateGraph
 from vivavoce.agents.dialogue.trace import GRAPH, fresh_graph, replay_graph
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.agents.turn.trace.replay import Trace, read_trace, replay, replay_steps
 from vivavoce.pipelines.core.errors import TraceError
+from vivavoce.pipelines.llm.chat_context import ChatContext
 
 BOTH = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])
 
@@ -141,6 +144,26 @@ def test_a_trace_without_a_graph_is_read_as_before_and_has_none_to_replay(writte
         replay_graph(trace)
     with pytest.raises(TraceError, match="can be shown and not replayed"):
         replay_graph(read_trace([written[0].replace('"format":3', '"format":2'), *written[1:]]))
+
+
+class Exact(IntentClassifier):
+    """Gives its score as another kind of number, as a classifier made of numpy does."""
+
+    async def classify(self, text: str, intents: Sequence[Intent], history: ChatContext) -> IntentMatch | None:
+        return IntentMatch(intents[0].name, Fraction(9, 10))  # type: ignore[arg-type]  # on purpose
+
+
+def test_a_score_of_another_kind_of_number_replays(tmp_path: Path) -> None:
+    graph = StateGraph(Exact())
+    hall, kitchen = graph.new_state("hall", initial=True), graph.new_state("kitchen")
+    hall.when_intent_matched(graph.new_intent("hungry")).go_to(kitchen)
+    harness = graph_harness(graph, ScriptedLLM("Here."), trace_path=tmp_path)
+    harness.caller.says("I am hungry", 1.0, 2.0)
+    harness.run(until=4.0)
+
+    trace = read_trace(lines_of(harness, tmp_path))
+    check_replay(trace, harness)
+    assert moves(trace) == ["hall", "kitchen"]
 
 
 def test_a_name_of_a_class_that_no_trace_can_hold_is_shown_and_its_replay_refused(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from vivavoce.agents import (
     function_tool,
 )
 from vivavoce.agents.dialogue.trace import replay_graph
-from vivavoce.agents.events import DialogueMoved
+from vivavoce.agents.events import DialogueMoved, ErrorOccurred
 from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
 from vivavoce.agents.turn.trace.replay import read_trace
@@ -88,6 +88,33 @@ def test_a_session_resumed_while_a_classifier_judges_goes_on(kind: type[SessionH
 
     assert way(second) == ["two"]
     assert second.messages[-1] == ("assistant", "For when?")
+
+
+def test_an_event_that_waited_in_the_session_before_is_known_by_its_name_when_it_is_judged() -> None:
+    judged: list[GraphEvent | None] = []
+
+    def graph() -> StateGraph:
+        made = StateGraph()
+        one, two, three = (made.new_state(name, initial=name == "one") for name in ("one", "two", "three"))
+        one.after(5).go_to(two)
+        two.when_event("paid").go_to(three)
+        three.body(lambda session: judged.append(session.dialogue.event))
+        return made
+
+    taken: list[dict[str, Any]] = []
+
+    async def pays(harness: SessionHarness) -> None:
+        harness.session.dialogue.receive_event(GraphEvent("paid", data=7))
+        await harness.until(1.0)
+        taken.append(json.loads(json.dumps(harness.session.snapshot())))
+
+    graph_harness(graph()).run(pays, until=2.0)
+    second = graph_harness(graph())
+    second.resume_from = taken[0]
+    second.run(until=6.0)
+
+    assert way(second) == ["two", "three"]
+    assert judged == [GraphEvent("paid")]
 
 
 def test_an_effect_that_fails_is_answered_so_that_the_graph_goes_on() -> None:
@@ -410,3 +437,18 @@ def test_a_body_that_hangs_in_a_turn_takes_when_failed(kind: type[SessionHarness
     assert way(harness) == ["greeting", "details", "done"]
     assert harness.messages[-1] == ("assistant", "See you.")
     assert harness.session.turns[-1].outcome == "completed"
+
+
+@pytest.mark.parametrize("returned", ["Hello.", iter(["Hello."])], ids=["text", "iterator"])
+def test_a_body_that_returns_its_text_fails_with_the_remedy_and_does_not_go_unheard(returned: object) -> None:
+    graph = StateGraph()
+    hall, kitchen = graph.new_state("hall", initial=True), graph.new_state("kitchen")
+    hall.body(lambda session: returned)
+    hall.when_failed().go_to(kitchen)
+    harness = graph_harness(graph)
+    harness.expects_error("dialogue")
+    harness.run(until=1.0)
+
+    assert way(harness) == ["hall", "kitchen"]
+    (error,) = harness.recording.of(ErrorOccurred)
+    assert "a body must yield its text in an async def, or speak by session.say(), got" in str(error.error)
