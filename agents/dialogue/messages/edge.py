@@ -72,9 +72,15 @@ class Edge:
 
     @model.setter
     def model(self, model: type[BaseModel]) -> None:
+        self._set_model(model)
+
+    def _set_model(self, model: type[BaseModel]) -> None:
         if not (isinstance(model, type) and is_model(model)):
             raise ConfigurationError(f"the model of an edge must be a pydantic model class, got {shown(model)}")
-        self._model, self._digest = model, digest_of(model)
+        if self._model is not None and self._model is not model:
+            names = f"{self._model.__name__}, got {model.__name__}"
+            raise ConfigurationError(f"the edge {self.name!r} has the model {names}; an edge has one model")
+        self._model, self._digest = model, _schema_digest(model)
 
     @property
     def digest(self) -> str:
@@ -113,14 +119,6 @@ class Edge:
         self._set_model(model)
         self._func = func
 
-    def _set_model(self, model: type[BaseModel]) -> None:
-        if self._model is not None and self._model is not model:
-            got = getattr(model, "__name__", shown(model))
-            raise ConfigurationError(
-                f"the edge {self.name!r} has the model {self._model.__name__}, got {got}; an edge has one model"
-            )
-        self.model = model
-
 
 def set_model(edge: Edge, model: type[BaseModel]) -> None:
     """Set the model of an edge that has none, or that one.
@@ -134,6 +132,8 @@ def set_model(edge: Edge, model: type[BaseModel]) -> None:
 def digest_of(message: Message) -> str:
     """Return the digest of a message's model: `model:` and the sha256 of its JSON schema; a digest as it is.
 
+    A model without a schema has "", as no edge has.
+
     Raises:
         ConfigurationError: It is no model, message or digest.
     """
@@ -142,7 +142,24 @@ def digest_of(message: Message) -> str:
     model = message if isinstance(message, type) else type(message)
     if not is_model(model):
         raise ConfigurationError(f"need a pydantic model, a message or a digest, got {shown(message)}")
-    return "model:" + sha256_of(model.model_json_schema())
+    try:
+        return _schema_digest(model)
+    except ConfigurationError:
+        return ""
+
+
+def _schema_digest(model: type[BaseModel]) -> str:
+    """Return the digest of a model.
+
+    Raises:
+        ConfigurationError: It has no JSON schema.
+    """
+    from pydantic import PydanticUserError
+
+    try:
+        return "model:" + sha256_of(model.model_json_schema())
+    except PydanticUserError as error:
+        raise ConfigurationError(f"the model {model.__name__} has no JSON schema: {error.message}") from error
 
 
 def is_model(kind: type) -> TypeGuard[type[BaseModel]]:

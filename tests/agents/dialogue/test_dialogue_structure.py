@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import create_model
+from pydantic import BaseModel, create_model
 
 from kit.dialogues import MODELS, RECORD
 from vivavoce.agents.dialogue.messages.conversations import MAX_CONVERSATIONS, Conversations, DialogueMessage
@@ -123,9 +123,33 @@ def test_a_message_is_judged_by_its_model_by_itself_or_by_its_digest_and_an_unkn
         structure.is_starter(3)  # type: ignore[arg-type]  # on purpose
 
 
+class Callback(BaseModel):
+    """Has no JSON schema."""
+
+    call: Callable[[int], int]
+
+
+def test_a_model_without_a_json_schema_is_an_unknown_one_and_none_of_an_edge() -> None:
+    structure = negotiation()
+    for message in (Callback, Callback(call=abs)):
+        assert not structure.is_included(message)
+        assert not structure.is_starter(message)
+        assert not structure.is_ender(message)
+        assert not structure.is_valid_reply(message, Offer)
+        assert not Conversations(structure, 0).may_come("c", message)
+    with pytest.raises(ConfigurationError, match="the model Callback has no JSON schema: Cannot generate"):
+        Edge("call", "", None, structure.nodes[0]).model = Callback
+
+
 def test_an_unknown_edge_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ConfigurationError, match="the dialogue 'negotiation' has no edge 'ofer'.*offer"):
         negotiation().edge("ofer")
+
+
+def _with_model(old: Edge, model: type[BaseModel]) -> Edge:
+    edge = Edge(old.name, old.description, old.parent, old.child)
+    edge.model = model
+    return edge
 
 
 def test_the_digest_changes_with_each_field() -> None:
@@ -137,6 +161,9 @@ def test_the_digest_changes_with_each_field() -> None:
     def swap(structure: DialogueStructure) -> DialogueStructure:
         return DialogueStructure(structure.name, structure.nodes, structure.edges[::-1])
 
+    def other_model(one: DialogueStructure) -> DialogueStructure:
+        return DialogueStructure(one.name, one.nodes, [one.edges[0], _with_model(one.edges[1], Other), *one.edges[2:]])
+
     digests = [
         negotiation().digest,
         changed(lambda one: setattr(one, "name", "other")),
@@ -147,7 +174,7 @@ def test_the_digest_changes_with_each_field() -> None:
         changed(lambda one: setattr(one.edges[1], "description", "other")),
         changed(lambda one: setattr(one.edges[1], "parent", one.nodes[0])),
         changed(lambda one: setattr(one.edges[1], "child", one.nodes[3])),
-        changed(lambda one: setattr(one.edges[1], "model", Other)),
+        changed(other_model),
         changed(swap),
         changed(lambda one: DialogueStructure(one.name, one.nodes[:-1], one.edges)),
         changed(lambda one: DialogueStructure(one.name, one.nodes, one.edges[:-1])),
@@ -209,7 +236,7 @@ def _two_openers(_nodes: list[Node], edges: list[Edge]) -> None:
             ["no message leads to the node 'lost'; add an edge, or remove it"],
         ),
         (
-            lambda nodes, edges: setattr(edges[4], "model", Accept),
+            lambda nodes, edges: edges.__setitem__(4, _with_model(edges[4], Accept)),
             ["out of 'offered', the edges 'accept', 'refuse' have one model; give each its own"],
         ),
         (
@@ -282,6 +309,9 @@ def test_a_second_model_for_an_edge_is_refused() -> None:
 
     with pytest.raises(ConfigurationError, match="the edge 'ask' has the model Model0, got Model1; an edge has one"):
         edge.set_message_handler(Offer, handle)
+    with pytest.raises(ConfigurationError, match="the edge 'ask' has the model Model0, got Model1; an edge has one"):
+        edge.model = Offer
+    edge.model = Ask
     with pytest.raises(ConfigurationError, match="the model of an edge must be a pydantic model class, got 3"):
         edge.model = 3  # type: ignore[assignment]  # on purpose
 
