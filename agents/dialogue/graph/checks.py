@@ -42,6 +42,16 @@ def findings_of(states: Sequence[State], intents: Sequence[Intent]) -> list[str]
 
 def warnings_of(states: Sequence[State]) -> list[str]:
     """Return the warnings for a graph without faults."""
+    return [*_unseen(states), *_endless(states)]
+
+
+def _unseen(states: Sequence[State]) -> Iterator[str]:
+    for state in states:
+        if state.global_intent is not None and state.on_enter is None and not state.transitions:
+            yield f"the conversation returns from the global state {state.name!r} at once; give it a body"
+
+
+def _endless(states: Sequence[State]) -> list[str]:
     ends = {state for state in states if not state.transitions}
     if not ends:
         return []  # a conversation that goes on until somebody hangs up

@@ -384,6 +384,8 @@ class GraphMachine:
         rule = self._here.rules[index]
         if rule.is_global and not self._place.return_to:
             self._place = replace(self._place, return_to=self._place.state)
+        if rule.target == self._place.return_to:  # the chain leads back by itself
+            self._place = replace(self._place, return_to="")
         self._move(rule.target, "transition", index, now)
 
     def _nothing_holds(self, kind: SearchKind, now: float) -> None:

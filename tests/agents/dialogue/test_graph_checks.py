@@ -253,6 +253,15 @@ def test_a_state_from_which_no_way_leads_to_an_end_is_a_warning() -> None:
     assert graph.check() == ("no way leads from 'c' to a state without transitions",)
 
 
+def test_a_global_state_that_has_neither_body_nor_transitions_is_a_warning() -> None:
+    graph, states = graph_of("a", "b")
+    states["b"].set_global(graph.new_intent("help"))
+    assert graph.check() == ("the conversation returns from the global state 'b' at once; give it a body",)
+
+    states["b"].body(speak)
+    assert graph.check() == ()
+
+
 class Day(BaseModel):
     """Slots."""
 
