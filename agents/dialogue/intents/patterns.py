@@ -73,7 +73,7 @@ class PatternIntents(IntentClassifier):
         return best
 
     def _share(self, said: _Said, example: str) -> float:
-        wanted = set(_words(_plain(example)))
+        wanted = _known(example)
         telling = wanted - self._ignored or wanted
         return len(telling & said.known) / len(telling) if telling else 0.0
 
@@ -141,16 +141,15 @@ class _Said:
 
         Each is looked at once, from the last to the first, so that the time does not grow with the number of readings.
         """
-        count = len(self._spans)
-        fits = [[False] * (count + 1) for _ in parts] + [[True] * (count + 1)]
-        for number in reversed(range(len(parts))):
-            part, later = parts[number], fits[number + 1]
-            for at in range(count):
-                if isinstance(part, _Place):
-                    fits[number][at] = any(later[end] for end in self._places(at))
-                else:
-                    fits[number][at] = self._plain[at] == part and later[at + 1]
-        return fits
+        fits = [[True] * (len(self._plain) + 1)]
+        for part in reversed(parts):
+            later = fits[-1]
+            if isinstance(part, _Place):
+                here = [any(map(later.__getitem__, self._places(at))) for at in range(len(self._plain))]
+            else:
+                here = [word == part and later[at + 1] for at, word in enumerate(self._plain)]
+            fits.append([*here, False])
+        return fits[::-1]
 
     def _places(self, at: int) -> list[int]:
         """Return the ends of a place that begins with that word."""
@@ -160,12 +159,20 @@ class _Said:
 
 def _plain(text: str) -> str:
     """Return the text without case and accents."""
+    if text.isascii():
+        return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.replace("’", "'")).casefold()
     return "".join(char for char in decomposed if not unicodedata.combining(char))
 
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(text)
+
+
+@lru_cache(maxsize=1000)
+def _known(example: str) -> frozenset[str]:
+    """Return the words of an example."""
+    return frozenset(_words(_plain(example)))
 
 
 @lru_cache(maxsize=1000)
