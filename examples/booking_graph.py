@@ -39,9 +39,10 @@ async def ask_size(session: AgentSession[Any]) -> AsyncIterator[str]:
 
 @check.body
 async def repeat(session: AgentSession[Any]) -> AsyncIterator[str]:
-    words = session.dialogue.event.data if session.dialogue.event else ""
-    session.memory.private.set("size", words)
-    yield f"A table {words}. Is that right?"
+    event, intent = session.dialogue.event, session.dialogue.intent
+    if event is not None and intent is not None and intent.name == people.name:  # else back from the opening hours
+        session.memory.private.set("size", event.data)
+    yield f"A table {session.memory.private.get('size')}. Is that right?"
 
 
 @booked.body
