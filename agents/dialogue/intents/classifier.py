@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from vivavoce.pipelines.core.checks import check_instance, check_number, check_text
+from vivavoce.pipelines.core.checks import awaited, check_instance, check_number, check_text
 from vivavoce.pipelines.llm.chat_context import ChatContext
 
 if TYPE_CHECKING:
@@ -60,10 +60,11 @@ async def match_of(
     """Ask a classifier; return its match with one of these intents.
 
     Raises:
-        ConfigurationError: It returned something else than a match or None.
+        ConfigurationError: It is not async, or returned something else than a match or None.
     """
-    match = await classifier.classify(text, intents, history)
-    check_instance(f"the result of {type(classifier).__name__}.classify()", match, IntentMatch, or_none=True)
+    name = f"{type(classifier).__name__}.classify()"
+    match: IntentMatch | None = await awaited(name, classifier.classify(text, intents, history))
+    check_instance(f"the result of {name}", match, IntentMatch, or_none=True)
     if match is None or match.name not in [intent.name for intent in intents]:
         return None
     return replace(match, score=float(match.score))  # traces hold no other numbers

@@ -186,8 +186,24 @@ class Wrong(IntentClassifier):
         return "bye"
 
 
-def test_a_classifier_that_answers_something_else_than_a_match_is_an_error_with_its_name() -> None:
-    graph = StateGraph(Wrong())
+class Plain(IntentClassifier):
+    """Is not async."""
+
+    def classify(self, text: str, intents: Sequence[Intent], history: ChatContext) -> Any:
+        return IntentMatch("bye")
+
+
+@pytest.mark.parametrize(
+    ("classifier", "words"),
+    [
+        (Wrong(), "the result of Wrong.classify() must be IntentMatch(…) or None, got 'bye'"),
+        (Plain(), "Plain.classify() must be async, got a function that returned"),
+    ],
+)
+def test_a_classifier_that_answers_something_else_than_a_match_is_an_error_with_its_name(
+    classifier: IntentClassifier, words: str
+) -> None:
+    graph = StateGraph(classifier)
     one, two = graph.new_state("one", initial=True), graph.new_state("two")
     one.when_intent_matched(graph.new_intent("bye")).go_to(two)
     harness = graph_harness(graph, ScriptedLLM("Fine."))
@@ -196,7 +212,7 @@ def test_a_classifier_that_answers_something_else_than_a_match_is_an_error_with_
     harness.run(until=5.0)
 
     (error,) = harness.recording.of(ErrorOccurred)
-    assert str(error.error) == "the result of Wrong.classify() must be IntentMatch(…) or None, got 'bye'"
+    assert str(error.error).startswith(words)
     assert (way(harness), harness.messages[-1]) == (["one"], ("assistant", "Fine."))
 
 
