@@ -1,7 +1,6 @@
 """Takes a booking by a conversation graph, without a model: `vivavoce dev examples/booking_graph.py`.
 
-Offline and without keys: pocketsphinx listens, espeak speaks. The graph decides what comes next; it is checked when the
-session is made.
+Offline and without keys: pocketsphinx listens, espeak speaks. The graph decides what comes next; it is checked before.
 """
 
 from collections.abc import AsyncIterator

@@ -227,6 +227,7 @@ def test_a_condition_that_writes_private_data_is_not_judged_again_for_that() -> 
 
     def takes(session: AgentSession[Any]) -> bool:
         judged.append("takes")
+        assert session.dialogue.event is not None
         session.memory.private.set("event", session.dialogue.event.data)
         return False
 
