@@ -145,6 +145,13 @@ class GraphMachine:
         arrived = (one.event if isinstance(one, i.IntentChosen) else one for one in self._arrivals)
         return {one.id for one in arrived if isinstance(one, Event)} | {self._event_id} - {""}
 
+    @property
+    def is_judging_data(self) -> bool:
+        """Whether changed data wait for an answer to be judged, or for what is judged before them; not for a body."""
+        if self._body is not None or not self.is_begun:
+            return False
+        return i.DataChanged() in self._arrivals or (self._cause is not None and self._cause.event is None)
+
     def next_deadline(self) -> float | None:
         """Return when the machine wants a `Tick`, if nothing else comes."""
         return min(self._timers.values(), default=None)

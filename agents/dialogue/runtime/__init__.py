@@ -4,7 +4,7 @@
 * `session_events`: gives it the events of the session that the graph names.
 * `code`: runs bodies, conditions and classifiers of the application, through `agents/core/hooks`.
 * `turns`: a turn of the caller that the graph judges, and the voice of a body.
-* `additions`: the instructions and tools of a state, the intents that the answering model chooses included.
+* `additions`: the instructions and tools of a state, those of intents included; transitions in words.
 * `session_dialogue`: `session.dialogue`.
 
 How a turn goes: the reply passes `on_user_turn_completed` and awaits the port `TurnDialogue`
@@ -19,7 +19,8 @@ keep the state of the machine by `KeptPart` (`agents/memory/private.py`).
 Decisions: a turn waits for its judgement at most `JUDGE_LIMIT`, without the time of bodies and of `on_enter`; then the
 model answers. A turn whose answer is withdrawn, since the caller goes on speaking, is undone at that moment
 (`TurnDialogue.undo`), before any answer to a question about it. A tool does not wait for the graph where the code that
-runs waits for the tool's speech. A body speaks as the answer to the turn that led to it, else by `say()`; the model
-does not answer a turn, or the result of a tool, that a body has answered. While an `AgentTask` has the conversation,
-its words are not judged, and the state adds nothing.
+runs waits for the tool's speech. It waits for changed private data to be judged, not for a body that they lead to. A
+body speaks as the answer to the turn that led to it, else by `say()`; the model does not answer a turn, or the result
+of a tool, that a body has answered. While an `AgentTask` has the conversation, its words are not judged, and the state
+adds nothing.
 """

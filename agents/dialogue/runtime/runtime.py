@@ -24,7 +24,7 @@ from vivavoce.agents.dialogue.machine import inputs as i
 from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
 from vivavoce.agents.dialogue.machine.rules import USER_TURN, Event, EventKind, OnTool
 from vivavoce.agents.dialogue.machine.saved import restored
-from vivavoce.agents.dialogue.runtime.additions import additions_of
+from vivavoce.agents.dialogue.runtime.additions import additions_of, transition_of
 from vivavoce.agents.dialogue.runtime.code import SOURCE, GraphCode
 from vivavoce.agents.dialogue.runtime.session_events import listen
 from vivavoce.agents.dialogue.runtime.turns import BodyVoice, JudgedTurn, SayVoice, WaitingTool
@@ -80,6 +80,7 @@ class GraphRuntime(TurnDialogue):
         self._turns: dict[str, JudgedTurn] = {}
         """Turns by their events; the event of a turn has the id of the speech that answers it."""
         self._waiters: dict[str, WaitingTool] = {}
+        self._data_done = anyio.Event()
         self._events: dict[str, GraphEvent] = {}
         self.event: GraphEvent | None = None
         """The last event that was judged."""
@@ -190,19 +191,27 @@ class GraphRuntime(TurnDialogue):
             self._context.inbox.on_loop(self._note_data)
 
     def _note_data(self) -> None:
-        if not any(isinstance(one, i.DataChanged) for one in self._inputs):
+        if i.DataChanged() not in self._inputs:
+            if self._data_done.is_set():
+                self._data_done = anyio.Event()
             self._post(i.DataChanged())
 
     async def called(self, call: ToolCall, output: str) -> None:
-        """Take the call of a tool, if a state waits for one of that name, and wait until that is judged."""
+        """Take the call of a tool, if a state waits for one of that name; wait until it, or changed data, is judged."""
         rules = self._rules.states.values()
-        if not any(rule.trigger == OnTool(call.name) for state in rules for rule in state.rules):
-            return
-        event = Event(new_id("event"), "tool", call.name)
         tool = calling_tool()
-        turn = None if tool is None else self._turns.get(tool.speech_id)
         speech_id = "" if tool is None else tool.speech_id
+        turn = self._turns.get(speech_id)
+        if not any(rule.trigger == OnTool(call.name) for state in rules for rule in state.rules):
+            return await self._data_judged(turn, speech_id)
+        event = Event(new_id("event"), "tool", call.name)
         self._answered_by(call.call_id, await self._judged(event, i.EventReceived(event), output, turn, speech_id))
+
+    async def _data_judged(self, turn: JudgedTurn | None, speech_id: str) -> None:
+        """Wait until private data, which a tool of that speech has perhaps changed, are judged; not for a body."""
+        is_waiting = not (self._data_done.is_set() or self._is_waited_for(speech_id))
+        if is_waiting and await self._in_time(self._data_done) and turn is not None:
+            turn.spoken.record.answered_in(self._machine.state)
 
     async def _choose(self, intent: Intent, context: RunContext, slots: Any) -> str:
         """Take an intent that the answering model has chosen; return the output of its call."""
@@ -221,10 +230,7 @@ class GraphRuntime(TurnDialogue):
         return f"The conversation is in the state {self._machine.state!r} now; follow its instructions."
 
     def _is_waited_for(self, speech_id: str) -> bool:
-        """Whether the code that runs waits for that speech, or for the task that has the conversation.
-
-        Before the beginning `on_enter` may wait for any speech.
-        """
+        """Whether the code that runs, or `on_enter`, may wait for that speech, or for the task in conversation."""
         if not self._machine.is_begun:
             return True
         is_task = AgentControl.of(self._context.live.agent).is_task
@@ -369,6 +375,8 @@ class GraphRuntime(TurnDialogue):
     def _forget(self) -> None:
         """Let go of events that are judged, of the tools that wait for them, and of turns that are over."""
         live = self._machine.to_judge.union(map(_event_of, self._inputs))
+        if not (self._machine.is_judging_data or i.DataChanged() in self._inputs):
+            self._data_done.set()
         for event_id, waiter in self._waiters.items():
             if event_id not in live:
                 waiter.done.set()
@@ -427,7 +435,7 @@ class GraphRuntime(TurnDialogue):
         self._code.ask(name, question, found, answer_id=self._answer_of(effect.event_id))
 
     def _moved(self, effect: e.Moved) -> None:
-        transition = self._transition(effect)
+        transition = transition_of(effect, self._states)
         turn = self._turns.get(effect.event_id)
         if transition and turn is not None:
             turn.spoken.record.moved(transition)
@@ -437,15 +445,6 @@ class GraphRuntime(TurnDialogue):
         self._context.log.note(
             ev.DialogueMoved, old=effect.source, state=effect.state, reason=effect.reason, transition=transition
         )
-
-    def _transition(self, effect: e.Moved) -> str:
-        if effect.transition is None:
-            return ""
-        own = self._states[effect.source].transitions
-        if effect.transition < len(own):
-            return repr(own[effect.transition])
-        intent = self._states[effect.state].global_intent
-        return f"set_global({'' if intent is None else intent.name!r}) → {effect.state!r}"
 
     def _show_state(self) -> None:
         """Give the answering model the instructions and tools of the present state."""

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from pydantic import BaseModel
 
-from kit.dialogue import RealtimeHarness, booking, graph_harness
+from kit.dialogue import RealtimeHarness, booking, graph_harness, way
 from vivavoce.agents import (
     Agent,
     AgentSession,
@@ -350,3 +350,63 @@ def test_the_close_cuts_a_body() -> None:
     assert ends == ["cut"]
     assert harness.close_report is not None
     assert harness.close_report.seconds < 1.0
+
+
+class Clerk(Agent):
+    """Notes the caller's age."""
+
+    @function_tool
+    async def note(self) -> str:
+        "Note."
+        self.session.memory.private.set("age", 20)
+        return "noted"
+
+    @function_tool
+    def note_in_a_thread(self) -> str:
+        "Note."
+        self.session.memory.private.set("age", 20)
+        return "noted"
+
+
+@pytest.mark.parametrize("tool", ["note", "note_in_a_thread"])
+@BOTH
+def test_private_data_that_a_tool_changes_move_before_the_model_s_next_step(
+    kind: type[SessionHarness], tool: str
+) -> None:
+    async def is_adult(session: AgentSession[Any]) -> bool:
+        await anyio.sleep(0.2)
+        return bool(session.memory.private.get("age"))
+
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two", instructions="Sell.")
+    one.when_condition(is_adult).go_to(two)
+    llm = ScriptedLLM([ToolCall(call_id="call_1", name=tool, arguments="{}")], "Here you are.")
+    harness = graph_harness(graph, llm, agent=Clerk("Be brief."), kind=kind)
+    harness.caller.says("I am twenty", 1.0, 2.0)
+    harness.run(until=5.0)
+
+    assert way(harness) == ["one", "two"]
+    assert harness.messages[-1] == ("assistant", "Here you are.")
+    assert harness.session.turns[-1].dialogue_state == "two"
+    if kind is SessionHarness:
+        assert [request.instructions for request in llm.requests] == ["Be brief.", "Be brief.\n\nSell."]
+
+
+@BOTH
+def test_a_body_to_which_a_tool_s_data_lead_is_heard_beside_the_answer(kind: type[SessionHarness]) -> None:
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_condition(lambda session: session.memory.private.get("age")).go_to(two)
+
+    @two.body
+    async def sell(session: AgentSession[Any]) -> AsyncIterator[str]:
+        await session.say("By the way.")
+        yield "Wine is cheap."
+
+    llm = ScriptedLLM([ToolCall(call_id="call_1", name="note", arguments="{}")], "Here you are.")
+    harness = graph_harness(graph, llm, agent=Clerk("Be brief."), kind=kind)
+    harness.caller.says("I am twenty", 1.0, 2.0)
+    harness.run(until=8.0)
+
+    assert [text for _, text in harness.messages] == ["I am twenty", "By the way.", "Here you are.", "Wine is cheap."]
+    assert way(harness) == ["one", "two"]
