@@ -87,6 +87,10 @@ class BudgetControl:
         self._kept_allocation = _Newest(writer, self._write_allocation)
         self._has_set_limits = False
         """Whether code of this process has set limits."""
+        self._own_limits: dict[Kind, float] = {}
+        """Those of them that the store does not have yet."""
+        self._has_kept_limits = False
+        """Whether the limits in the store are this session's, but for changes of other processes."""
         self._is_open = False
         self._is_resumed = False
         self._has_read = False
@@ -152,6 +156,8 @@ class BudgetControl:
         self._allocate(wanted)
         if wanted != before:
             self._has_set_limits = True
+            limits, earlier = wanted.to_json(), before.to_json()
+            self._own_limits.update({kind: limits[kind] for kind in given if limits[kind] != earlier[kind]})
             self._save_allocation()
         return wanted != before
 
@@ -184,18 +190,26 @@ class BudgetControl:
             self._kept_allocation.put()
 
     async def _write_allocation(self) -> None:
-        """Write the limits over those of another process, which were set before."""
+        """Write the limits that this process has set, beside those that another one has set meanwhile."""
         await self._read_first()
+        own: dict[Kind, float] = {}
 
-        def change(before: str | None) -> tuple[str | None, int]:
-            revision = 0 if before is None else allocation_from(before).revision
-            if before is not None and self._is_resumed and not self._has_set_limits and revision >= self._revision:
-                return before, revision
-            revision = max(revision, self._revision) + 1
-            return KeptAllocation(self.meter.account.allocation, revision).to_text(), revision
+        def change(before: str | None) -> tuple[str | None, KeptAllocation]:
+            kept = KeptAllocation(self.meter.account.allocation, 0) if before is None else allocation_from(before)
+            if before is not None and self._is_resumed and not self._has_set_limits and kept.revision >= self._revision:
+                return before, kept
+            own.clear()
+            own.update(self._own_limits)
+            is_theirs = self._has_kept_limits and kept.revision > self._revision
+            limits = kept.limits.changed(own) if is_theirs else self.meter.account.allocation
+            written = KeptAllocation(limits, max(kept.revision, self._revision) + 1)
+            return written.to_text(), written
 
         if not self._base.is_lost:
-            self._revision = await self._base.store.change(self._base.place(NAMESPACE), ALLOCATION, change)
+            written = await self._base.store.change(self._base.place(NAMESPACE), ALLOCATION, change)
+            self._own_limits = {kind: limit for kind, limit in self._own_limits.items() if own.get(kind) != limit}
+            self._take_allocation(written)
+            self._has_kept_limits = True
 
     # --- from the store
 
@@ -249,9 +263,11 @@ class BudgetControl:
     def _take_allocation(self, kept: KeptAllocation) -> None:
         if kept.revision > self._revision:
             self._revision = kept.revision
-            self._allocate_or_report(kept.limits)
+            self._allocate_or_report(kept.limits.changed(self._own_limits))
 
     def _allocate_or_report(self, allocation: Allocation) -> None:
+        if allocation == self.meter.account.allocation:
+            return
         try:
             self._allocate(allocation)
         except ConfigurationError as error:  # set where the components are not known

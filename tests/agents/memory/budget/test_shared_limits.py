@@ -1,0 +1,74 @@
+"""Limits of one budget that several processes set at nearly the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeVar
+
+import anyio
+import pytest
+
+from kit.memory import ScriptedStore, session_with, started
+from vivavoce.agents import BudgetOptions, MemoryOptions, Price, SessionMemory
+from vivavoce.agents.memory.stores.store import Change, Place
+from vivavoce.agents.testing import run_virtual
+
+T = TypeVar("T")
+
+PRICES = {"scripted": Price()}
+
+
+class FarStore(ScriptedStore):
+    """A store to which a change, and from which its answer, takes a while."""
+
+    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
+        await anyio.sleep(0.2)
+        result = await super().change(place, entry, change)
+        await anyio.sleep(0.2)
+        return result
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3, 0.5, 1.1])
+def test_limits_that_two_processes_set_at_nearly_the_same_time_are_all_kept(
+    seconds: float, order: Sequence[int]
+) -> None:
+    async def main() -> None:
+        store = FarStore()
+        budget = BudgetOptions(cost=100, prices=PRICES)
+        session = session_with(MemoryOptions(store=store, budget=budget))
+        await started(session)
+        await anyio.sleep(3.0)
+        mine = session.memory.budget
+        async with SessionMemory.attach(store, "call") as other:
+            calls = (partial(mine.set_allocation, latency=2), partial(other.budget.set_allocation, cost=50))
+            for index in order:
+                assert await calls[index]()
+                await anyio.sleep(seconds)
+            await anyio.sleep(5.0)
+            kept = {"cost": 50.0, "accuracy": -1.0, "latency": 2.0}
+            assert (await mine.allocation(), await other.budget.allocation()) == (kept, kept)
+        await session.close()
+
+    run_virtual(main())
+
+
+def test_of_two_processes_that_set_the_same_limit_the_last_one_counts_for_both() -> None:
+    async def main() -> None:
+        store = FarStore()
+        session = session_with(MemoryOptions(store=store, budget=BudgetOptions(cost=100, prices=PRICES)))
+        await started(session)
+        await anyio.sleep(3.0)
+        mine = session.memory.budget
+        async with SessionMemory.attach(store, "call") as other:
+            await other.budget.set_allocation(cost=50)
+            await mine.set_allocation(cost=70)
+            await anyio.sleep(5.0)
+            assert (await mine.allocation())["cost"] == (await other.budget.allocation())["cost"] == 70
+            await other.budget.set_allocation(cost=60)
+            await anyio.sleep(5.0)
+            assert (await mine.allocation())["cost"] == (await other.budget.allocation())["cost"] == 60
+        await session.close()
+
+    run_virtual(main())
