@@ -114,6 +114,18 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
 return 0
 """
 
+# With ARGV[2], a time of last use, only if that is still the last one, and no holder has the session.
+ERASE = """
+local used = redis.call('ZSCORE', KEYS[6], ARGV[1])
+if ARGV[2] ~= '' and ((used and tonumber(used)) ~= tonumber(ARGV[2]) or redis.call('EXISTS', KEYS[2]) == 1) then
+    return 0
+end
+for _, key in ipairs(redis.call('SMEMBERS', KEYS[1])) do redis.call('UNLINK', key) end
+redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
+redis.call('HDEL', KEYS[5], ARGV[1])
+redis.call('ZREM', KEYS[7], ARGV[1])
+return redis.call('ZREM', KEYS[6], ARGV[1])
+"""
 
 UNABLE = ("OutOfMemoryError", "ReadOnlyError", "MasterDownError", "OOM", "READONLY", "MASTERDOWN", "MISCONF")
 """Refusals that pass: memory or disk are full, or the server is a replica now."""
@@ -160,8 +172,8 @@ class RedisStore(SessionStore):
         self._refused = RedisError
         self._url, self._prefix, self._timeout = url, prefix, timeout
         self._clock = LoopClock() if clock is None else clock
-        self._scripts = [self._redis.register_script(text) for text in (CHANGE, APPEND, LOG, REOPEN, HOLD, RELEASE)]
-        self._change, self._append, self._log, self._reopen, self._hold, self._release = self._scripts
+        scripts = [self._redis.register_script(text) for text in (CHANGE, APPEND, LOG, REOPEN, HOLD, RELEASE, ERASE)]
+        self._change, self._append, self._log, self._reopen, self._hold, self._release, self._erase = scripts
         self._noted: dict[str, float] = {}
         """When it was last noted that a key, and its session, is used."""
 
@@ -183,10 +195,8 @@ class RedisStore(SessionStore):
         """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
         async with self._reaching():
             key = self._namespace(place)
-            is_due = self._is_due(key)
-            calls = self._redis.pipeline(transaction=False) if is_due else self._redis
-            done = calls.hsetnx(key, entry, text) if nx else calls.hset(key, entry, text)
-            written = (await self._using(calls, place.session_id, key))[0] if is_due else await done
+            await self._use(place.session_id, key)
+            written = await (self._redis.hsetnx(key, entry, text) if nx else self._redis.hset(key, entry, text))
         return bool(written) if nx else True
 
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
@@ -198,8 +208,8 @@ class RedisStore(SessionStore):
                 return result
             async with self._reaching():
                 key, arguments = self._namespace(place), [entry, before or "", after or ""]
+                await self._use(place.session_id, key)
                 if await self._change(keys=[key], args=arguments):
-                    await self._use(place.session_id, key)
                     return result
             await anyio.sleep(random.random() / 1000)
         raise StoreUnavailable(f"an entry could not be changed in {TRIES} attempts: others change it all the time")
@@ -208,8 +218,8 @@ class RedisStore(SessionStore):
         """Append `item`, the JSON of a value, to the list of an entry; return the list's length."""
         async with self._reaching():
             key = self._namespace(place)
-            length = int(await self._append(keys=[key], args=[entry, item, MAX_BYTES]))
             await self._use(place.session_id, key)
+            length = int(await self._append(keys=[key], args=[entry, item, MAX_BYTES]))
         if length > 0:
             return length
         if length == -1:
@@ -225,8 +235,8 @@ class RedisStore(SessionStore):
         """Append records and drop all but the newest `keep`; return the index of the next record to come."""
         async with self._reaching():
             keys = [self._log_key(place), *self._log_facts(place.session_id)]
-            following = int(await self._log(keys=keys, args=[keep, closes, *texts]))
             await self._use(place.session_id, keys[0])
+            following = int(await self._log(keys=keys, args=[keep, closes, *texts]))
         return following if following >= 0 else None
 
     async def log_state(self, place: Place) -> LogState:
@@ -290,19 +300,18 @@ class RedisStore(SessionStore):
             for name in due:
                 if len(over) == limit:
                     return over
-                if await self._is_over(name.decode(), now):
-                    await self.delete(name.decode())
+                if await self._was_erased(name.decode(), now):
                     over.append(name.decode())
             if len(due) < PAGE:
                 return over
 
-    async def _is_over(self, session_id: str, now: float) -> bool:
-        """Return whether a session's time is over; if not, note when to look again."""
+    async def _was_erased(self, session_id: str, now: float) -> bool:
+        """Erase a session if its time is over; if not, note when to look again."""
         async with self._reaching():
             kept = _text(await self._redis.hget(f"{self._prefix}:keep", session_id))
             used_at = await self._redis.zscore(f"{self._prefix}:sessions", session_id)
         if used_at is None:
-            return True
+            return await self._forget(session_id)
         if kept == NEVER or session_id == CALLS:
             async with self._reaching():
                 await self._redis.zrem(f"{self._prefix}:due", session_id)
@@ -312,7 +321,7 @@ class RedisStore(SessionStore):
         if over_at < now and (await self.is_held(session_id) or await self._is_pinned(session_id)):
             over_at = now + max(seconds, USED_INTERVAL)
         if over_at < now:
-            return True
+            return await self._forget(session_id, used_at)
         async with self._reaching():
             await self._redis.zadd(f"{self._prefix}:due", {session_id: over_at})
         return False
@@ -340,17 +349,20 @@ class RedisStore(SessionStore):
 
     async def delete(self, session_id: str) -> bool:
         """Erase a session; return whether there was one."""
+        return await self._forget(session_id)
+
+    async def _forget(self, session_id: str, used_at: float | None = None) -> bool:
+        """Erase a session; return whether there was one.
+
+        Args:
+            used_at: Only if it was used last at that time, and has no holder.
+        """
         async with self._reaching():
-            used = self._key(session_id, "keys")
-            keys = [key.decode() for key in await self._redis.smembers(used)]
-            calls = self._redis.pipeline(transaction=False)
-            calls.unlink(*keys, used, self._key(session_id, "lease"), *self._log_facts(session_id))
-            calls.hdel(f"{self._prefix}:keep", session_id)
-            calls.zrem(f"{self._prefix}:due", session_id)
-            calls.zrem(f"{self._prefix}:sessions", session_id)
-            was_there = (await calls.execute())[-1]
-        for key in keys:
-            self._noted.pop(key, None)
+            own = [self._key(session_id, "keys"), self._key(session_id, "lease"), *self._log_facts(session_id)]
+            keys = [*own, *(f"{self._prefix}:{name}" for name in ("keep", "sessions", "due"))]
+            was_there = await self._erase(keys=keys, args=[session_id, "" if used_at is None else repr(used_at)])
+        begin = self._key(session_id, "")
+        self._noted = {key: at for key, at in self._noted.items() if not key.startswith(begin)}
         return bool(was_there)
 
     async def aclose(self) -> None:
@@ -370,25 +382,22 @@ class RedisStore(SessionStore):
     def _key(self, session_id: str, *names: str) -> str:
         return _joined(self._prefix, session_id, *names)
 
-    def _is_due(self, key: str) -> bool:
-        """Return whether to note again that a key, and its session, is used."""
-        return self._clock.wall() - self._noted.get(key, -math.inf) >= USED_INTERVAL
-
     async def _use(self, session_id: str, key: str) -> None:
-        if self._is_due(key):
-            await self._using(self._redis.pipeline(transaction=False), session_id, key)
+        """Note, now and then, that a key of a session is used.
 
-    async def _using(self, calls: Any, session_id: str, key: str) -> list[Any]:
-        """Make calls, and note that a key of a session is used; return the calls' results first."""
+        It comes before the write: a process that dies in between leaves no key that `delete()` does not know.
+        """
         now = self._clock.wall()
+        if now - self._noted.get(key, -math.inf) < USED_INTERVAL:
+            return
+        calls = self._redis.pipeline(transaction=True)
         calls.zadd(f"{self._prefix}:sessions", {session_id: now})
         calls.zadd(f"{self._prefix}:due", {session_id: now + KEEP}, nx=True)
         calls.sadd(self._key(session_id, "keys"), key)
-        results: list[Any] = await calls.execute()
+        await calls.execute()
         if len(self._noted) >= MAX_NOTED:
             self._noted = {noted: at for noted, at in self._noted.items() if now - at < USED_INTERVAL}
         self._noted[key] = now
-        return results
 
     def _reaching(self, waiting: float = 0.0) -> _Reaching:
         """Return the block of a call that Redis may let wait for so many seconds."""

@@ -1,0 +1,79 @@
+"""RedisStore alone: what its scripts do, and the versions that it takes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from redis.asyncio import Redis
+
+from kit.servers.redis_proxy import redis_between
+from kit.servers.redis_server import RedisServer
+from vivavoce.agents.memory.stores.redis import RedisStore
+from vivavoce.agents.memory.stores.store import Place
+from vivavoce.pipelines.core.errors import StoreUnavailable
+from vivavoce.pipelines.core.ids import new_id
+
+PLACE = Place("call", "data")
+
+Call = Callable[[RedisStore], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    ("call", "command"),
+    [
+        (lambda store: store.write(PLACE, "card", '"4111"'), b"HSET"),
+        (lambda store: store.append(PLACE, "cards", '"4111"'), b"EVALSHA"),
+        (lambda store: store.change(PLACE, "card", lambda _: ('"4111"', None)), b"EVALSHA"),
+        (lambda store: store.log(PLACE, ['"4111"'], keep=10), b"EVALSHA"),
+    ],
+    ids=["write", "append", "change", "log"],
+)
+async def test_words_whose_process_died_in_the_write_are_erased_with_their_session(
+    redis_server: RedisServer, call: Call, command: bytes
+) -> None:
+    prefix = new_id("test")
+    whole = RedisStore(redis_server.url, prefix)
+    await call(whole)  # the server has the script
+    await whole.delete(PLACE.session_id)
+    with tempfile.TemporaryDirectory(prefix="redis-") as folder:
+        async with redis_between(redis_server.socket, Path(folder), command) as url:
+            dying = RedisStore(url, prefix)
+            with pytest.raises(StoreUnavailable, match="could not be reached"):
+                await call(dying)
+            await dying.aclose()
+    await whole.delete(PLACE.session_id)
+    async with Redis.from_url(redis_server.url) as client:
+        assert await client.keys(f"{prefix}:*") == []
+    assert await call(whole) is not None or await whole.read(PLACE, "card") == '"4111"'
+    await whole.aclose()
+
+
+@pytest.mark.parametrize("command", [b"SMEMBERS", b"UNLINK", b"EVALSHA"])
+async def test_a_session_that_begins_again_while_idle_ones_are_erased_is_not_erased(
+    redis_server: RedisServer, command: bytes
+) -> None:
+    prefix = new_id("test")
+    whole = RedisStore(redis_server.url, prefix)
+    await whole.write(PLACE, "card", '"4111"')
+    await whole.keep(PLACE.session_id, 0.001)
+
+    has_begun = False
+
+    async def begin() -> None:
+        nonlocal has_begun
+        has_begun = await whole.hold(PLACE.session_id, "me", 15.0)
+
+    await anyio.sleep(0.01)
+    with tempfile.TemporaryDirectory(prefix="redis-") as folder:
+        async with redis_between(redis_server.socket, Path(folder), command, before=begin) as url:
+            sweeping = RedisStore(url, prefix)
+            await sweeping.sweep()
+            await sweeping.aclose()
+    assert (await whole.read(PLACE, "card"), await whole.is_held(PLACE.session_id)) == (
+        ('"4111"', True) if has_begun else (None, False)
+    )
+    await whole.aclose()
