@@ -13,6 +13,7 @@ from urllib.parse import quote
 import anyio
 
 from vivavoce.agents.memory.stores.limit import CALL_LIMIT
+from vivavoce.agents.memory.stores.redis_version import RedisVersion, knows_no_hello, too_old
 from vivavoce.agents.memory.stores.store import (
     CALLS,
     KEEP,
@@ -143,6 +144,8 @@ class RedisStore(SessionStore):
         timeout: Seconds for one call to Redis; calls of a session end earlier, by `MemoryOptions.timeout`.
     Raises:
         ConfigurationError: The URL is malformed, or the package `redis` is missing.
+
+    With a server older than 6.2, each call raises StoreError.
     """
 
     def __init__(
@@ -161,7 +164,11 @@ class RedisStore(SessionStore):
             # No retries: after a lost reply, a second attempt could append twice. No limit of the socket: `_Reaching`.
             # Any: the package types its replies for two clients and all formats at once.
             self._redis: Any = Redis.from_url(
-                url, retry=Retry(NoBackoff(), 0), socket_timeout=None, max_connections=MAX_CONNECTIONS
+                url,
+                retry=Retry(NoBackoff(), 0),
+                socket_timeout=None,
+                max_connections=MAX_CONNECTIONS,
+                redis_connect_func=RedisVersion(RedisError).connected,
             )
         except ValueError:  # not shown: its text may hold the password
             raise ConfigurationError(
@@ -432,6 +439,8 @@ class _Reaching:
             raise StoreUnavailable(f"Redis did not answer within {self._seconds:g} s")
         if isinstance(error, UnicodeEncodeError):
             raise StoreValueError(HALF_PAIR) from None  # the error shows the text
+        if isinstance(error, self._refused) and knows_no_hello(error):
+            raise too_old("5 or older") from None
         if isinstance(error, self._lost):
             raise StoreUnavailable(f"Redis could not be reached: {error}") from error
         if isinstance(error, self._refused):

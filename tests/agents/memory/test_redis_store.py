@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 from redis.asyncio import Redis
 
+from kit.servers.old_redis import redis_of
 from kit.servers.redis_proxy import redis_between
 from kit.servers.redis_server import RedisServer
 from vivavoce.agents.memory.stores.redis import RedisStore
 from vivavoce.agents.memory.stores.store import Place
-from vivavoce.pipelines.core.errors import StoreUnavailable
+from vivavoce.pipelines.core.errors import StoreError, StoreUnavailable
 from vivavoce.pipelines.core.ids import new_id
 
 PLACE = Place("call", "data")
@@ -77,3 +79,30 @@ async def test_a_session_that_begins_again_while_idle_ones_are_erased_is_not_era
         ('"4111"', True) if has_begun else (None, False)
     )
     await whole.aclose()
+
+
+@pytest.mark.parametrize("is_local", [False, True])
+@pytest.mark.parametrize(
+    ("version", "knows_hello", "named"), [("6.0.16", True, r"6\.0\.16"), ("5.0.14", False, "5 or older")]
+)
+async def test_a_redis_that_is_too_old_is_named_with_the_version_that_is_needed(
+    version: str, knows_hello: bool, named: str, is_local: bool
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="redis-") as folder:
+        async with redis_of(version, f"{folder}/sock" if is_local else "", knows_hello=knows_hello) as url:
+            store = RedisStore(url)
+            for call in (store.sessions, partial(store.read, PLACE, "card"), partial(store.hold, "call", "me", 15.0)):
+                with pytest.raises(StoreError, match=f"needs Redis 6.2 or newer, got Redis {named}; update") as raised:
+                    await call()
+                assert not isinstance(raised.value, StoreUnavailable)
+            await store.aclose()
+
+
+@pytest.mark.parametrize(("version", "tells"), [("6.2.0", True), ("10.1", True), ("unknown", True), ("8.0.0", False)])
+async def test_a_redis_of_6_2_or_newer_and_one_that_does_not_tell_its_version_are_used(
+    version: str, tells: bool
+) -> None:
+    async with redis_of(version, tells=tells) as url:
+        store = RedisStore(url)
+        assert await store.read(PLACE, "card") == "1"
+        await store.aclose()
