@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -33,6 +34,7 @@ class MemoryBase:
         self._id: str | None = None
         self._is_lost = False
         self._is_in_doubt = False
+        self._held_until = math.inf
 
     def open(self, memory_id: str) -> None:
         """Be the memory with that id."""
@@ -42,9 +44,9 @@ class MemoryBase:
         """Note that another session has the memory: this one writes nothing more. Caller: its lease."""
         self._is_lost = True
 
-    def hold(self) -> None:
-        """Note that the session has the memory. Caller: its lease."""
-        self._is_in_doubt = False
+    def hold(self, until: float) -> None:
+        """Note that the session has the memory until then, by its clock. Caller: its lease."""
+        self._is_in_doubt, self._held_until = False, until
 
     def doubt(self) -> None:
         """Note that another session may have taken the memory, while the store was out of reach. Caller: its lease."""
@@ -58,7 +60,7 @@ class MemoryBase:
     @property
     def is_in_doubt(self) -> bool:
         """Whether another session may have the memory: this one does not write until it knows."""
-        return self._is_in_doubt
+        return self._is_in_doubt or self.clock.now() >= self._held_until
 
     def check_held(self) -> None:
         """Check that the session may write.
@@ -69,7 +71,7 @@ class MemoryBase:
         """
         if self._is_lost:
             raise StoreError("another session continues the memory, and this one writes nothing more")
-        if self._is_in_doubt:
+        if self.is_in_doubt:
             raise StoreUnavailable("the store was out of reach, and the session's lease is not confirmed yet")
 
     @property

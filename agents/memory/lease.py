@@ -98,6 +98,7 @@ class SessionLease:
     async def _hold(self) -> None:
         """Take or renew the lease, and begin the session in the store when it is taken."""
         base, takes_over = self._base, self._takes_over and not self._is_held
+        until = base.clock.now() + LEASE
         self._is_held = await base.within(base.store.hold(base.id, self._holder, LEASE, takes_over=takes_over))
         if not self._is_held:
             base.lose()
@@ -105,7 +106,7 @@ class SessionLease:
         if not self._has_begun:
             await self._state.begin(is_resumed=self._goes_on)
             self._has_begun = self._goes_on = True
-        self._base.hold()
+        base.hold(until)
 
     def _failed(self, error: Exception) -> None:
         self._health.failed(error, NAME)

@@ -138,6 +138,37 @@ def test_a_session_that_is_closed_right_after_an_outage_loses_no_words(seconds: 
     run_virtual(test())
 
 
+class LateLeases(ScriptedStore):
+    """A store that takes long for a lease, as it seems to a process that was frozen."""
+
+    seconds = 0.0
+
+    async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
+        await anyio.sleep(self.seconds)
+        return await super().hold(session_id, holder, seconds, takes_over=takes_over)
+
+
+def test_a_session_whose_lease_has_run_out_without_a_failure_writes_nothing_until_it_is_renewed() -> None:
+    async def test() -> None:
+        own = LateLeases()
+        store = copy.copy(own)
+        session = session_with(MemoryOptions(store=own, timeout=60.0))
+        room = await started(session)
+        await anyio.sleep(1.0)
+        own.seconds = 30.0
+        await anyio.sleep(20.0)
+        other = session_with(MemoryOptions(store=store))
+        await started(other)
+        own.written = []
+        room.send_text("a table")
+        report = await session.wait_closed()
+        assert own.written == []
+        assert (report.reason, report.lost_writes) == (CloseReason.ERROR.value, 4)
+        assert (await other.close()).is_clean
+
+    run_virtual(test())
+
+
 class NoLeases(ScriptedStore):
     """A store of an application, whose leases fail after an outage."""
 
