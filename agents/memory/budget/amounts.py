@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -16,6 +15,9 @@ KINDS: tuple[Kind, ...] = ("cost", "accuracy", "latency")
 NO_LIMIT = -1.0
 """The amount of an allocation without a limit."""
 
+MAX_AMOUNT = 1e15
+"""Larger ones are mistakes, and their sum may be more than a float holds."""
+
 _UNITS: dict[Kind, str] = {"cost": "", "accuracy": " (0 to 1)", "latency": " (s)"}
 
 
@@ -27,7 +29,7 @@ def check_limit(kind: Kind, amount: object) -> float:
     """
     if is_number(amount) and (amount == NO_LIMIT or _is_amount(kind, amount)):
         return float(amount)
-    bounds = "0 <= accuracy <= 1" if kind == "accuracy" else f"{kind} >= 0{_UNITS[kind]}, a finite number"
+    bounds = "0 <= accuracy <= 1" if kind == "accuracy" else f"0 <= {kind} <= {MAX_AMOUNT:g}{_UNITS[kind]}"
     raise ConfigurationError(f"need {bounds}, or -1 for no limit, got {shown(amount)}")
 
 
@@ -39,12 +41,12 @@ def check_use(kind: Kind, amount: object) -> float:
     """
     if is_number(amount) and _is_amount(kind, amount):
         return float(amount)
-    bounds = "a score 0 <= accuracy <= 1" if kind == "accuracy" else f"{kind} >= 0{_UNITS[kind]}, a finite number"
+    bounds = "a score 0 <= accuracy <= 1" if kind == "accuracy" else f"0 <= {kind} <= {MAX_AMOUNT:g}{_UNITS[kind]}"
     raise ConfigurationError(f"need {bounds}, got {shown(amount)}; leave out an amount that has not changed")
 
 
 def _is_amount(kind: Kind, amount: float) -> bool:
-    return 0 <= amount <= 1 if kind == "accuracy" else 0 <= amount < math.inf
+    return 0 <= amount <= (1 if kind == "accuracy" else MAX_AMOUNT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,7 +171,7 @@ async def test_limits_and_use_are_read_and_changed_by_blues_names() -> None:
     await session.close()
 
 
-@pytest.mark.parametrize("given", [{"cost": -3}, {"latency": float("nan")}, {"accuracy": 2}, {"cost": "1"}])
+@pytest.mark.parametrize("given", [{"cost": -3}, {"latency": float("nan")}, {"accuracy": 2}, {"cost": 1e308}])
 def test_bad_amounts_are_refused_before_the_store_is_reached(given: dict[str, Any]) -> None:
     async def main() -> None:
         store = ScriptedStore()
