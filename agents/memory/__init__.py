@@ -13,4 +13,7 @@ Decisions:
   process has died, finds data, metadata, streams, agents and history as they were. The budget and the rich replies are
   of one call: the new one begins with the limits of its options and no use, and shows no part of the call before. Only
   a session with `resume_from` goes on with the same call.
+* A store may lose a session that runs: Redis without a disk restarts, or an application erases the session. Metadata,
+  the agent with the floor, the transcripts' streams and the budget are there again within some seconds, so that other
+  processes find the session. Values, words and parts from before stay lost.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import anyio
@@ -83,7 +83,9 @@ class MemoryControl:
         """The rich replies of the session."""
         self._posts = PostedParts(base)
         is_shared = self._options.store is not None
-        self._lease = SessionLease(context, base, self.health, self._take_posts) if is_shared else None
+        self._lease = (
+            SessionLease(context, base, self.health, self._take_posts, self._begin_again) if is_shared else None
+        )
         self._budget = None if meter is None else BudgetControl(context, base, self.writer, health, meter)
         self._resumed: Mapping[str, Any] | None = None
         self._has_begun = False
@@ -251,13 +253,7 @@ class MemoryControl:
 
     async def _begin_in_store(self, *, is_down: bool) -> None:
         """Set the entries that are missing; if the store is down, as soon as it is back."""
-        base = self.base
-        writes: list[Write] = [
-            partial(base.store.write, base.place(name), entry, text, nx=True)
-            for name, entries in self._first_entries().items()
-            for entry, text in entries.items()
-        ]
-        writes.append(partial(base.store.keep, base.id, self._options.keep))
+        base, writes = self.base, self._first_writes()
         if self._resumed is None:
             writes.append(self._posts.begin_anew)
         try:
@@ -269,6 +265,23 @@ class MemoryControl:
         for write in writes:
             self.writer.put(write)
         self.streams.begin()
+
+    def _first_writes(self) -> list[Write]:
+        base = self.base
+        writes: list[Write] = [
+            partial(base.store.write, base.place(name), entry, text, nx=True)
+            for name, entries in self._first_entries().items()
+            for entry, text in entries.items()
+        ]
+        return [*writes, partial(base.store.keep, base.id, self._options.keep)]
+
+    def _begin_again(self) -> None:
+        """Set what the store lacks, if it has lost the session; values, words and parts from before stay lost."""
+        for write in self._first_writes():
+            self.writer.put(write)
+        self.streams.begin_again()
+        if self._budget is not None:
+            self._budget.begin_again()
 
     async def _sweep(self) -> None:
         """Have the store erase the sessions whose time is over, now and then until the close."""
@@ -301,12 +314,20 @@ class MemoryControl:
         for text in await self._posts.read_new():
             self.replies.take(text)
 
+    @cached_property
+    def _created(self) -> str:
+        return datetime.fromtimestamp(self._context.clock.wall(), UTC).isoformat()
+
     def _first_entries(self) -> dict[str, dict[str, str]]:
         """Return the texts that the memory begins with: those of the snapshot, and metadata."""
         resumed: Mapping[str, Any] = {} if self._resumed is None else self._resumed.get("namespaces", {})
         entries = {name: _texts(values) for name, values in resumed.items()}
-        created = datetime.fromtimestamp(self._context.clock.wall(), UTC).isoformat()
-        metadata = {"created_date": created, "user": self._options.user, "name": self._options.name, "pinned": False}
+        metadata = {
+            "created_date": self._created,
+            "user": self._options.user,
+            "name": self._options.name,
+            "pinned": False,
+        }
         entries[METADATA] = _texts(metadata) | entries.get(METADATA, {})
         return entries
 

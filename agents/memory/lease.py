@@ -36,6 +36,8 @@ class SessionLease:
 
     Args:
         on_change: Called at the start, and when another process has noted something in the session's log.
+        on_begin: Called when the session has begun in the store while it runs: late, or again in a store that was out
+            of reach or has lost it.
     """
 
     def __init__(
@@ -44,8 +46,10 @@ class SessionLease:
         base: MemoryBase,
         health: StoreHealth,
         on_change: Callable[[], Awaitable[None]],
+        on_begin: Callable[[], None],
     ) -> None:
         self._on_change = on_change
+        self._on_begin = on_begin
         self._context = context
         self._base = base
         self._health = health
@@ -117,7 +121,9 @@ class SessionLease:
         clock = self._context.clock
         renewed = clock.now()
         life: Life | None = None
-        """The state when it was read last; None: it has changed."""
+        """The state when it was read last; None: it may have changed."""
+        seen: Life | None = None
+        """The state when `on_change` was called last."""
         has_news = False
         """Whether another process has noted something, which may be that it continues the session."""
         with self._scope:
@@ -126,12 +132,19 @@ class SessionLease:
                     with strays_as_errors("the session store"):
                         left = renewed + RENEW_INTERVAL - clock.now()
                         if left <= 0 or has_news or not self._has_begun:
+                            begins = not self._has_begun
                             await self._hold()
-                            renewed, has_news = clock.now(), False
+                            renewed, has_news, life = clock.now(), False, None
+                            if begins and self._has_begun and not self._context.closing.is_asked:
+                                self._on_begin()
                         elif life is None:
                             life = await self._state.read()
-                            await self._on_change()
-                            if life.is_stop_asked:
+                            if life != seen:
+                                await self._on_change()
+                                seen = life
+                            if not life.has_begun:  # erased, here or in another process
+                                self._has_begun = False
+                            elif life.is_stop_asked:
                                 self._context.closing.request(CloseReason.USER_INITIATED)
                         else:
                             await self._state.changed(life, left)

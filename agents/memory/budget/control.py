@@ -138,6 +138,11 @@ class BudgetControl:
         self._save_allocation()
         self._save()
 
+    def begin_again(self) -> None:
+        """Write limits and use to a store that may have lost them."""
+        self._save_allocation()
+        self._save()
+
     def state(self) -> dict[str, Any]:
         """Return limits and use as plain data, for a snapshot."""
         account = self.meter.account
@@ -279,6 +284,8 @@ class BudgetControl:
 
     async def _take_reports(self) -> None:
         base = self._base
+        if self._reports and (await base.within(base.store.log_state(base.place(REPORTS)))).next_index < self._reports:
+            self._reports = 0  # the store has lost the reports
         while True:
             found = await base.within(base.store.records(base.place(REPORTS), self._reports, READ_AT_ONCE))
             for record in found:

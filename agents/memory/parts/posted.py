@@ -62,6 +62,8 @@ class PostedParts:
         base = self._base
         if self._next is None:
             self._next = await self._following()
+        elif self._next and await self._following() < self._next:  # the store has lost the records
+            self._next = 0
         found = await base.within(base.store.records(base.place(LOG), self._next, KEPT))
         if found:
             self._next = found[-1].index + 1

@@ -63,6 +63,11 @@ class SessionStreams:
             self._writer.put(self._begin_in_store)
             self._deliveries.begin(self._context.live.agent)
 
+    def begin_again(self) -> None:
+        """Note floor and transcripts again, in a store that may have lost them."""
+        if self._has_begun:
+            self._writer.put(self._begin_in_store)
+
     def took_floor(self, agent: Agent) -> None:
         """An agent has the conversation now."""
         if self._has_begun:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from kit.memory import ScriptedStore, session_with, started
 from vivavoce.agents import AgentSession, InProcessStore, MemoryOptions, SessionMemory, StoreError
 from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.memory.stores.store import METADATA, Place
 from vivavoce.agents.states import AgentState, CloseReason
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError
@@ -368,7 +367,6 @@ async def test_a_store_that_comes_back_empty_knows_the_session_again(cut_off: Cu
     await anyio.sleep(10.0)
     with pytest.raises(StoreError, match="runs already"):
         await started(cut_off.other())
-    await cut_off.store.write(Place("call", METADATA), "created_date", '"then"')
     async with SessionMemory.attach(cut_off.store, "call") as memory:
         await memory.stop()
         assert await memory.wait(timeout=1.0)
