@@ -253,7 +253,13 @@ class MemoryControl:
 
     async def _begin_in_store(self, *, is_down: bool) -> None:
         """Set the entries that are missing; if the store is down, as soon as it is back."""
-        base, writes = self.base, self._first_writes()
+        base = self.base
+        writes: list[Write] = [
+            partial(base.store.write, base.place(name), entry, text, nx=True)
+            for name, entries in self._first_entries().items()
+            for entry, text in entries.items()
+        ]
+        writes.append(partial(base.store.keep, base.id, self._options.keep))
         if self._resumed is None:
             writes.append(self._posts.begin_anew)
         try:
@@ -266,22 +272,20 @@ class MemoryControl:
             self.writer.put(write)
         self.streams.begin()
 
-    def _first_writes(self) -> list[Write]:
-        base = self.base
-        writes: list[Write] = [
-            partial(base.store.write, base.place(name), entry, text, nx=True)
-            for name, entries in self._first_entries().items()
-            for entry, text in entries.items()
-        ]
-        return [*writes, partial(base.store.keep, base.id, self._options.keep)]
-
     def _begin_again(self) -> None:
         """Set what the store lacks, if it has lost the session; values, words and parts from before stay lost."""
-        for write in self._first_writes():
-            self.writer.put(write)
+        self.writer.put(self._set_metadata_again)
+        self.writer.put(partial(self.base.store.keep, self.base.id, self._options.keep))
         self.streams.begin_again()
         if self._budget is not None:
             self._budget.begin_again()
+
+    async def _set_metadata_again(self) -> None:
+        """Set the metadata, if they are lost; `created_date`, by which that is known, comes last."""
+        store, place = self.base.store, self.base.place(METADATA)
+        if await store.read(place, "created_date") is None:
+            for entry, text in reversed(self._first_entries()[METADATA].items()):
+                await store.write(place, entry, text, nx=True)
 
     async def _sweep(self) -> None:
         """Have the store erase the sessions whose time is over, now and then until the close."""

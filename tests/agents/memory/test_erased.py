@@ -52,3 +52,27 @@ def test_a_running_session_that_its_store_has_lost_is_there_again_for_other_proc
         assert await store.sweep() == ["call"]
 
     run_virtual(main())
+
+
+def test_values_that_were_deleted_stay_deleted_after_an_outage() -> None:
+    async def main() -> None:
+        first = session_with(id="first")
+        await started(first)
+        await first.memory.data.set("order", 1)
+        snapshot = first.snapshot()
+        await first.close()
+        store = ScriptedStore()
+        session = session_with(MemoryOptions(store=store, name="A table"))
+        await started(session, resume_from=snapshot)
+        await anyio.sleep(1.0)
+        assert await session.memory.data.delete("order")
+        assert await session.memory.metadata.delete("name")
+        store.is_down = True
+        await anyio.sleep(10.0)
+        store.is_down = False
+        await anyio.sleep(10.0)
+        assert await session.memory.data.get_all() == {}
+        assert "name" not in await session.memory.metadata.get_all()
+        await session.close()
+
+    run_virtual(main())
