@@ -120,6 +120,11 @@ class WriteQueue(Generic[T]):
         return self._ended is not None
 
     @property
+    def is_over(self) -> bool:
+        """Whether it takes no more entries."""
+        return self._is_over
+
+    @property
     def lost(self) -> int:
         """The entries that were lost; after the close, those that waited in vain too."""
         return self._lost + (len(self._waiting) if self._is_over else 0)

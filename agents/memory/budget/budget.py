@@ -29,7 +29,7 @@ class Budget:
     """Limits and use of a call. In the session's own process they are those by which it decides, at once.
 
     In another process they are those in the store, to which the session writes after each change. The session takes a
-    change that is made there within a second or so.
+    change that is made there within a second or so. After the call, changes of its own process go to the store too.
 
     Args:
         control: The session's side; None in another process, and for a session without a budget.
@@ -63,12 +63,13 @@ class Budget:
         Raises:
             ValueError: An amount is none; `nx` is no bool.
             ConfigurationError: The session has no budget, or a component has no price.
+            StoreError: The call has ended, and another session has its memory.
         """
         given = limits_of(cost, accuracy, latency)
         check_flag("nx", nx)
-        if self._control is not None:
+        if self._control is not None and not self._control.is_over:
             return self._control.allocate(given, nx=nx)
-        self._check_attached()
+        await self._check_shared()
 
         def change(text: str | None) -> tuple[str | None, bool]:
             if text is None:
@@ -80,7 +81,10 @@ class Budget:
             return KeptAllocation(wanted, kept.revision + 1).to_text(), True
 
         base = self._base
-        return await base.within(base.store.change(base.place(NAMESPACE), ALLOCATION, change))
+        was_changed = await base.within(base.store.change(base.place(NAMESPACE), ALLOCATION, change))
+        if self._control is not None:
+            self._control.allocate(given, nx=nx)
+        return was_changed
 
     async def use(self) -> dict[str, float | None]:
         """Return the cost, the mean of the scores (`accuracy`), and the median `latency` of the last five turns.
@@ -105,21 +109,26 @@ class Budget:
         Raises:
             ValueError: An amount is none.
             ConfigurationError: The session has no budget.
+            StoreError: The call has ended, and another session has its memory.
         """
         uses = uses_of(cost, accuracy, latency)
-        if self._control is not None:
-            self._control.report(uses)
+        control, base = self._control, self._base
+        if control is not None and not control.is_over:
+            control.report(uses)
             return
-        self._check_attached()
+        await self._check_shared()
         if await self._kept_allocation() is None:
             raise ConfigurationError(_NO_BUDGET)
-        base = self._base
         await base.within(base.store.log(base.place(REPORTS), [encode(uses)], keep=KEPT_REPORTS))
+        if control is not None:
+            await control.take_reports()
 
-    # --- in another process
+    # --- in another process, and after the call
 
-    def _check_attached(self) -> None:
-        if self._is_own:
+    async def _check_shared(self) -> None:
+        if self._control is not None:
+            await self._control.check_own()
+        elif self._is_own:
             raise ConfigurationError(_NO_BUDGET)
 
     async def _kept_allocation(self) -> KeptAllocation | None:

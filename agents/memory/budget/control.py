@@ -24,7 +24,7 @@ from vivavoce.agents.memory.budget.records import (
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stores.values import decode, encode
 from vivavoce.agents.memory.writer import MemoryWriter
-from vivavoce.pipelines.core.errors import ConfigurationError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, describe
 from vivavoce.pipelines.core.ids import new_id
 
 LOOK_INTERVAL = 1.0
@@ -75,6 +75,7 @@ class BudgetControl:
     ) -> None:
         self._context = context
         self._base = base
+        self._writer = writer
         self._health = health
         self.meter = meter
         self._revision = 0
@@ -126,7 +127,7 @@ class BudgetControl:
         try:
             if not self._health.is_failing:
                 await self._read_first()
-                await self._take_reports()
+                await self.take_reports()
         except Exception as error:  # noqa: BLE001 - a store is foreign code; the call goes on without it
             self._health.failed(error)
         self._begin()
@@ -142,6 +143,22 @@ class BudgetControl:
         """Write limits and use to a store that may have lost them."""
         self._save_allocation()
         self._save()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the session has ended, and writes nothing more by itself."""
+        return self._writer.is_over
+
+    async def check_own(self) -> None:
+        """Check that the budget in the store is that of this session still, which has ended.
+
+        Raises:
+            StoreError: Another session has the memory.
+        """
+        base = self._base
+        text = await base.within(base.store.read(base.place(NAMESPACE), USE))
+        if base.is_lost or (text is not None and decode(text)["writer"] != self._writer_id):
+            raise StoreError(f"another session has the memory {base.id!r} now; the budget of this one is closed")
 
     def state(self) -> dict[str, Any]:
         """Return limits and use as plain data, for a snapshot."""
@@ -176,7 +193,7 @@ class BudgetControl:
         return {**self.meter.account.to_json(), "reports": self._reports, "writer": self._writer_id}
 
     def _save(self) -> None:
-        if self._is_open:
+        if self._is_open and not self.is_over:
             self._kept_use.put()
 
     async def _write_use(self) -> None:
@@ -191,7 +208,7 @@ class BudgetControl:
         self._has_written = True
 
     def _save_allocation(self) -> None:
-        if self._is_open:
+        if self._is_open and not self.is_over:
             self._kept_allocation.put()
 
     async def _write_allocation(self) -> None:
@@ -257,7 +274,7 @@ class BudgetControl:
                 if text is not None and not self._kept_allocation.is_due:
                     self._take_allocation(allocation_from(text))
                 if self._has_read:  # until then, the use in the store may hold these reports
-                    await self._take_reports()
+                    await self.take_reports()
             except Exception as error:  # noqa: BLE001 - a store is foreign code; the call goes on without it
                 self._health.failed(error)
                 continue
@@ -282,7 +299,8 @@ class BudgetControl:
         self.meter.check_allocation(allocation)
         self.meter.allocate(allocation)
 
-    async def _take_reports(self) -> None:
+    async def take_reports(self) -> None:
+        """Count the amounts that others, and code of this process after the end, have reported in the store."""
         base = self._base
         if self._reports and (await base.within(base.store.log_state(base.place(REPORTS)))).next_index < self._reports:
             self._reports = 0  # the store has lost the reports

@@ -21,6 +21,7 @@ from vivavoce.agents import (
     Price,
     SessionMemory,
     SessionOptions,
+    StoreError,
 )
 from vivavoce.agents.events import BudgetExceeded, BudgetWarning, ErrorOccurred
 from vivavoce.agents.memory.stores.store import Change, Place
@@ -388,8 +389,8 @@ def test_a_session_that_continues_a_killed_one_takes_the_newest_use_of_the_store
         assert (await second.memory.budget.use())["cost"] == 60.0
         await second.memory.budget.update_use(cost=1)
         await first.wait_closed()
-        await first.memory.budget.update_use(cost=1000)
-        await _pass(1.0)
+        with pytest.raises(StoreError, match="another session has the memory"):
+            await first.memory.budget.update_use(cost=1000)
         async with SessionMemory.attach(store, "first") as other:
             assert (await other.budget.use())["cost"] == 61.0
         await second.close()
