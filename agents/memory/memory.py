@@ -26,6 +26,7 @@ from vivavoce.agents.memory.streams.items import StreamItem, checked_name
 from vivavoce.agents.memory.streams.registry import AgentMember
 from vivavoce.agents.memory.streams.stream import Stream
 from vivavoce.agents.memory.streams.streams import Streams
+from vivavoce.agents.memory.streams.tags import checked_wanted
 from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.checks import check_choice, check_instance, check_number, check_whole, shown
 from vivavoce.pipelines.core.clock import LoopClock
@@ -171,6 +172,7 @@ class SessionMemory:
             SessionError: The agent is in another session.
             StoreError: The session has ended.
         """
+        tags, exclude = checked_wanted("tags", tags), checked_wanted("exclude", exclude)
         side = self._side if isinstance(agent, Agent) else None
         if side is not None and isinstance(agent, Agent):
             side.streams.join(agent)
@@ -314,9 +316,11 @@ class SessionMemory:
         In its own process it is as `session.wait_closed()`: code that the close waits for must not call it.
 
         Args:
-            timeout: Seconds; None: however long.
+            timeout: Seconds; None: however long; 0: only look.
         """
         check_number("timeout", timeout, at_least=0, unit="s", or_none=True)
+        if timeout == 0:
+            return (await self._state.read()).has_ended if self._side is None else self._side.context.closing.is_over
         with anyio.move_on_after(timeout):
             if self._side is not None:
                 await self._side.context.session.wait_closed()

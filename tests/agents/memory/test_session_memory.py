@@ -375,6 +375,17 @@ async def test_stop_and_wait_in_the_sessions_own_process() -> None:
     assert await session.memory.wait()
 
 
+@virtually
+async def test_wait_without_time_says_whether_the_session_has_ended() -> None:
+    store = InProcessStore(clock=VirtualClock())
+    session = session_with(MemoryOptions(store=store))
+    await started(session)
+    async with SessionMemory.attach(store, "call") as other:
+        assert (await session.memory.wait(timeout=0), await other.wait(timeout=0)) == (False, False)
+        await session.close()
+        assert (await session.memory.wait(timeout=0), await other.wait(timeout=0)) == (True, True)
+
+
 # --- a store that is down
 
 

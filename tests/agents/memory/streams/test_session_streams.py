@@ -24,7 +24,7 @@ from vivavoce.agents import (
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.pipelines.core.clock import LoopClock
-from vivavoce.pipelines.core.errors import SessionError
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 
 
 def errors_of(session: AgentSession[Any]) -> list[str]:
@@ -117,15 +117,16 @@ def test_the_limit_of_a_reader_stands_still_while_its_own_speech_plays() -> None
 
 def test_an_agent_without_the_floor_is_part_of_the_session_until_it_closes() -> None:
     async def test() -> None:
-        helper, session = Reader("helper"), session_with()
+        helper, session, other = Reader("helper"), session_with(), session_with(id="other")
         await started(session)
+        await started(other)
+        with pytest.raises(ConfigurationError, match="a list of tags"):
+            await other.memory.add_agent(helper, tags="orders")
         await session.memory.add_agent(helper, tags=["orders"])
         assert helper.session is session
         orders = await session.memory.open_stream("orders", tags=["orders"])
         await orders.write("tea")
         await anyio.sleep(1.0)
-        other = session_with(id="other")
-        await started(other)
         with pytest.raises(SessionError, match="in session 'call'"):
             await other.memory.add_agent(helper, tags=["orders"])
         await session.memory.remove_agent(helper)
