@@ -1,8 +1,8 @@
 """UnsettledAudio: the caller's audio whose words are not known yet, with the calls between, for the next recogniser.
 
-A final settles the utterances up to the newest one of which it has the words, and those behind it without an interim;
-all, if it has the words of none. So an utterance that ended before the final of the one before, and has no interim yet,
-is not heard again if the stream breaks before its words come. A recogniser that reports on each utterance settles them
+A final settles the utterances up to the newest one of which it has the words; all, if it has the words of none. Those
+behind it stay if they have an interim, or if nothing can have been reported of them: there was no interim since they
+began, and the final has no more words than were shown before. A recogniser that reports on each utterance settles them
 in their order, also those that are kept no more.
 """
 
@@ -43,6 +43,7 @@ class Utterance:
         shown: Words of its newest interim, while no final has settled them.
         ended_at: When it ended, or was heard again; None while it is open.
         is_excused: Whether every recogniser was asked for its words in vain, so that none owes them any more.
+        is_covered: Whether an interim that came since it began was of an earlier one, and may have its words too.
     """
 
     items: deque[AudioFrame | SpeechStarted] = field(default_factory=deque)
@@ -53,6 +54,7 @@ class Utterance:
     shown: str = ""
     ended_at: float | None = None
     is_excused: bool = False
+    is_covered: bool = False
 
     def show(self, text: str) -> None:
         """Its interim is this now; a beginning of words that were shown already is heard again."""
@@ -109,7 +111,7 @@ class UnsettledAudio:
         """Note the onset of speech."""
         self.has_vad = True
         if not self.open.is_speech:
-            self.open.is_speech = True
+            self.open.is_speech, self.open.is_covered = True, False
             self.open.began_at = now - ago
         self.open.voiced = max(self.open.voiced, ago)
         self.open.items.append(SpeechStarted(ago))
@@ -156,6 +158,8 @@ class UnsettledAudio:
         is_sure = best is not None and not is_chance and _likeness(best.shown, text) >= SURELY_ALIKE
         if best is not None and (is_sure or not (is_in_speech or blank)):
             best.show(text)  # it is heard again, perhaps by another recogniser
+            for one in (*heard, self.open):
+                one.is_covered = True
         elif not heard or is_in_speech:
             if not one_each:
                 self.ended = deque(one for one in self.ended if one.has_words or (one.ended_at or 0.0) > overdue)
@@ -197,8 +201,9 @@ class UnsettledAudio:
         heard = list(self.ended)[:at_most]
         shares = [(_share(one.shown, text), at) for at, one in enumerate(heard) if one.shown]
         newest = max(((share, at) for share, at in shares if share >= ALIKE), default=(0.0, len(heard)))[1]
+        has_more = len(words_of(text)) > sum(len(words_of(one.shown)) for one in heard[: newest + 1])
         # Words that were shown behind those of the final are not settled by it.
-        behind = [one for one in heard[newest + 1 :] if one.shown]
+        behind = [one for one in heard[newest + 1 :] if one.shown or not (one.is_covered or has_more)]
         self.ended = deque([*behind, *list(self.ended)[len(heard) :]])
 
     def _begin_rest(self) -> None:

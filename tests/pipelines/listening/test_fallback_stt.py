@@ -325,3 +325,39 @@ def test_a_member_whose_close_hangs_holds_nothing_up() -> None:
 def test_members_without_a_list_are_refused_with_the_list_that_is_needed() -> None:
     with pytest.raises(ConfigurationError, match=r"in one list, FallbackSTT\(\[a, b\]\), got .*ScriptedSTT"):
         FallbackSTT(ScriptedSTT(), ScriptedSTT())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shown_later", "final", "finals"),
+    [
+        (None, "the first words", ["the first words", "two"]),  # nothing of "two" was reported before the loss
+        ("the first words two", "the first words two", ["the first words two"]),  # both are one for this recogniser
+        (None, "the first words two", ["the first words two"]),
+    ],
+)
+def test_words_without_an_interim_behind_a_late_final_are_heard_by_the_next_one_if_they_were_not_settled(
+    shown_later: str | None, final: str, finals: list[str]
+) -> None:
+    first, second = First(), Second(["two"])
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.5)
+        first.interim("the first words")
+        await listening.hear(0.1)
+        listening.stream.flush()
+        await listening.hear(0.3)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.5)
+        if shown_later is not None:
+            first.interim(shown_later)
+        listening.stream.flush()
+        await listening.hear(0.1)
+        first.final(final)
+        await listening.hear(0.1)
+        first.fail(LOST)
+        await listening.hear(4.0)
+
+    listening = listen(FallbackSTT([first, second]), act)
+    assert listening.finals == finals
