@@ -160,6 +160,32 @@ def test_a_picture_is_made_smaller_and_never_larger() -> None:
     assert is_near(color_of(large), BLUE)
 
 
+@pytest.mark.parametrize("kind", [rtc.VideoBufferType.RGBA, rtc.VideoBufferType.I420])
+@pytest.mark.parametrize(
+    ("rotation", "red_side"),
+    [
+        (rtc.VideoRotation.VIDEO_ROTATION_0, (0, 12)),
+        (rtc.VideoRotation.VIDEO_ROTATION_90, (12, 0)),
+        (rtc.VideoRotation.VIDEO_ROTATION_180, (31, 12)),
+        (rtc.VideoRotation.VIDEO_ROTATION_270, (12, 31)),
+    ],
+)
+def test_a_picture_of_a_telephone_that_is_held_upright_is_turned_upright(
+    kind: rtc.VideoBufferType.ValueType, rotation: rtc.VideoRotation.ValueType, red_side: tuple[int, int]
+) -> None:
+    """The SDK gives the picture as the camera has it, and by how much it is to be turned clockwise."""
+    row = bytes((*RED, 255)) * 32 + bytes((*BLUE, 255)) * 32
+    frame = rtc.VideoFrame(64, 48, rtc.VideoBufferType.RGBA, bytearray(row * 48))
+    frame = frame if kind == frame.type else frame.convert(kind)
+    picture, thumbnail = encode(frame, 32, rotation)
+    is_turned = rotation in (rtc.VideoRotation.VIDEO_ROTATION_90, rtc.VideoRotation.VIDEO_ROTATION_270)
+    assert (picture.width, picture.height) == ((24, 32) if is_turned else (32, 24))
+    assert len(thumbnail) == 32 * 32
+    with Image.open(io.BytesIO(picture.data)) as image:
+        red, _, blue = image.convert("RGB").getpixel(red_side)  # type: ignore[misc]
+    assert red > blue
+
+
 @pytest.mark.both_servers
 async def test_a_cascade_sees_the_screen_that_was_shared_when_the_caller_asks(
     room_server: RoomEndpoint, room_name: str

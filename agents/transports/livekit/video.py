@@ -32,6 +32,12 @@ THUMBNAIL_SIZE = (32, 32)
 LUMA_LEVELS = [max(0, min(255, round((level - 16) * 255 / 219))) for level in range(256)]
 CHROMA_LEVELS = [max(0, min(255, round((level - 128) * 255 / 224 + 128))) for level in range(256)]
 """The levels of video (16 to 235, and 16 to 240) as those of JPEG. Source: ITU-R BT.601."""
+_TURNS = {
+    int(rtc.VideoRotation.VIDEO_ROTATION_90): "ROTATE_270",
+    int(rtc.VideoRotation.VIDEO_ROTATION_180): "ROTATE_180",
+    int(rtc.VideoRotation.VIDEO_ROTATION_270): "ROTATE_90",
+}
+"""Pillow's names of turns, which are counterclockwise, by the SDK's, which are clockwise."""
 SOURCES: dict[VideoSource, tuple[rtc.TrackSource.ValueType, ...]] = {
     "screen": (rtc.TrackSource.SOURCE_SCREENSHARE,),
     "camera": (rtc.TrackSource.SOURCE_CAMERA,),
@@ -68,9 +74,15 @@ def check_encoder() -> None:
         ) from error
 
 
-def encode(frame: rtc.VideoFrame, max_size: int) -> tuple[VideoFrame, bytes]:
+def encode(
+    frame: rtc.VideoFrame,
+    max_size: int,
+    rotation: rtc.VideoRotation.ValueType = rtc.VideoRotation.VIDEO_ROTATION_0,
+) -> tuple[VideoFrame, bytes]:
     """Return the picture as JPEG, its longer side at most `max_size` pixels, and its thumbnail in grey.
 
+    Args:
+        rotation: By how much it is to be turned clockwise, as a telephone says that is held upright.
     Raises:
         ValueError: The SDK cannot convert its format.
         OSError: Pillow cannot encode it.
@@ -80,6 +92,8 @@ def encode(frame: rtc.VideoFrame, max_size: int) -> tuple[VideoFrame, bytes]:
     shrink = min(1.0, max_size / max(frame.width, frame.height))
     size = (max(1, round(frame.width * shrink)), max(1, round(frame.height * shrink)))
     image = _of_planes(frame, size) if frame.type == rtc.VideoBufferType.I420 else _of_pixels(frame, size)
+    if (quarters := int(rotation)) in _TURNS:
+        image = image.transpose(Image.Transpose[_TURNS[quarters]])
     written = io.BytesIO()
     image.save(written, "JPEG", quality=JPEG_QUALITY)
     thumbnail = image.convert("L").resize(THUMBNAIL_SIZE, Image.Resampling.BOX)
@@ -163,6 +177,7 @@ class VideoReader:
                 await self._changed.wait()
             elif await self._read(track) and self._track is track:  # the publisher has gone, or publishes again
                 self._track = None
+                self._on_stopped()
 
     async def _read(self, track: rtc.RemoteVideoTrack) -> bool:
         """Read until cancelled by another track; return whether the track ended by itself."""
@@ -171,7 +186,7 @@ class VideoReader:
             with anyio.CancelScope() as self._reading:
                 async for event in stream:
                     if min(event.frame.width, event.frame.height) >= MIN_SIZE and self._wanted():
-                        await self._show(event.frame)
+                        await self._show(event)
             return not self._reading.cancelled_caught
         finally:
             self._reading = None
@@ -180,11 +195,11 @@ class VideoReader:
             if limit.cancelled_caught:
                 logger.warning("a video stream did not close within %s s and was left behind", CLOSE_LIMIT)
 
-    async def _show(self, frame: rtc.VideoFrame) -> None:
+    async def _show(self, event: rtc.VideoFrameEvent) -> None:
         try:
             with anyio.fail_after(ENCODE_LIMIT):
                 picture, thumbnail = await anyio.to_thread.run_sync(
-                    encode, frame, self._max_size, abandon_on_cancel=True
+                    encode, event.frame, self._max_size, event.rotation, abandon_on_cancel=True
                 )
         except (OSError, ValueError, TimeoutError) as error:  # this picture is lost; the next may succeed
             if not self._has_failed:
