@@ -319,6 +319,17 @@ def test_keys_that_are_no_code_are_asked_for_again() -> None:
     assert "That was no code of 4 digits. Your code?" in said(harness)
 
 
+def test_a_hash_key_behind_a_whole_code_is_no_answer_to_the_next_question() -> None:
+    def codes() -> TaskGroup:
+        made = TaskGroup().add("number", lambda: GetDigitCode(4, question="Your number?"))
+        return made.add("pin", lambda: GetDigitCode(4, question="And now your four secret digits, please?"))
+
+    harness, log = pressing(codes, ("1234", 3.0), ("#", 4.2), ("5678#", 7.0))
+    assert log == ["got {'number': '1234', 'pin': '5678'}"]
+    assert "And now your four secret digits, please?" in said(harness)  # in full
+    assert not any("no code" in text for text in said(harness))
+
+
 def test_a_key_is_a_sign_of_life_and_none_that_a_telephone_lacks_is_taken() -> None:
     harness, _ = pressing(lambda: GetDigitCode(4), ("1", 7.0), ("x", 7.5), wake_up=WakeUp(after=4.5))
     (woken,) = [event.at for event in harness.recording.of(WakeUpFired)]

@@ -66,6 +66,8 @@ class GetDigitCode(ConfirmedTask[str]):
         self.session.off(KeyPressed, self._press)
 
     def _press(self, event: KeyPressed) -> None:
+        if event.key == "#" and not self._keys:
+            return  # the end of a code that was whole before
         self.session.interrupt()  # type: ignore[unused-awaitable]  # it acts when called
         if event.key == "*":
             self._keys = ""

@@ -17,14 +17,18 @@ INSTRUCTIONS = (
 
 _YES = frozenset("yes yeah yep yup sure certainly absolutely definitely correct right ok okay".split())
 _NO = frozenset("no nope nah never wrong incorrect not".split())
+_ASKS = frozenset("is does do".split())
+"""First words of a question, such as "is that right", which is no answer."""
 _PLAIN = frozenset("that's thats it's its is that it i do does please fine thank thanks you".split())
 
 
 def yes_or_no(text: str) -> bool | None:
-    """Return the answer of a text that holds nothing but a plain yes, or a plain no; None if it holds more."""
+    """Return the answer of a text that is nothing but a plain yes, or a plain no; None if it is more, or a question."""
     words = re.findall(r"[a-z']+", text.casefold().replace("of course", "yes"))
     is_yes = any(word in _YES for word in words)
     is_no = any(word in _NO for word in words)
+    if "?" in text or (words and words[0] in _ASKS):
+        return None
     if is_yes == is_no or any(word not in (_YES if is_yes else _NO) | _PLAIN for word in words):
         return None
     return is_yes

@@ -85,6 +85,10 @@ def test_a_text_is_read_back_character_by_character() -> None:
         ("nope", False),
         ("that's not it", False),
         ("not right", None),
+        ("Yes, it is.", True),
+        ("Is that right?", None),  # the caller asks
+        ("is it okay", None),
+        ("okay?", None),
         ("yes but on friday", None),
         ("no, with a d", None),
         ("please", None),
