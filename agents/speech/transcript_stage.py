@@ -9,6 +9,8 @@ Otherwise they go to the hook one by one, in a task of the session. Decisions:
   `SpeechLimits.stt_stage`, goes on as the recogniser gave it, with an `error` event of source `stt_stage`. The next
   transcript goes to a new run of the hook. A hook that must hide words catches its own errors. The limit holds also
   while a transcript waits for a hook that does not ask for it, before its first read or after its last.
+* What waits, or is with a hook, when another recogniser takes over is past (`UserFinal.is_past`), and interims are
+  dropped then: those words are older than its successor's.
 * A run ends with its agent's time: a handoff lets it take what came before, and end within the limit. A hook that then
   reads on and on gets an error.
 * The caller's words wait for the hook. So speech, a task, a handoff and a change of the pipeline cannot be awaited
@@ -21,7 +23,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -44,10 +46,16 @@ _ORDERED = (UserFinal, UserInterim, UserTurnEnded, RecogniserReplaced)
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """An event that waits for those before it, and the agent whose hook it goes to; None for no hook."""
+    """An event that waits for those before it.
+
+    Args:
+        agent: The one whose hook it goes to; None for no hook.
+        is_past: Whether its recogniser was replaced since.
+    """
 
     event: Any
     agent: Agent | None
+    is_past: bool = False
 
 
 class TranscriptStage:
@@ -90,7 +98,22 @@ class TranscriptStage:
             self._has_task = True
             self._context.group.start_soon(self._run, name="the stt_stage of the agent")
 
-    def _post(self, event: Any) -> None:
+    def leave_recogniser(self) -> None:
+        """Another recogniser hears from here on."""
+        self._waiting = deque(replace(one, is_past=True) for one in self._waiting)
+        if self._given is not None:
+            self._given.is_past = True
+
+    def _post_next(self) -> None:
+        """Pass on the event that waits longest."""
+        waiting = self._waiting.popleft()
+        self._post(waiting.event, is_past=waiting.is_past)
+
+    def _post(self, event: Any, *, is_past: bool = False) -> None:
+        if is_past and isinstance(event, UserInterim):
+            return
+        if is_past and isinstance(event, UserFinal) and not event.item_id:
+            event = replace(event, is_past=True)
         if isinstance(event, _WORDS) and self._observers.has("stt"):
             self._observers.show("stt", event)
         self._context.inbox.post(event)
@@ -100,7 +123,7 @@ class TranscriptStage:
             await self._next()
             agent = self._waiting[0].agent
             if agent is None:
-                self._post(self._waiting.popleft().event)
+                self._post_next()
             else:
                 await self._through(agent)
 
@@ -139,9 +162,9 @@ class TranscriptStage:
             error.__cause__ = raised
         self._context.report_error(error, COMPONENT, is_recovered=True)
         if given.in_hand is not None:
-            self._post(given.in_hand)
+            self._post(given.in_hand, is_past=given.is_past)
         elif not given.count:
-            self._post(self._waiting.popleft().event)
+            self._post_next()
 
     async def _read(self, agent: Agent, given: _Given) -> None:
         run = StageRun(COMPONENT, "the caller's words", given)
@@ -157,20 +180,20 @@ class TranscriptStage:
                 if not isinstance(event, _WORDS):
                     raise StageError(f"needed a transcript, got {type(event).__name__}", component=COMPONENT)
                 given.gave_back()
-                self._post(event)
+                self._post(event, is_past=given.is_past)
                 await checkpoint()  # a hook that never waits must not hold the loop
 
     # --- for the hook's iterator
 
-    async def next_of(self, agent: Agent) -> Any | None:
+    async def next_of(self, agent: Agent) -> _Waiting | None:
         """Return the next transcript for that agent's hook; None if the next one is for another."""
         self._is_busy = False
         while (waiting := await self._next()).agent is None and isinstance(waiting.event, UserTurnEnded):
-            self._post(self._waiting.popleft().event)
+            self._post_next()
         if waiting.agent is not agent:
             return None
         self._is_busy = True
-        return self._waiting.popleft().event
+        return self._waiting.popleft()
 
 
 class _Given(AsyncIterator[Any]):
@@ -184,6 +207,8 @@ class _Given(AsyncIterator[Any]):
         self.in_hand: Any | None = None
         """The transcript that the hook has, if nothing has come back since."""
         self.count = 0
+        self.is_past = False
+        """Whether the transcript that the hook has is of a recogniser that was replaced."""
         self._ends = Ends(COMPONENT)
         self._is_asking = False
         """Whether the hook waits for the next transcript."""
@@ -201,16 +226,16 @@ class _Given(AsyncIterator[Any]):
         self._watchdog.disarm()
         self._is_asking, self._is_limited, self.in_hand = True, False, None
         try:
-            event = await self._stage.next_of(self._agent)
+            waiting = await self._stage.next_of(self._agent)
         finally:
             self._is_asking = False
         self._limit_it()
-        if event is None:
+        if waiting is None:
             await self._ends.note()
             raise StopAsyncIteration
         self.count += 1
-        self.in_hand = event
-        return event
+        self.in_hand, self.is_past = waiting.event, waiting.is_past or getattr(waiting.event, "is_past", False)
+        return self.in_hand
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:

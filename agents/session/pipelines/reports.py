@@ -42,6 +42,10 @@ class PipelineReports:
         elif not isinstance(event, PipelineFailed):
             self._transcripts.take(event)
 
+    def leave_recogniser(self) -> None:
+        """Another recogniser hears from here on: transcripts on their way are of the one before."""
+        self._transcripts.leave_recogniser()
+
     def failed(self, event: PipelineFailed) -> None:
         """Report an error after which the session goes on as before."""
         source, report = event.component or "pipeline", self._context.report_error

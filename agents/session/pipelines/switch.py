@@ -361,6 +361,8 @@ class PipelineSwitch:
             self.own.begin(opening.pipeline)
         else:
             opening.control.taken(self.own)
+        if opening.swap is None or opening.swap.hears:
+            self._reports.leave_recogniser()
         if opening.swap is not None:
             self._in_use.take_components(opening.swap)
         elif opening.attached is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -13,6 +14,7 @@ from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ProviderConnectionError
+from vivavoce.pipelines.events import UserFinal, UserInterim
 from vivavoce.pipelines.stt.base import STTCapabilities
 from vivavoce.pipelines.testing import HANG, ScriptedSTT, ScriptedSTTStream, ScriptedVAD
 
@@ -57,6 +59,40 @@ def test_words_that_were_answered_as_a_guess_are_not_a_second_turn_when_they_set
     harness.run(changing(1.0, ScriptedSTT()), until=9.0)
     harness.expect_history(("user", "My number is five."), ("assistant", "Thanks."))
     assert len(harness.session.turns) == 1
+
+
+class Slow(Agent):
+    """Takes almost a second for each final."""
+
+    async def stt_stage(self, transcripts: AsyncIterator[UserFinal | UserInterim]) -> Any:
+        async for transcript in transcripts:
+            await anyio.sleep(0.9 if isinstance(transcript, UserFinal) else 0.0)
+            yield UserFinal(text=transcript.text) if isinstance(transcript, UserFinal) else transcript
+
+
+@BOTH
+@pytest.mark.parametrize("what", ["the recogniser", "the pipeline"])
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_words_that_are_still_with_the_agent_s_stage_at_the_change_are_no_second_turn(
+    what: str, is_shown: bool
+) -> None:
+    stt = ScriptedSTT(["My number is five."], final_delay=1.6)  # at 3.3, from the stage at 4.2; the change is at 3.5
+    harness = SessionHarness(Slow("Help."), ScriptedLLM("Thanks.", delay=0.1), stt=stt)
+    harness.caller.makes_noise(0.5, 1.5)
+    if is_shown:
+        harness.caller.is_recognised("my number is five", 1.4, is_final=False)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        model, new = ScriptedLLM("Thanks.", delay=0.1), ScriptedSTT()
+        if what == "the recogniser":
+            await harness.session.change_component(stt=new)
+        else:
+            await harness.session.change_pipeline(SessionHarness.pipeline_of(model, new, ScriptedTTS()))
+        assert harness.now < 4.2
+
+    harness.run(scenario, until=9.0)
+    harness.expect_history(("user", "My number is five."), ("assistant", "Thanks."))
 
 
 @BOTH
