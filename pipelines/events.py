@@ -55,12 +55,14 @@ class UserFinal:
         audio_seconds: Seconds of audio that the recogniser took for it, for usage.
         is_past: A recogniser that was replaced settles what it has heard: the words are older than those of its
             successor.
+        held: Seconds for which the agent's `stt_stage` has kept it.
     """
 
     text: str = field(repr=False)
     item_id: str = ""
     audio_seconds: float = 0.0
     is_past: bool = False
+    held: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

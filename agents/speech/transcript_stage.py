@@ -50,11 +50,13 @@ class _Waiting:
 
     Args:
         agent: The one whose hook it goes to; None for no hook.
+        came_at: When the recogniser gave it.
         is_past: Whether its recogniser was replaced since.
     """
 
     event: Any
     agent: Agent | None
+    came_at: float
     is_past: bool = False
 
 
@@ -90,7 +92,8 @@ class TranscriptStage:
         newest = self._waiting[-1].event if self._waiting else None
         if isinstance(event, _WORDS) and isinstance(newest, UserInterim) and newest.item_id == event.item_id:
             self._waiting.pop()
-        self._waiting.append(_Waiting(event, agent if has_hook else None))
+        is_past = isinstance(event, UserFinal) and event.is_past
+        self._waiting.append(_Waiting(event, agent if has_hook else None, self._context.clock.now(), is_past))
         self._news.set()
         if self._given is not None:
             self._given.note_news()
@@ -102,18 +105,20 @@ class TranscriptStage:
         """Another recogniser hears from here on."""
         self._waiting = deque(replace(one, is_past=True) for one in self._waiting)
         if self._given is not None:
-            self._given.is_past = True
+            self._given.leave_recogniser()
 
     def _post_next(self) -> None:
         """Pass on the event that waits longest."""
         waiting = self._waiting.popleft()
-        self._post(waiting.event, is_past=waiting.is_past)
+        self._post(waiting.event, waiting)
 
-    def _post(self, event: Any, *, is_past: bool = False) -> None:
-        if is_past and isinstance(event, UserInterim):
+    def _post(self, event: Any, waited: _Waiting | None = None) -> None:
+        """Pass on an event; it is of `waited`."""
+        if waited is not None and isinstance(event, UserFinal):
+            is_past = waited.is_past and not event.item_id
+            event = replace(event, is_past=is_past, held=self._context.clock.now() - waited.came_at)
+        elif waited is not None and waited.is_past and isinstance(event, UserInterim):
             return
-        if is_past and isinstance(event, UserFinal) and not event.item_id:
-            event = replace(event, is_past=True)
         if isinstance(event, _WORDS) and self._observers.has("stt"):
             self._observers.show("stt", event)
         self._context.inbox.post(event)
@@ -162,7 +167,7 @@ class TranscriptStage:
             error.__cause__ = raised
         self._context.report_error(error, COMPONENT, is_recovered=True)
         if given.in_hand is not None:
-            self._post(given.in_hand, is_past=given.is_past)
+            self._post(given.in_hand, given.newest)
         elif not given.count:
             self._post_next()
 
@@ -180,7 +185,7 @@ class TranscriptStage:
                 if not isinstance(event, _WORDS):
                     raise StageError(f"needed a transcript, got {type(event).__name__}", component=COMPONENT)
                 given.gave_back()
-                self._post(event, is_past=given.is_past)
+                self._post(event, given.newest)
                 await checkpoint()  # a hook that never waits must not hold the loop
 
     # --- for the hook's iterator
@@ -207,13 +212,18 @@ class _Given(AsyncIterator[Any]):
         self.in_hand: Any | None = None
         """The transcript that the hook has, if nothing has come back since."""
         self.count = 0
-        self.is_past = False
-        """Whether the transcript that the hook has is of a recogniser that was replaced."""
+        self.newest: _Waiting | None = None
+        """The transcript that it was given last."""
         self._ends = Ends(COMPONENT)
         self._is_asking = False
         """Whether the hook waits for the next transcript."""
         self._is_limited = False
         """Whether its limit counts."""
+
+    def leave_recogniser(self) -> None:
+        """Another recogniser hears from here on."""
+        if self.newest is not None:
+            self.newest = replace(self.newest, is_past=True)
 
     def gave_back(self) -> None:
         """The hook has yielded."""
@@ -234,8 +244,8 @@ class _Given(AsyncIterator[Any]):
             await self._ends.note()
             raise StopAsyncIteration
         self.count += 1
-        self.in_hand, self.is_past = waiting.event, waiting.is_past or getattr(waiting.event, "is_past", False)
-        return self.in_hand
+        self.newest, self.in_hand = waiting, waiting.event
+        return waiting.event
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:

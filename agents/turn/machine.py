@@ -270,7 +270,8 @@ class TurnMachine:
             case i.UserInterim():
                 self._user_turns.interim(_unless_blank(event.text), now, event.item_id)
             case i.UserFinal():
-                self._user_turns.final(_unless_blank(event.text), now, event.item_id, is_past=event.is_past)
+                text, is_past, held = _unless_blank(event.text), event.is_past, event.held
+                self._user_turns.final(text, now, event.item_id, is_past=is_past, held=held)
             case i.RecogniserLost():
                 self._user.hears_words_since = None
             case i.RecogniserBack():

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
 import pytest
 
 from vivavoce.agents import Agent
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines.events import UserFinal, UserInterim
 
 
 def guessed(*answers: object) -> SessionHarness:
@@ -45,6 +50,28 @@ def test_a_late_final_with_more_words_than_were_answered_is_one_message_and_answ
         ("turn_1", "transcript_timeout"),
         ("turn_2", "late_final"),
     ]
+
+
+class Slow(Agent):
+    """Takes almost a second for each final."""
+
+    async def stt_stage(self, transcripts: AsyncIterator[UserFinal | UserInterim]) -> Any:
+        async for transcript in transcripts:
+            await anyio.sleep(0.9 if isinstance(transcript, UserFinal) else 0.0)
+            yield transcript
+
+
+def test_a_final_is_as_late_as_the_recogniser_gave_it_however_long_the_agent_s_stage_has_it() -> None:
+    harness = SessionHarness(Slow("Help."), ScriptedLLM("Sure.", "A table for two.", delay=0.1))
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.is_recognised("a table please", 1.2, is_final=False)  # committed at 2.5
+    harness.caller.is_recognised("A table, please.", 3.0)
+    harness.caller.makes_noise(3.5, 4.6)
+    harness.caller.is_recognised("for two", 5.0)
+    harness.run(until=9.0)
+    harness.expect_history(
+        ("user", "A table, please."), ("assistant", "Sure."), ("user", "for two"), ("assistant", "A table for two.")
+    )
 
 
 def test_a_late_final_that_covers_new_speech_too_repeats_no_words() -> None:

@@ -263,7 +263,9 @@ class TurnCommit:
         self._finals.words_follow()
         return False
 
-    def settle_late(self, text: str, now: float, item_id: str, *, is_past: bool = False) -> str | None:
+    def settle_late(
+        self, text: str, now: float, item_id: str, *, is_past: bool = False, held: float = 0.0
+    ) -> str | None:
         """Let a final amend the committed turn that it belongs to; return the words that count as said now, None if
         there are none.
 
@@ -272,9 +274,10 @@ class TurnCommit:
 
         Args:
             is_past: It is of a recogniser that was replaced.
+            held: Seconds by which it comes later than the recogniser gave it: the recogniser was not that late.
         """
         is_in_speech, turn = self._user.is_speaking, self._user.turn
-        found = self._finals.take(text, now, item_id, is_in_speech=is_in_speech, is_past=is_past)
+        found = self._finals.take(text, now - held, item_id, is_in_speech=is_in_speech, is_past=is_past)
         if found is None:
             return self._finals.news(text, item_id) if text and not is_past else text
         whole, guess = found

@@ -43,7 +43,8 @@ class HearingOut:
     def take(self, event: UserInterim | UserFinal, text: str, now: float) -> bool:
         """Take a transcript; return whether no more words are owed."""
         if isinstance(event, UserFinal):
-            news = self._turn_commit.settle_late(text, now, event.item_id, is_past=event.is_past)
+            is_past, held = event.is_past, event.held
+            news = self._turn_commit.settle_late(text, now, event.item_id, is_past=is_past, held=held)
             turn = self._user.turn  # opened again, perhaps
             if turn is not None and news is not None and event.is_past:
                 turn.add_past_final(news)

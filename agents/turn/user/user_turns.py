@@ -155,16 +155,17 @@ class UserTurns:
         turn.add_interim(text, now, item_id)
         self._interruption.words_came(now, is_guess=True)
 
-    def final(self, text: str, now: float, item_id: str = "", *, is_past: bool = False) -> None:
+    def final(self, text: str, now: float, item_id: str = "", *, is_past: bool = False, held: float = 0.0) -> None:
         """An utterance is settled; an empty text says that it was nothing.
 
         Args:
             is_past: A recogniser that was replaced settles it.
+            held: Seconds by which it comes later than the recogniser gave it.
         """
         if text:
             self._user.act(now)
         newer = self._user.turn
-        news = self._turn_commit.settle_late(text, now, item_id, is_past=is_past)
+        news = self._turn_commit.settle_late(text, now, item_id, is_past=is_past, held=held)
         if news is None:
             return
         if is_past and newer is not None:
