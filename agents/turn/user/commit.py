@@ -276,8 +276,10 @@ class TurnCommit:
             is_past: It is of a recogniser that was replaced.
             held: Seconds by which it comes later than the recogniser gave it: the recogniser was not that late.
         """
-        is_in_speech, turn = self._user.is_speaking, self._user.turn
-        found = self._finals.take(text, now - held, item_id, is_in_speech=is_in_speech, is_past=is_past)
+        turn, burst, given_at = self._user.turn, self._user.burst, now - held
+        ended_at = None if burst is None else burst.ended_at
+        is_in_speech = self._user.is_speaking or (ended_at is not None and ended_at > given_at)
+        found = self._finals.take(text, given_at, item_id, is_in_speech=is_in_speech, is_past=is_past)
         if found is None:
             return self._finals.news(text, item_id) if text and not is_past else text
         whole, guess = found
