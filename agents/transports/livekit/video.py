@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import anyio
 import anyio.to_thread
@@ -77,12 +77,12 @@ def check_encoder() -> None:
 def encode(
     frame: rtc.VideoFrame,
     max_size: int,
-    rotation: rtc.VideoRotation.ValueType = rtc.VideoRotation.VIDEO_ROTATION_0,
+    rotation: int = rtc.VideoRotation.VIDEO_ROTATION_0,
 ) -> tuple[VideoFrame, bytes]:
     """Return the picture as JPEG, its longer side at most `max_size` pixels, and its thumbnail in grey.
 
     Args:
-        rotation: By how much it is to be turned clockwise, as a telephone says that is held upright.
+        rotation: By how much it is to be turned clockwise (`rtc.VideoRotation`): a telephone held upright needs it.
     Raises:
         ValueError: The SDK cannot convert its format.
         OSError: Pillow cannot encode it.
@@ -92,8 +92,8 @@ def encode(
     shrink = min(1.0, max_size / max(frame.width, frame.height))
     size = (max(1, round(frame.width * shrink)), max(1, round(frame.height * shrink)))
     image = _of_planes(frame, size) if frame.type == rtc.VideoBufferType.I420 else _of_pixels(frame, size)
-    if (quarters := int(rotation)) in _TURNS:
-        image = image.transpose(Image.Transpose[_TURNS[quarters]])
+    if rotation in _TURNS:
+        image = image.transpose(Image.Transpose[_TURNS[rotation]])
     written = io.BytesIO()
     image.save(written, "JPEG", quality=JPEG_QUALITY)
     thumbnail = image.convert("L").resize(THUMBNAIL_SIZE, Image.Resampling.BOX)
@@ -196,10 +196,11 @@ class VideoReader:
                 logger.warning("a video stream did not close within %s s and was left behind", CLOSE_LIMIT)
 
     async def _show(self, event: rtc.VideoFrameEvent) -> None:
+        rotation = cast(int, event.rotation)  # the SDK's annotation names the enumeration
         try:
             with anyio.fail_after(ENCODE_LIMIT):
                 picture, thumbnail = await anyio.to_thread.run_sync(
-                    encode, event.frame, self._max_size, event.rotation, abandon_on_cancel=True
+                    encode, event.frame, self._max_size, rotation, abandon_on_cancel=True
                 )
         except (OSError, ValueError, TimeoutError) as error:  # this picture is lost; the next may succeed
             if not self._has_failed:
