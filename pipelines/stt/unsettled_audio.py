@@ -193,7 +193,8 @@ class UnsettledAudio:
         if not self.ended:
             self._begin_rest()
             return
-        if _share(self.open.shown, text) >= ALIKE or not (one_each or text.strip()):
+        of_ended = max((_share(one.shown, text) for one in self.ended if one.shown), default=0.0)
+        if _share(self.open.shown, text) >= max(ALIKE, of_ended) or not (one_each or text.strip()):
             self.open.shown = ""
         if one_each or not text.strip():
             self.ended.popleft()

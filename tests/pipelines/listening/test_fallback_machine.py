@@ -227,6 +227,37 @@ def test_where_recognisers_are_late_each_utterance_gets_one_final_though_its_int
         assert len(world.words(number)) == int(each.is_words), (number, world.finals, world.takes)
 
 
+TENTHS = st.integers(5, 250).map(lambda tenths: tenths / 10)
+IN_TIME = st.builds(
+    Temper,
+    latency=st.sampled_from([0.0, 0.2, 0.5, 1.0, 1.5, 1.9]),
+    opening=st.sampled_from([0.0, 0.1, 0.5]),
+    lives=st.lists(TENTHS, max_size=3).map(tuple),
+)
+"""Its streams break, and its final may come when the next words are spoken, or are over."""
+
+
+@given(
+    st.lists(IN_TIME, min_size=2, max_size=3),
+    st.lists(st.builds(replace, st.one_of(WORDS, WORDS, WORDS, NOISE), gap=ANY_GAP), max_size=6),
+)
+@example(  # words without an interim behind a late final
+    [Temper(latency=1.5, opening=0.0, lives=(5.2,)), Temper()],
+    [Said(1.6, 0.6), Said(1.2, 0.2), Said(1.4, 0.2), Said(2.2, 0.4)],
+)
+@example(  # a final of words that are like those which are being spoken
+    [Temper(latency=1.9, opening=0.0, lives=(7.5,)), Temper(latency=1.5, opening=0.5)],
+    [Said(0.6, 0.6), Said(1.4, 2.0), Said(0.8, 0.6)],
+)
+@settings(max_examples=60)
+def test_where_streams_break_while_finals_are_on_their_way_no_word_is_lost_and_none_comes_twice(
+    tempers: list[Temper], said: list[Said]
+) -> None:
+    world = World(tempers, said).run()
+    for number, each in enumerate(said, 1):
+        assert world.has_given_up or len(world.words(number)) == int(each.is_words), (number, world.finals, world.takes)
+
+
 def check_the_give_up(tempers: list[Temper], lives: list[float], said: list[Said]) -> None:
     members = [replace(one, lives=(life, *[0.1] * 9)) for one, life in zip(tempers, lives, strict=False)]
     world = World([replace(members[0], opens=True), *members[1:], Temper(opens=False)], said).run()
