@@ -63,7 +63,7 @@ from __future__ import annotations
 
 import logging
 import math
-from asyncio import get_running_loop  # its time is read in plain callbacks too, where anyio knows no loop
+from asyncio import Event, get_running_loop  # its time is read in plain callbacks too, where anyio knows no loop
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -156,9 +156,8 @@ class Run(CallSite):
         self._is_over = False
         self.is_let_go = False
         """Whether the start does not wait for its end any more."""
-        self._ended = anyio.Event()
-        self._off = anyio.Event()
-        self._changed = anyio.Event()
+        self._changed = Event()
+        """Set, and replaced, when it ends or is let go, and when its limit changes."""
 
     @property
     def is_over(self) -> bool:
@@ -237,13 +236,11 @@ class Run(CallSite):
     def _end(self) -> None:
         self._is_over = True
         self.hooks.ended(self)
-        self._ended.set()
-        self._off.set()
         self._wake()
 
     def _wake(self) -> None:
-        """Have all tasks in `finish()` look again."""
-        changed, self._changed = self._changed, anyio.Event()
+        """Have all tasks that wait for it look again."""
+        changed, self._changed = self._changed, Event()
         changed.set()
 
     def _note_late(self) -> Exception:
@@ -289,15 +286,17 @@ class Run(CallSite):
     def let_go(self, source: str) -> None:
         """Let the start go on without its end: it waits for a task. Its error is reported as that of `source`."""
         self.is_let_go, self.source = True, source
-        self._off.set()
+        self._wake()
 
     async def wait(self) -> None:
         """Wait for its end, however long."""
-        await self._ended.wait()
+        while not self.is_over:
+            await self._changed.wait()
 
     async def wait_or_let_go(self) -> None:
         """Wait until it has ended or was let go."""
-        await self._off.wait()
+        while not (self.is_over or self.is_let_go):
+            await self._changed.wait()
 
     async def finish(self, unwind: float = UNWIND_LIMIT) -> None:
         """Wait for its end, at most until `unwind` seconds after its limit or `cut()`.
@@ -330,7 +329,7 @@ class Hooks:
         self._quiet: set[Run] = set()
         """Runs whose limit counts while the session speaks nothing."""
         self._is_busy = False
-        self._idle = anyio.Event()
+        self._idle = Event()
 
     def open(self, group: TaskGroup) -> None:
         """Let code run in tasks of `group`."""
@@ -485,7 +484,7 @@ class Hooks:
             is_closed: Whether to wait also for the runs that awaited the close, since they go on now.
         """
         while any(is_closed or not run.is_awaiting_close for run in self._waited):
-            self._idle = anyio.Event()
+            self._idle = Event()
             await self._idle.wait()
 
     def cut(self) -> None:
