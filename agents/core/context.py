@@ -42,6 +42,8 @@ class Additions:
 
 
 NO_ADDITIONS = Additions()
+_ENDPOINTING, _INTERRUPTION = EndpointingOptions(), InterruptionOptions()
+"""Until `TurnTaking` has written those of the session."""
 
 
 class Live:
@@ -63,9 +65,9 @@ class Live:
         """The agent that has the conversation. Writer: `SessionAgents`."""
         self.additions = NO_ADDITIONS
         """Instructions and tools of the conversation graph's state. Writer: `GraphRuntime`."""
-        self.endpointing = EndpointingOptions()
+        self.endpointing = _ENDPOINTING
         """When a pause ends the caller's turn, for that agent. Writer: `TurnTaking`."""
-        self.interruption = InterruptionOptions()
+        self.interruption = _INTERRUPTION
         """When the caller takes the floor from it. Writer: `TurnTaking`."""
         self.capabilities = capabilities
         """Capabilities of the pipeline in use. Writer: `PipelineSwitch`."""

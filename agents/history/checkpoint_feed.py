@@ -41,7 +41,6 @@ class CheckpointFeed:
         self._machine = machine
         self._memory = memory
         self._keep: Keep | None = None
-        self._thread = SerialThread("checkpoint")
         self._is_due = False
         self._news = anyio.Event()
         self._is_failing = False
@@ -60,17 +59,18 @@ class CheckpointFeed:
             self._news.set()
 
     async def _run(self, keep: Keep) -> None:
+        thread = SerialThread("checkpoint")
         while True:
             while not self._is_due:
                 self._news = anyio.Event()
                 await self._news.wait()
             self._is_due = False
-            await self._write(keep)
+            await self._write(keep, thread)
 
-    async def _write(self, keep: Keep) -> None:
+    async def _write(self, keep: Keep, thread: SerialThread) -> None:
         try:
             with anyio.move_on_after(WRITE_LIMIT) as scope, strays_as_errors("the checkpoint store"):
-                await keep(await self._thread.run(_text, self._take()))
+                await keep(await thread.run(_text, self._take()))
             if scope.cancelled_caught:
                 raise SessionError(f"the checkpoint store did not write within {WRITE_LIMIT:g} s")
         except Exception as error:  # noqa: BLE001 - a store is foreign code and disks fail; the call goes on

@@ -17,7 +17,7 @@ from vivavoce.agents.events import KeyPressed
 from vivavoce.agents.memory.parts.replies import RichReplies
 from vivavoce.agents.speech.seeing import Seeing, sees
 from vivavoce.agents.states import CloseReason
-from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.agents.transports.options import DEFAULT_ROOM_OPTIONS, RoomOptions
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_text, shown
 from vivavoce.pipelines.core.clock import TimerHandle
@@ -68,7 +68,7 @@ class Caller(TransportEvents):
         """The pictures of the caller's video."""
         self._clock = context.clock
         self._transport: Transport | None = None
-        self._options = RoomOptions()
+        self._options = DEFAULT_ROOM_OPTIONS
         self._is_muted = False
         self._is_waiting = False
         """Whether another session still has the conversation: this one hears nothing and plays nothing yet."""

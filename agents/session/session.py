@@ -42,7 +42,7 @@ from vivavoce.agents.speech.flow import ConversationFlow, FlowControl
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.tasks.task import AgentTask
 from vivavoce.agents.telemetry.destination import telemetry_for
-from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.agents.transports.options import DEFAULT_ROOM_OPTIONS, RoomOptions
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.checks import check_instance
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
@@ -184,7 +184,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         if context.closing.is_over:
             raise SessionClosedError("the session is closed; make another one")
         self._parts.background.check()
-        room_options = room_options or RoomOptions()
+        room_options = room_options or DEFAULT_ROOM_OPTIONS
         resumed: Snapshot | TakeOver | None = None
         if resume_from is not None:
             resumed = self._read(resume_from)

@@ -61,7 +61,8 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
 
 def warn_if_deaf(pipeline: Pipeline) -> None:
     """Log that callers could not speak to a pipeline, or to a fallback of it, that is about to be used."""
-    if pipeline.capabilities.can_reply and not pipeline.capabilities.can_listen:
+    capabilities = pipeline.capabilities
+    if capabilities.can_reply and not capabilities.can_listen:
         logger.warning("The pipeline answers but hears nothing; give it an stt, if callers are to speak")
     if pipeline.fallback is not None:
         warn_if_deaf(pipeline.fallback)

@@ -228,3 +228,7 @@ class RoomOptions:
         if not self.text_input or self.file_input is False:
             return None
         return FileInputOptions() if self.file_input is True else self.file_input
+
+
+DEFAULT_ROOM_OPTIONS = RoomOptions()
+"""The options of a session that is given none; one object, since to check them takes a part of a session's start."""

@@ -31,6 +31,8 @@ from vivavoce.pipelines.media.frame import AudioFrame
 logger = logging.getLogger(__name__)
 
 CONSENT = "the consent hook"
+_ON_REQUEST = RecordingOptions(autostart=False)
+"""Of a session that is given none."""
 
 
 class SessionRecording:
@@ -93,7 +95,7 @@ class RecordingControl:
 
     def __init__(self, context: SessionContext, options: RecordingOptions | None) -> None:
         self._context = context
-        self._options = options or RecordingOptions(autostart=False)
+        self._options = options or _ON_REQUEST
         self.recording = SessionRecording(self)
         self.recorder: Recorder | None = None
         """The recording that runs."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -59,6 +60,7 @@ def backchannels_for(*languages: str) -> frozenset[str]:
     return frozenset(found)
 
 
+@lru_cache(16)
 def matcher(phrases: frozenset[str]) -> Callable[[str], bool]:
     """Return a function that returns whether a text has only these phrases; spelling aside ("Yeah, okay.")."""
     known = {tuple(words_of(phrase)) for phrase in phrases}
