@@ -1,7 +1,8 @@
 """TurnSpans: the spans of turns, `say`s and `reply`s, in which the spans of models, voices and tools are.
 
-A turn's span begins when it is needed: for an answer begun ahead, at the commit or at the drop. Its start is the true
-onset of the user's speech. The VAD may report it after the recogniser's first words, and a span cannot be dated back.
+A turn's span is made in the user's first pause, when there is time, or when it is needed before: for an answer begun
+ahead, at the commit or at the drop. Its start is the true onset of the user's speech. The VAD may report it after the
+recogniser's first words, and a span cannot be dated back.
 The spans of a turn's parts are made when the turn is over (`part_spans`).
 """
 
@@ -72,6 +73,8 @@ class TurnSpans:
     def opened(self, parts: TurnParts) -> None:
         """The user's turn is open."""
         self._open[parts.turn_id] = parts
+        if parts.pauses:  # its onset is known, and no answer waits for the span yet
+            self._begin(parts)
 
     def committed(self, parts: TurnParts, speech_id: str) -> None:
         """That speech answers the turn."""

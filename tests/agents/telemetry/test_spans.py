@@ -142,6 +142,27 @@ class _Broken(SpanProcessor):
             raise RuntimeError("no disk")
 
 
+class _Begun(SpanProcessor):
+    """Notes the moments at which spans of turns are made, which takes a part of a millisecond."""
+
+    def __init__(self) -> None:
+        self.moments: list[float] = []
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        if span.name == "turn":
+            self.moments.append(anyio.current_time())
+
+
+def test_the_span_of_a_turn_is_made_while_the_user_pauses_and_not_while_the_answer_is_waited_for() -> None:
+    watching, begun = Watching(), _Begun()
+    watching.tracers.add_span_processor(begun)
+    harness = cascading(watching)
+    harness.caller.says("hello there", 0.5, 2.5, final_at=2.7)
+    harness.run(until=6.0)
+    assert begun.moments == [pytest.approx(2.7)]  # the VAD is sure of the pause by then; the turn is over at 2.9
+    assert seconds_of(watching.one("turn")) == (0.5, 5.2)
+
+
 @pytest.mark.parametrize("at", ["start", "end"])
 def test_a_processor_of_the_applications_that_raises_costs_its_spans_and_not_the_call(
     at: str, caplog: pytest.LogCaptureFixture
