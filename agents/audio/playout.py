@@ -85,7 +85,7 @@ class Playout:
 
     @property
     def is_open(self) -> bool:
-        """Send it the changes since it was requested; the connection before it may have received them."""
+        """Whether there is a sink."""
         return self._sink is not None
 
     def begin(self) -> None:
