@@ -41,7 +41,8 @@ TURN = 6.0
 """Seconds from one turn of the caller to the next."""
 FRAME = 0.02
 """Seconds; a caller's sound begins and ends with one."""
-ANSWER = "There is a table at the window for you. Shall I book it?"
+ANSWER = ["There is a table at the window for you. ", 0.2, "Shall I book it?"]
+"""Comes in pieces, as from any model that streams: the first sentence is spoken before the model is done."""
 
 
 class Desk(Agent):
@@ -60,7 +61,7 @@ def make_parts(seconds: float, offset: float) -> SessionHarness:
     script: list[Any] = []
     for number in range(len(starts)):
         script += [[0.05, asks]] if number % 3 == 2 else []
-        script.append([0.05, ANSWER])
+        script.append([0.05, *ANSWER])
     tts = ScriptedTTS(first_byte=0.05, options=ScriptedTTSOptions(duration=2.0))
     harness = SessionHarness(Desk("Be brief."), ScriptedLLM(*script), tts=tts)
     for start in starts:
