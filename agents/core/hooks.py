@@ -63,7 +63,7 @@ from __future__ import annotations
 
 import logging
 import math
-from asyncio import Event, get_running_loop  # its time is read in plain callbacks too, where anyio knows no loop
+from asyncio import Event, get_running_loop  # anyio's: no time in plain callbacks; a costly event
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
