@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -35,7 +34,6 @@ from vivavoce.agents.worker.effects import (
     StartJob,
     WorkerStatus,
 )
-from vivavoce.agents.worker.healing import JobOver, JobTaken
 from vivavoce.agents.worker.options import AgentPermissions, WorkerOptions
 from vivavoce.agents.worker.owner import owner_of_job, owner_of_lost_job, rescuer
 from vivavoce.agents.worker.protocol import JobAssigned, Registered
@@ -351,17 +349,6 @@ async def test_a_worker_without_a_free_slot_removes_the_ghost_so_that_others_nee
 
     assert [one.identity for one in present or ()] == ["caller"]
     assert await place.owners() == [place.call.owner]
-
-
-async def test_a_worker_that_does_not_heal_keeps_no_notes_of_its_jobs(place: Place) -> None:
-    care = place.care(Bench().supervisor.status)
-    assigned = JobAssigned(job=JobInfo(id="AJ_1", room="r"), url="", token="t")
-
-    care.note(REGISTERED, [StartJob(assigned=assigned)])
-    care.note(JobEnded(job_id="AJ_1"), [])
-
-    notes = JobTaken | JobOver
-    assert not [one for one in gc.get_objects() if isinstance(one, notes)]
 
 
 async def test_a_call_whose_caller_has_gone_is_forgotten(place: Place) -> None:
