@@ -13,9 +13,9 @@ from vivavoce.agents.worker.server_api import ServerApi
 
 
 async def test_a_caller_is_whoever_a_session_links_by_itself() -> None:
-    kinds = dict(ParticipantInfo.Kind.items())
+    kinds = ParticipantInfo.Kind.keys()
     answer = ListParticipantsResponse(
-        participants=[ParticipantInfo(identity=name.lower(), kind=kind) for name, kind in kinds.items()]
+        participants=[ParticipantInfo(identity=kind.lower(), kind=kind) for kind in kinds]
     )
 
     async def list_participants(request: web.Request) -> web.Response:
