@@ -8,7 +8,7 @@ from typing import Literal
 from vivavoce.pipelines.media.frame import AudioFrame
 
 LATE_WORDS = 5.0
-"""Seconds for which a recogniser that was replaced may still settle what it has heard."""
+"""Seconds for which a recogniser, or a whole pipeline, that was replaced may still settle what it has heard."""
 
 
 @dataclass(frozen=True, slots=True)

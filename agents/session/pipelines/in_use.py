@@ -12,6 +12,7 @@ from vivavoce.agents.records import ComponentRecord
 from vivavoce.agents.session.pipelines.attached import AttachedPipeline
 from vivavoce.agents.session.pipelines.leaving import LeftPipelines
 from vivavoce.agents.session.pipelines.swap import ComponentSwap
+from vivavoce.pipelines.events import LATE_WORDS
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import ONSET_SECONDS, Pipeline
@@ -20,8 +21,6 @@ logger = logging.getLogger(__name__)
 
 LOST_SECONDS = 10.0
 """Seconds of audio that are kept for the pipeline that takes the place of a lost one."""
-LATE_WORDS = 1.0
-"""Seconds in which a pipeline that was left may still report the words of turns that it has heard."""
 
 
 class PipelineInUse:

@@ -39,7 +39,8 @@ class Guess:
         is_followed: New speech has begun since.
         has_newer: Another guess was committed since.
         is_passed: A final of new speech has come since: finals come in order.
-        expires_at: When nothing settles it any more, because another pipeline listens; but past finals do.
+        expires_at: When nothing settles it any more, because another pipeline listens; but past finals, and one of its
+            name, do.
         left_at: Since when another pipeline, or another recogniser, listens; None while it is still the same.
         came_at: When its first word came.
         committed_at: When it was committed.
@@ -87,10 +88,10 @@ class Guess:
         if is_past:
             is_of_it = self.left_at is not None and now <= self.left_at + LATE_WORDS
             return is_of_it and self._may_be_late(text)
-        if now > self.expires_at:
-            return False
         if self.item_id and item_id:
             return item_id == self.item_id
+        if now > self.expires_at:
+            return False
         is_in_time = self.is_in_time(now)
         if not self.is_followed:
             return is_in_time or self._may_be_late(text)
@@ -251,7 +252,7 @@ class LateFinals:
         return max((guess.until for _, guess in self._open if not guess.is_remote), default=float("-inf"))
 
     def others_listen(self, now: float, timeout: float) -> None:
-        """Another pipeline hears from now on: finals of the one before come soon, and by their names."""
+        """Another pipeline hears from now on: finals of the one before are past ones, or come by their names."""
         self.leave(now)
         for _, guess in self._open:
             guess.until = guess.expires_at = min(guess.until, now + timeout)

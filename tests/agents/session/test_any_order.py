@@ -211,6 +211,12 @@ class Call:
     steps=STEPS, first=st.sampled_from([0, 3, 6, 9]), sounds=SOUNDS, closes_early=st.sampled_from([False, False, True])
 )
 @example(steps=[(0.0, "hand off", 1), (0.0, "hand off", 0)], first=0, sounds=[(14, 5)], closes_early=False)
+@example(
+    steps=[(0.0, "change the pipeline", 8), (0.0, "run a task", 4), (0.0, "run a task", 8)],
+    first=6,
+    sounds=[(1, 6), (2, 4), (13, 10)],
+    closes_early=False,
+)
 @settings(max_examples=10)
 def test_when_all_is_quiet_one_agent_has_the_floor_its_components_are_in_use_and_no_word_is_lost(
     make: Callable[..., Pipeline],

@@ -115,8 +115,10 @@ def test_words_that_begin_as_the_pipeline_changes_are_heard_from_their_onset() -
     harness.expect_states("user", ("speaking", 2.46), ("idle", 3.5), ("listening", 4.0), ("idle", 4.2))
 
 
-def test_from_a_realtime_model_to_a_cascade_words_that_come_late_enter_their_turn() -> None:
-    model = ScriptedRealtimeModel("Five.", hears=["what is two and three"], delay=0.1, transcript_delay=1.3)
+@pytest.mark.parametrize("transcript_delay", [1.3, 3.3])
+def test_from_a_realtime_model_to_a_cascade_words_that_come_late_enter_their_turn(transcript_delay: float) -> None:
+    hears = ["what is two and three"]
+    model = ScriptedRealtimeModel("Five.", hears=hears, delay=0.1, transcript_delay=transcript_delay)
     llm = ScriptedLLM("Six.", delay=0.1)
     stt = ScriptedSTT()
     harness = hearing(model)

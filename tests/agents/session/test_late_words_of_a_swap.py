@@ -225,8 +225,9 @@ def test_a_recogniser_without_a_vad_settles_its_words_at_the_change() -> None:
 
 
 @BOTH
-def test_late_words_of_a_whole_pipeline_that_was_left_are_answered_by_the_next_one() -> None:
-    harness = hearing(ScriptedSTT(["my number is five"], final_delay=1.5))
+@pytest.mark.parametrize("final_delay", [1.5, 4.0])
+def test_late_words_of_a_whole_pipeline_that_was_left_are_answered_by_the_next_one(final_delay: float) -> None:
+    harness = hearing(ScriptedSTT(["my number is five"], final_delay=final_delay))
     model = ScriptedLLM("Thanks.", delay=0.1)
     other = CascadingPipeline(stt=ScriptedSTT(), llm=model, tts=ScriptedTTS(), vad=ScriptedVAD())
     harness.caller.makes_noise(0.5, 1.5)
@@ -235,7 +236,7 @@ def test_late_words_of_a_whole_pipeline_that_was_left_are_answered_by_the_next_o
         await harness.until(1.0)
         await harness.session.change_pipeline(other)
 
-    harness.run(scenario, until=6.0)
+    harness.run(scenario, until=8.0)
     harness.expect_history(("user", "my number is five"), ("assistant", "Thanks."))
 
 
