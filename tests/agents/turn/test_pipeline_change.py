@@ -208,8 +208,14 @@ def test_words_of_the_new_pipeline_are_not_taken_for_those_that_the_model_before
     talk.plays(2.5).played(3.5).take()
     asks(talk, 4.0).at(4.2, i.UserFinal(text="goodbye")).until(4.8)
     assert talk.take()[1:] == [(4.6, "commit", "turn_2", "goodbye"), (4.6, "grant", "answer_2")]
-    talk.at(6.0, i.UserFinal(text="hello", item_id="u1"))
-    assert talk.take()[:1] == [(6.0, "amend", "turn_1", "hello")]
+
+
+def test_words_of_the_new_pipeline_do_not_settle_speech_whose_end_the_one_before_never_heard() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table")).until(4.0)
+    assert talk.take()[0] == (4.0, "commit", "turn_1", "a table")  # the sound that goes on counts as noise
+    talk.plays(4.2).played(5.0).take()
+    asks(talk, 8.0).starts(10.0).at(10.5, i.UserFinal(text="a table")).stops(11.0).until(12.0)
+    assert [entry[1:] for entry in talk.take()][:2] == [TAKEN, ("commit", "turn_2", "a table")]
 
 
 def test_a_new_model_names_its_own_commits_and_not_those_of_the_one_before() -> None:
