@@ -16,13 +16,13 @@ class ModelConversation(RemoteConversation):
     def __init__(self, model: ReconnectingModel) -> None:
         self._model = model
         self._answered: dict[str, str] = {}
-        self._told: dict[str, tuple[str, ...]] = {}
+        self._names: dict[str, tuple[str, ...]] = {}
 
     def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
         """Send the item unless the model's present connection has heard or said it."""
         if self._model.known.isdisjoint(said_as):
             self._model.append(item)
-        self._told[item.id] = tuple(said_as) or (item.id,)
+        self._names[item.id] = tuple(said_as) or (item.id,)
 
     def reply_began(self, reply_id: str, item_id: str) -> None:
         """Note that the model's server answers that item on its own."""
@@ -39,4 +39,4 @@ class ModelConversation(RemoteConversation):
     def remove(self, item: ChatItem) -> None:
         """Have the model forget a message."""
         if isinstance(item, ChatMessage):
-            self._model.remove(item.turn_id if item.role == "user" else "", self._told.pop(item.id, ()))
+            self._model.remove(item.turn_id if item.role == "user" else "", self._names.pop(item.id, ()))

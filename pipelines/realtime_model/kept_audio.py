@@ -56,12 +56,13 @@ class KeptAudio:
         frames, self._turn, self._unheard = [*self._turn, *self._open.drain()], [], 0.0
         return frames
 
-    def tell(self, connection: RealtimeConnection, *, also_heard: bool) -> bool:
-        """Send the audio to a new connection: the turn as an item, unless one heard it before and not `also_heard`;
-                then
-        the open turn.
-                Returns:
-                    Whether the turn was committed.
+    def send_to(self, connection: RealtimeConnection, *, also_heard: bool) -> bool:
+        """Send the audio to a new connection: the turn as an item, then the open turn.
+
+        Args:
+            also_heard: Also a turn that a connection before it has heard.
+        Returns:
+            Whether the turn was committed.
         """
         is_committed = False
         if self._turn and (self._is_turn_unheard or also_heard):

@@ -284,7 +284,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
             return connection
         self._is_due = self._must_replace = False
         setup = self._setup(self._resume)
-        setup = replace(setup, history=ChatContext([item for item in setup.history if _is_told(item)]))
+        setup = replace(setup, history=ChatContext([item for item in setup.history if _is_sent(item)]))
         connection = GuardedConnection(await self._model.open(setup), self._model, self._on_broken)
         self._opened_with[connection] = setup
         return connection
@@ -297,7 +297,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         self.connection = stream
         self.known = set()
         self._bring_up_to_date(stream)
-        self._items.begin(has_last=self._audio.tell(stream, also_heard=self._replaced is None))
+        self._items.begin(has_last=self._audio.send_to(stream, also_heard=self._replaced is None))
         limit = stream.capabilities.max_seconds
         self._end_in(None if limit is None else limit * RENEWAL_SHARE)
         self._replaced = None
@@ -335,7 +335,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         return stream is self._replaced
 
     def _is_news(self, item: ChatItem) -> bool:
-        return _is_told(item) and not (isinstance(item, FunctionCall) and item.call_id in self.known)
+        return _is_sent(item) and not (isinstance(item, FunctionCall) and item.call_id in self.known)
 
     def _bring_up_to_date(self, stream: GuardedConnection) -> None:
         """Send the changes since the connection was requested; the connection before it may have received them."""
@@ -345,13 +345,13 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
                 stream.update(now.instructions, now.tools)
             else:
                 self.replace()
-        told = {item.id for item in then.history}
+        requested = {item.id for item in then.history}
         for item in now.history:
-            if item.id not in told and _is_told(item):
+            if item.id not in requested and _is_sent(item):
                 stream.append(item)
 
 
-def _is_told(item: ChatItem) -> bool:
+def _is_sent(item: ChatItem) -> bool:
     """Whether a model receives the item; a user's message without words is audio whose transcript has not come."""
     if isinstance(item, ChatMessage):
         return bool(item.content or item.images)

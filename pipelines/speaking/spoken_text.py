@@ -26,7 +26,7 @@ class SpokenText:
         """… that ends here."""
         self._word_cursor = 0
         self._part_cursor = 0
-        self._told = 0
+        self._returned = 0
         self._start: float | None = None
 
     def add(self, original: str, spoken: str) -> None:
@@ -36,17 +36,17 @@ class SpokenText:
     def words(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
         """Return the words of the written text that are complete after `words` of the spoken text, with their times."""
         self._align()
-        told: list[Word] = []
+        complete: list[Word] = []
         for word in words:
             if self._start is None:
                 self._start = word.start
             self._word_cursor = self._end_of(word.text, self._word_cursor)
             end = self.written_end(self._word_cursor)
-            if end > self._told:
-                text = self._original[self._told : end].strip()
-                told.append(Word(text, self._start, word.end))
-                self._told, self._start = end, None
-        return tuple(told)
+            if end > self._returned:
+                text = self._original[self._returned : end].strip()
+                complete.append(Word(text, self._start, word.end))
+                self._returned, self._start = end, None
+        return tuple(complete)
 
     def part(self, spoken: str) -> str:
         """Return the part of the written text for `spoken`, the next part of the spoken text."""

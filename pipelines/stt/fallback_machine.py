@@ -261,7 +261,7 @@ class FallbackMachine:
         if isinstance(event, STTFinal):
             self._forget_search()
             self._final(serving, event, now)
-        elif not self.audio.is_told(event.text, now):
+        elif not self.audio.are_passed_on(event.text, now):
             self._interim(serving, event, now)
         self._settle_search(now)
 

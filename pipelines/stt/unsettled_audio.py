@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 
 from vivavoce.pipelines.core.words import words_of
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.stt.told_words import SURE_WORDS, ToldWords
+from vivavoce.pipelines.stt.passed_on_words import SURE_WORDS, PassedOnWords
 
 ALIKE = 0.5
 """Share of shown words from which a final may be of them."""
@@ -79,7 +79,7 @@ class UnsettledAudio:
         self.open = Utterance()
         """The present one."""
         self._dropped = 0
-        self._told = ToldWords()
+        self._passed_on = PassedOnWords()
         self._left_off = 0
         """Ended utterances that are kept no more, though a recogniser that reports on each has yet to do so."""
 
@@ -118,7 +118,7 @@ class UnsettledAudio:
 
     def flush(self, now: float) -> None:
         """End the open utterance."""
-        self._told.follow()
+        self._passed_on.follow()
         over, self.open = self.open, Utterance()
         over.ended_at = now
         if over.is_speech or over.has_words or not self.has_vad:
@@ -135,9 +135,9 @@ class UnsettledAudio:
 
     # --- events of the recogniser
 
-    def is_told(self, text: str, now: float) -> bool:
+    def are_passed_on(self, text: str, now: float) -> bool:
         """Whether an interim shows only words again that were passed on as a final."""
-        return not self.open.is_speech and self._told.are_shown(text, now, has_vad=self.has_vad)
+        return not self.open.is_speech and self._passed_on.are_shown(text, now, has_vad=self.has_vad)
 
     def interim(self, text: str, overdue: float, *, one_each: bool, at_most: int | None = None) -> None:
         """These words are on their way: of the utterance that is spoken, else of one that has ended.
@@ -148,7 +148,7 @@ class UnsettledAudio:
             overdue: Sounds that ended before then were noise, since a recogniser that hears words reported nothing of
                 them; one that reports on each has yet to do so.
         """
-        self._told.follow()
+        self._passed_on.follow()
         heard = list(self.ended)[:at_most]
         is_in_speech = at_most is None and self.open.is_speech
         blank = [one for one in heard if not one.shown]
@@ -170,11 +170,10 @@ class UnsettledAudio:
     def take_recogniser(self) -> None:
         """Another recogniser hears what is kept, and reports on nothing else."""
         self._left_off = 0
-        self._told.forget()
+        self._passed_on.forget()
 
     def final(self, text: str, now: float, *, one_each: bool, at_most: int | None = None) -> str | None:
-        """A final settles the utterances to which it belongs; return its words that were not told, None if it is of
-        told words.
+        """A final settles the utterances to which it belongs; return its new words, None if it has none.
 
         Args:
             one_each: Whether the recogniser reports one final for each flush. Others may settle several by one.
@@ -183,8 +182,8 @@ class UnsettledAudio:
         is_left_off = one_each and self._left_off > 0
         if is_left_off:
             self._left_off -= 1
-            return self._told.news(text, now, has_vad=self.has_vad) if text.strip() else None
-        news = text if one_each and self.has_vad else self._told.news(text, now, has_vad=self.has_vad)
+            return self._passed_on.news(text, now, has_vad=self.has_vad) if text.strip() else None
+        news = text if one_each and self.has_vad else self._passed_on.news(text, now, has_vad=self.has_vad)
         if news is not None:
             self._settle_by(news, one_each, at_most)
         return news
@@ -214,7 +213,7 @@ class UnsettledAudio:
             self.open.items.append(SpeechStarted(0.0))
 
     def take_shown(self, before: str, now: float, *, goes_on: bool) -> list[str]:
-        """Return the words that were shown and not settled, oldest first, to tell them; their audio is kept no more.
+        """Return the words that were shown and not settled, oldest first, to pass them on; their audio is kept no more.
 
         Args:
             before: Words that an earlier recogniser has shown of this audio, perhaps more of them.
@@ -237,7 +236,7 @@ class UnsettledAudio:
         elif any(_share(self.open.shown, text) >= SURELY_ALIKE for text in shown):
             self.open.shown = ""
         for text in shown:
-            self._told.tell(text, now)
+            self._passed_on.add(text, now)
         return shown
 
     def settle(self, number: int) -> int:

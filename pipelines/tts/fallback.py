@@ -112,7 +112,7 @@ class FallbackTTS(TTS):
         return self._speak(rest, lambda voice: voice.synthesize(rest.text), before)
 
     def _parts(self, text: str) -> list[str]:
-        """Return the text, or its sentences where a voice would not tell in which of them it broke off."""
+        """Return the text, or its sentences where a voice does not report in which of them it broke off."""
         if all(voice.capabilities.emits_words for voice in self._members.components):
             return [text]
         return whole_sentences(text) or [text]

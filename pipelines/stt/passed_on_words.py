@@ -1,4 +1,4 @@
-"""ToldWords: the words of interims that were passed on as finals, since no recogniser made finals of them."""
+"""PassedOnWords: the words of interims that were passed on as finals, since no recogniser made finals of them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from difflib import SequenceMatcher
 from vivavoce.pipelines.core.words import after_common_words, words_of
 
 LATE_FINAL = 5.0
-"""Seconds in which the recogniser's own final of told words may still come."""
+"""Seconds in which the recogniser's own final of such words may still come."""
 ALIKE = 0.5
-"""Share of equal words from which a final counts as one of the told words."""
+"""Share of equal words from which a final counts as one of those words."""
 SURE_WORDS = 3
 """Words of which a repetition is no chance: fewer may be said again by the caller, such as "hello"."""
 
 
-class ToldWords:
-    """Knows whether a transcript is a second one of words that were told. It is judged by its words.
+class PassedOnWords:
+    """Knows whether a transcript is a second one of words that were passed on. It is judged by its words.
 
-    If nothing can have been said since, a transcript like the told words is of them, also a revision. Otherwise a
-    transcript with a word that was not told may be the caller's correction ("five five one", "no, five six one"): it is
-    passed on, since words that come twice are better than words that are lost.
+    If nothing can have been said since, a transcript like those words is of them, also a revision. Otherwise a
+    transcript with a further word may be the caller's correction ("five five one", "no, five six one"): the
+    whole goes on, since words that come twice are better than words that are lost.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class ToldWords:
         self._until = 0.0
         self._is_followed = False
 
-    def tell(self, text: str, now: float) -> None:
+    def add(self, text: str, now: float) -> None:
         """These words were passed on as a final."""
         self._texts.append(text)
         self._until, self._is_followed = now + LATE_FINAL, False
@@ -43,10 +43,10 @@ class ToldWords:
     def are_shown(self, text: str, now: float, *, has_vad: bool) -> bool:
         """Whether an interim, before any new speech, shows only such words again."""
         is_in_time = not self._is_followed and now <= self._until
-        return is_in_time and any(self._is_again(told, text, has_vad) for told in self._texts)
+        return is_in_time and any(self._is_again(passed, text, has_vad) for passed in self._texts)
 
     def news(self, text: str, now: float, *, has_vad: bool) -> str | None:
-        """Return the words of a final that were not told; None if it is only of such words.
+        """Return the words of a final that are new; None if it is only of such words.
 
         Args:
             has_vad: Whether a VAD reports speech, so that it is known whether anything was said since.
@@ -57,22 +57,22 @@ class ToldWords:
             is_again = bool(self._texts) and not self._is_followed
             self._texts.clear()
             return None if is_again else text
-        for told in list(self._texts):
-            size = len(words_of(told))
+        for passed in list(self._texts):
+            size = len(words_of(passed))
             if self._is_followed and size < SURE_WORDS:
                 continue
-            common, rest = after_common_words(text, told)
+            common, rest = after_common_words(text, passed)
             if common == size and rest:
                 text = rest
-                self._texts.remove(told)
-            elif self._is_again(told, text, has_vad):
-                self._texts.remove(told)
+                self._texts.remove(passed)
+            elif self._is_again(passed, text, has_vad):
+                self._texts.remove(passed)
                 return None
         return text
 
-    def _is_again(self, told: str, text: str, has_vad: bool) -> bool:
+    def _is_again(self, passed: str, text: str, has_vad: bool) -> bool:
         words = words_of(text)
-        match = SequenceMatcher(None, words_of(told), words, autojunk=False)
+        match = SequenceMatcher(None, words_of(passed), words, autojunk=False)
         if match.ratio() < ALIKE:
             return False
         if has_vad and not self._is_followed:
