@@ -122,9 +122,11 @@ async def _serve(place_call: Callable[[dict[str, Any]], Awaitable[dict[str, Any]
 async def _end(process: Process) -> None:
     assert process.stdin is not None
     await process.stdin.aclose()
-    with anyio.move_on_after(END_LIMIT):
+    with anyio.move_on_after(END_LIMIT) as limit:
         await process.wait()
-    await process.aclose()  # kills it if it still runs
+    if limit.cancelled_caught:
+        process.kill()  # aclose() would wait for it
+    await process.aclose()
 
 
 async def _collect(stream: ByteReceiveStream, lines: deque[str]) -> None:
