@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import anyio
 from anyio.streams.text import TextReceiveStream
 
+from vivavoce.pipelines.core.child_process import end_child
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, VoiceError, first_error
 from vivavoce.pipelines.core.process_end import run_process
 
 if TYPE_CHECKING:
-    from anyio.abc import ByteReceiveStream, Process
+    from anyio.abc import ByteReceiveStream
 
 MAX_REQUEST = 1 << 20
 """Bytes of a request."""
@@ -73,7 +74,7 @@ async def run_caller(
         raise group.exceptions[0] from None
     finally:
         with anyio.CancelScope(shield=True):
-            await _end(process)
+            await end_child(process, END_LIMIT)
     if result is None:
         raise RoomError(f"the simulated caller died with status {process.returncode}: " + "\n".join(errors))
     return result
@@ -117,16 +118,6 @@ async def _serve(place_call: Callable[[dict[str, Any]], Awaitable[dict[str, Any]
             status = 0
         tasks.cancel_scope.cancel()
     return status
-
-
-async def _end(process: Process) -> None:
-    assert process.stdin is not None
-    await process.stdin.aclose()
-    with anyio.move_on_after(END_LIMIT) as limit:
-        await process.wait()
-    if limit.cancelled_caught:
-        process.kill()  # aclose() would wait for it
-    await process.aclose()
 
 
 async def _collect(stream: ByteReceiveStream, lines: deque[str]) -> None:

@@ -16,6 +16,7 @@ from anyio.streams.text import TextReceiveStream
 
 from vivavoce.agents.cli.dev.child import ChildRequest
 from vivavoce.agents.cli.dev.wire import Message, encode, messages
+from vivavoce.pipelines.core.child_process import end_child
 from vivavoce.pipelines.core.errors import WorkerError
 
 END_LIMIT = 5.0
@@ -77,7 +78,7 @@ class AgentProcess:
                 await process.wait()
         finally:
             with anyio.CancelScope(shield=True):
-                await self._end(process)
+                await end_child(process, END_LIMIT)
             self._over.set()
             self._take({"is": "died", "status": process.returncode})
 
@@ -157,10 +158,3 @@ class AgentProcess:
                 self._on_line(line)
         if rest:
             self._on_line(rest)
-
-    async def _end(self, process: Process) -> None:
-        assert process.stdin is not None
-        await process.stdin.aclose()
-        with anyio.move_on_after(END_LIMIT):
-            await process.wait()
-        await process.aclose()  # kills it if it still runs
