@@ -23,8 +23,10 @@ hypothesis.settings.load_profile("house")
 SETTLING_STEPS = 5
 """Loop iterations in which callbacks of closed objects may still run."""
 
-E2E_LOOP_LIMIT = 20.0
-"""Seconds for which a test with real processes may hold its loop: it starts and awaits them in the loop's thread."""
+PATIENT_LOOP_LIMIT = 20.0
+"""Seconds for which a test with real processes may hold its loop, since it starts and awaits them in the loop's thread;
+and a test of a lane that raises `--timeout`, since it runs in the scheduler's idle class.
+"""
 
 FOREIGN_SETTLING = 1.0
 """Seconds that an SDK's own tasks get to wind down after a test with real processes."""
@@ -62,8 +64,8 @@ def no_leaks(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 async def loop_given_back(request: pytest.FixtureRequest) -> AsyncIterator[None]:
     """Fail a test that holds its event loop for seconds; loops of virtual time guard themselves."""
-    is_e2e = request.node.get_closest_marker("e2e") is not None
-    with LoopGuard(asyncio.get_running_loop(), limit=E2E_LOOP_LIMIT if is_e2e else LOOP_LIMIT):
+    is_patient = request.node.get_closest_marker("e2e") is not None or bool(request.config.getoption("timeout"))
+    with LoopGuard(asyncio.get_running_loop(), limit=PATIENT_LOOP_LIMIT if is_patient else LOOP_LIMIT):
         yield
 
 
