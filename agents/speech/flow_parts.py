@@ -24,6 +24,10 @@ class TextParts:
     def __init__(self) -> None:
         self._pieces: deque[TextDelta | None] = deque()
         """None is the end of a part."""
+        self._end = ""
+        """The last character of the part so far."""
+        self._is_other_text = False
+        """Whether the next piece begins another text."""
         self._is_closed = False
         self._error: Exception | None = None
         self._news = anyio.Event()
@@ -38,7 +42,14 @@ class TextParts:
 
     def push(self, text: str) -> None:
         """Add text."""
+        if self._is_other_text and self._end and not (self._end.isspace() or text[:1].isspace()):
+            text = f" {text}"
+        self._is_other_text = False
         self._put(TextDelta(text))
+
+    def begin_text(self) -> None:
+        """Begin another text in the same part: a space comes between the two, unless white space is there."""
+        self._is_other_text = True
 
     def close(self, error: Exception | None = None) -> None:
         """There is no more text; `next_part()` raises the error."""
@@ -73,6 +84,7 @@ class TextParts:
 
     def _put(self, piece: TextDelta | None) -> None:
         self._pieces.append(piece)
+        self._end = "" if piece is None else piece.text[-1:]
         self._news.set()
 
     async def next_part(self) -> AsyncGenerator[TextDelta, None]:

@@ -74,6 +74,7 @@ class JudgedTurn(BodyVoice):
         if self._parts is None:
             self._parts = TextParts()
             self.spoken.answer(self._parts)
+        self._parts.begin_text()
         self.decided.set()
 
     def settle(self) -> None:

@@ -165,6 +165,34 @@ def test_a_global_state_answers_and_the_conversation_returns(kind: type[SessionH
 
 
 @BOTH
+@pytest.mark.parametrize("end", ["", " ", "\n"])
+def test_texts_of_two_bodies_in_one_turn_are_apart_and_pieces_of_one_are_joined(
+    kind: type[SessionHarness], end: str
+) -> None:
+    graph = booking()
+    details, opening = graph.states[1], graph.states[2]
+
+    @opening.body
+    async def tell(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield "From fi"
+        yield f"ve.{end}"
+
+    @details.body
+    async def ask(session: AgentSession[Any]) -> AsyncIterator[str]:
+        yield "For which "
+        yield "day?"
+
+    harness = graph_harness(graph, ScriptedLLM(), kind=kind)
+    harness.caller.says("book a table", 3.0, 4.0)
+    harness.caller.says("when are you open", 7.0, 8.0)
+    harness.run(until=14.0)
+
+    assert way(harness) == ["greeting", "details", "opening", "details"]
+    assert harness.messages[-1] == ("assistant", f"From five.{end or ' '}For which day?")
+    assert harness.messages[2] == ("assistant", "For which day?")
+
+
+@BOTH
 def test_a_body_that_raises_takes_when_failed(kind: type[SessionHarness]) -> None:
     graph = booking()
     details, done = graph.states[1], graph.states[-1]
