@@ -370,6 +370,36 @@ def test_a_handoff_is_expected_by_class_or_by_id() -> None:
     expect.skip(6).handoff(to=Billing, by=Desk)
 
 
+class Pharmacist(Agent):
+    def __init__(self) -> None:
+        super().__init__("You are the pharmacist.", id="pharmacist")
+
+    @function_tool
+    async def to_counter(self) -> Agent:
+        """Hand over to the counter."""
+        return Agent("You answer the phone.", id="Pharmacist")
+
+
+def test_a_handoff_by_class_finds_an_agent_with_an_id_of_its_own() -> None:
+    class Phone(Agent):
+        @function_tool
+        async def to_pharmacist(self) -> Agent:
+            """Hand over to the pharmacist."""
+            return Pharmacist()
+
+    async def scenario(harness: SessionHarness) -> None:
+        (await harness.user("side effects?")).contains_handoff(to=Pharmacist)
+        harness.expect.tool_call("to_pharmacist").handoff(to=Pharmacist, by=Phone)
+        expect = await harness.user("back please")
+        with pytest.raises(AssertionError, match=r"expected a handoff \(to='Pharmacist'\) in the rest"):
+            expect.contains_handoff(to=Pharmacist)  # the id of the other agent is no class
+        expect.tool_call("to_counter").handoff(to="Pharmacist", by=Pharmacist)
+
+    there = ToolCall(call_id="1", name="to_pharmacist", arguments="{}")
+    back = ToolCall(call_id="2", name="to_counter", arguments="{}")
+    SessionHarness(Phone("x", id="phone"), ScriptedLLM([there], "Hello.", [back], "Hello.")).run(scenario)
+
+
 class Parrot(LLM):
     """A model that is not ours."""
 
