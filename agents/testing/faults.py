@@ -10,7 +10,18 @@ from vivavoce.agents.events import Closed, ErrorOccurred
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing.recording import DIGITS, Recording, told_error
 
-FAILING = ("hook", "handler", "tool", "wake_up", "policy", "context_window", "turn", "decision loop")
+FAILING = (
+    "hook",
+    "handler",
+    "tool",
+    "wake_up",
+    "policy",
+    "context_window",
+    "guard",
+    "dialogue",
+    "turn",
+    "decision loop",
+)
 """Sources of `error` events that fail a test: application code, and faults of the session's own decisions."""
 SESSION = "session"
 """Source of the error that closed a session."""

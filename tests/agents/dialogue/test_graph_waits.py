@@ -100,7 +100,7 @@ def test_a_body_outside_of_turns_that_hangs_behind_its_text_fails_and_leaves_the
         await harness.session.say("Second words.")
         assert harness.now < 8.0
 
-    harness.run(scenario, until=12.0)
+    harness.expects_error("dialogue").run(scenario, until=12.0)
 
     errors = [(event.source, type(event.error)) for event in harness.recording.of(ErrorOccurred)]
     assert errors == [("dialogue", TimeoutError)]

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, ToolError, WakeUp, function_tool
+from vivavoce.agents import (
+    Agent,
+    AgentSession,
+    ContentGuard,
+    DialogueOptions,
+    GuardedText,
+    SessionOptions,
+    StateGraph,
+    ToolError,
+    WakeUp,
+    function_tool,
+)
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.events import SessionEvent, TurnCompleted, UserStateChanged
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
@@ -66,6 +79,74 @@ def test_a_handler_that_raises_fails_the_test() -> None:
     harness.caller.makes_noise(1.0, 2.0)
     with pytest.raises(AssertionError, match="handler: KeyError"):
         harness.run(scenario, until=4.0)
+
+
+def raising_guard(given: GuardedText) -> None:
+    raise KeyError("guard's mistake")
+
+
+def wrong_guard(given: GuardedText) -> Any:
+    return True
+
+
+def guard_without_text() -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("judge", "told"),
+    [
+        (raising_guard, 'guard: KeyError: "guard\'s mistake"'),
+        (wrong_guard, "guard: ConfigurationError: needed a GuardVerdict or None .*, got True"),
+        (guard_without_text, "guard: TypeError: .*takes 0 positional arguments"),
+    ],
+)
+def test_a_guard_that_fails_fails_the_test(judge: Any, told: str) -> None:
+    def guarded() -> SessionHarness:
+        options = SessionOptions(guard=ContentGuard(judge=judge, caller=False))
+        harness = SessionHarness(Agent("x"), ScriptedLLM("Hello there."), options=options)
+        harness.caller.types("hello", 1.0)
+        return harness
+
+    with pytest.raises(AssertionError, match=told):
+        guarded().run(until=4.0)
+    guarded().expects_error("guard").run(until=4.0)
+
+
+async def returns_text(session: AgentSession[Any]) -> str:
+    return "Hello."
+
+
+async def raising_body(session: AgentSession[Any]) -> None:
+    raise KeyError("body's mistake")
+
+
+def raising_condition(session: AgentSession[Any]) -> bool:
+    raise KeyError("condition's mistake")
+
+
+def graph_of(body: Any = None, condition: Any = None) -> SessionHarness:
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_condition(condition or (lambda session: False)).go_to(two)
+    if body is not None:
+        one.body(body)
+    options = SessionOptions(dialogue=DialogueOptions(graph=graph))
+    return SessionHarness(Agent("x"), options=options)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ({"body": returns_text}, "dialogue: ConfigurationError: a body must yield its text"),
+        ({"body": raising_body}, 'dialogue: KeyError: "body\'s mistake"'),
+        ({"condition": raising_condition}, 'dialogue: KeyError: "condition\'s mistake"'),
+    ],
+)
+def test_code_of_a_conversation_graph_that_fails_fails_the_test(code: Any, told: str) -> None:
+    with pytest.raises(AssertionError, match=told):
+        graph_of(**code).run(until=3.0)
+    graph_of(**code).expects_error("dialogue").run(until=3.0)
 
 
 def test_an_error_that_is_expected_fails_nothing() -> None:
