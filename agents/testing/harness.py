@@ -118,7 +118,7 @@ class SessionHarness(RanSession):
         self.tts = tts if isinstance(tts, ScriptedTTS) else ScriptedTTS()
         """The scripted voice; unused if the test gave another."""
         self.model = model
-        self.caller = Caller(_recogniser(self.stt, model))
+        self.caller = Caller(_recogniser(self.stt, model, pipeline))
         listening: Listening = {}
         if "vad" in more:
             listening["vad"] = more.pop("vad")
@@ -420,9 +420,11 @@ def _has_loop() -> bool:
     return True
 
 
-def _recogniser(stt: ScriptedSTT, model: ScriptedRealtimeModel | None) -> Recognises:
+def _recogniser(stt: ScriptedSTT, model: ScriptedRealtimeModel | None, pipeline: Pipeline | None) -> Recognises:
     """Return the part that gets the caller's words, which only a scripted one can take.
 
+    Args:
+        pipeline: The test's own, which perhaps has another recogniser.
     Raises:
         ConfigurationError: It is another one.
     """
@@ -434,7 +436,13 @@ def _recogniser(stt: ScriptedSTT, model: ScriptedRealtimeModel | None) -> Recogn
     def recognise(text: str, is_final: bool, item_id: str) -> None:
         if model is not None:
             model.transcript(text, item_id=item_id, is_final=is_final)
-        elif is_final:
+            return
+        if pipeline is not None and not stt.open_attempts and all(part is not stt for _, part in pipeline.parts()):
+            raise ScriptError(
+                "the harness's stt is not in this pipeline; give it too: SessionHarness(…, stt=stt, pipeline=…), "
+                "or model=model if a realtime model hears the caller"
+            )
+        if is_final:
             stt.final(text)
         else:
             stt.interim(text)

@@ -13,11 +13,14 @@ from vivavoce.agents.events import TurnCompleted
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
+    ScriptedSTT,
     ScriptedTTS,
+    ScriptedVAD,
     ScriptError,
     SessionHarness,
     run_virtual,
 )
+from vivavoce.pipelines import CascadingPipeline, FallbackSTT
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.llm.tools import ToolCall
 
@@ -152,6 +155,25 @@ def test_a_mistake_in_the_script_reaches_the_test() -> None:
     harness.caller.is_recognised("before anybody listens", 0.0)
     with pytest.raises(ScriptError, match="needed an open stream"):
         harness.run(until=1.0)
+
+
+@pytest.mark.parametrize("has_stt", [False, True])
+def test_a_recogniser_that_is_not_in_the_test_s_pipeline_is_named(has_stt: bool) -> None:
+    own = ScriptedSTT() if has_stt else None
+    pipeline = CascadingPipeline(llm=ScriptedLLM("Hi."), stt=own, tts=ScriptedTTS(), vad=ScriptedVAD())
+    harness = SessionHarness(Agent("x"), pipeline=pipeline)
+    harness.caller.says("hello", 1.0, 2.0)
+    with pytest.raises(ScriptError, match=r"the harness's stt is not in this pipeline; give it too: Session.*stt=stt"):
+        harness.run(until=4.0)
+
+
+def test_a_recogniser_of_the_test_s_pipeline_hears_the_caller() -> None:
+    stt = ScriptedSTT()
+    ears = FallbackSTT([stt, ScriptedSTT()])
+    pipeline = CascadingPipeline(llm=ScriptedLLM("Hi."), stt=ears, tts=ScriptedTTS(), vad=ScriptedVAD())
+    harness = SessionHarness(Agent("x"), stt=stt, pipeline=pipeline)
+    harness.caller.says("hello", 1.0, 2.0)
+    harness.run(until=4.0).expect.next_message("hello", role="user").next_message("Hi.").no_more()
 
 
 @pytest.mark.parametrize("is_realtime", [False, True])
