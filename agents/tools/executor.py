@@ -17,7 +17,7 @@ from vivavoce.agents.core.threads import ThreadPool, ended_with
 from vivavoce.agents.telemetry.observer import Watch
 from vivavoce.agents.tools.batch import CANCELLED, ToolBatch
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import ToolError, located, text_of
+from vivavoce.pipelines.core.errors import ConfigurationError, ToolError, located, text_of
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
 
@@ -182,7 +182,15 @@ class ToolExecutor:
 
 
 def _take_agent(batch: ToolBatch, index: int, result: Any) -> Any:
-    """Note the agent that a call returned, `Agent` or `(Agent, output)`; return its output for the model."""
+    """Note the agent that a call returned, `Agent` or `(Agent, output)`; return its output for the model.
+
+    Raises:
+        ConfigurationError: The call returned the class of an agent.
+    """
+    first = result[0] if isinstance(result, tuple) and len(result) == 2 else result
+    if isinstance(first, type) and issubclass(first, Agent):
+        name = batch.calls[index].name
+        raise ConfigurationError(f"{name} returned the class {first.__name__}; return {first.__name__}()")
     if isinstance(result, Agent):
         batch.hands_off(index, result, is_mere=True)
         return f"The conversation is handed over to {result.id!r}."

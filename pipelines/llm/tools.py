@@ -49,6 +49,11 @@ class ToolCall:
     name: str
     arguments: str = field(repr=False)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.arguments, str):
+            kind = type(self.arguments).__name__
+            raise ConfigurationError(f"arguments must be JSON text, got {kind}; use json.dumps(…)")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutput:

@@ -34,8 +34,10 @@ def items(step: Step) -> tuple[StepItem, ...]:
     """Return the pieces of a step.
 
     Raises:
-        TypeError: It holds something else.
+        TypeError: It is a single piece, or holds something else.
     """
+    if isinstance(step, StepItem) and not isinstance(step, str):
+        raise TypeError(f"a step is text or a list of pieces, got {step!r}; put it in a list")
     pieces = (step,) if isinstance(step, str) else tuple(step)
     for piece in pieces:
         if not isinstance(piece, StepItem):

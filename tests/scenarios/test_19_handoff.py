@@ -167,6 +167,19 @@ def test_a_tool_that_returns_the_agent_that_it_belongs_to_changes_nothing() -> N
     harness.expect_history(("user", "billing please"), ("assistant", "What else?")).expect_outcomes("completed")
 
 
+@pytest.mark.parametrize("result", [Agent, (Agent, "See you.")])
+def test_a_tool_that_returns_the_class_of_an_agent_fails_and_says_what_to_return(result: Any) -> None:
+    @function_tool
+    def transfer() -> Any:
+        """Transfer."""
+        return result
+
+    harness = SessionHarness(Agent("x", tools=[transfer]), ScriptedLLM([TRANSFER], "Sorry."))
+    harness.caller.types("billing please", 1.0)
+    harness.expects_error("tool", contains="transfer returned the class Agent; return Agent()")
+    harness.run(until=5.0).expect.contains_tool_call("transfer").failed(contains="ConfigurationError")
+
+
 def test_an_agent_of_another_session_cannot_take_over_and_the_model_is_told() -> None:
     desk = Desk([TRANSFER], "Sorry.").asked()
     desk.harness.expects_error("tool", contains="SessionError")

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from vivavoce.agents import RunContext
 from vivavoce.pipelines.core.errors import ConfigurationError, ToolError
 from vivavoce.pipelines.llm.schema_tool import SchemaTool
-from vivavoce.pipelines.llm.tools import function_tool
+from vivavoce.pipelines.llm.tools import ToolCall, function_tool
 
 
 class Size(Enum):
@@ -162,3 +162,9 @@ def test_parameters_without_a_hint_are_refused_by_name() -> None:
 
     with pytest.raises(ConfigurationError, match="parameter 'day' needs a type hint"):
         function_tool(bad).check()
+
+
+def test_a_call_with_arguments_that_are_no_text_is_refused_with_the_remedy() -> None:
+    arguments: Any = {"day": "friday"}
+    with pytest.raises(ConfigurationError, match=r"arguments must be JSON text, got dict; use json.dumps\(…\)"):
+        ToolCall(call_id="1", name="book", arguments=arguments)

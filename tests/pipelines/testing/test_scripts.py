@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing import (
     ScriptedLLM,
@@ -46,6 +48,12 @@ def test_a_model_without_a_step_for_a_request_says_so() -> None:
             await read(llm.generate(REQUEST))
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize("piece", [ToolCall(call_id="1", name="book", arguments="{}"), 0.5, ValueError("x"), Done()])
+def test_a_piece_that_is_not_in_a_list_is_refused_with_the_remedy(piece: Any) -> None:
+    with pytest.raises(TypeError, match=r"got .*; put it in a list"):
+        ScriptedLLM(piece)
 
 
 def test_a_default_answers_after_the_script() -> None:
