@@ -11,7 +11,7 @@ expectations can be made on it, and the next ones too:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from vivavoce.agents.agent import Agent
@@ -130,8 +130,13 @@ class Expect(ExpectMoments):
         return ExpectMessage(self._log, self._any(Message, wanted, _message_test(text, role, contains, matches)))
 
     def contains_tool_call(self, name: str, /, **arguments: object) -> ExpectCall:
-        """Expect such a call anywhere in the rest; return the first."""
-        return ExpectCall(self._log, self._any(Call, f"a {_asked(name, arguments)}", _call_test(name, arguments)))
+        """Expect such a call anywhere in the rest; return the first.
+
+        After `user()` it may have begun earlier, if it ran then: a tool that awaits a task or an answer of the user.
+        """
+        fits = _call_test(name, arguments)
+        earlier = self._log.earlier_calls()
+        return ExpectCall(self._log, self._any(Call, f"a {_asked(name, arguments)}", fits, earlier))
 
     def contains_handoff(self, *, to: str | type[Agent]) -> ExpectHandoff:
         """Expect a handoff to that agent (its id, or its class) anywhere in the rest."""
@@ -166,8 +171,8 @@ class Expect(ExpectMoments):
         self._log.pass_by(rest[0])
         return rest[0]
 
-    def _any(self, kind: type[E], wanted: str, fits: Callable[[E], bool]) -> E:
-        for entry in of_kind(self._log.rest(), kind):
+    def _any(self, kind: type[E], wanted: str, fits: Callable[[E], bool], earlier: Sequence[E] = ()) -> E:
+        for entry in [*of_kind(self._log.rest(), kind), *earlier]:
             if fits(entry):
                 return entry
         raise self._failed(f"{wanted} in the rest", "none like it")
@@ -261,7 +266,12 @@ class ExpectCall(ExpectEntry):
     def __init__(self, log: ConversationLog, call: Call) -> None:
         super().__init__(log, call)
         self.arguments = call.arguments
-        self._call = call
+        self._found = call
+
+    @property
+    def _call(self) -> Call:
+        """The call as it is by now: perhaps it ran when it was found."""
+        return next((call for call in of_kind(self._log.entries(), Call) if call.id == self._found.id), self._found)
 
     def returned(self, output: str | None = None, *, contains: str | None = None) -> Self:
         """Expect that it succeeded: with exactly this output, or with an output that contains these words."""

@@ -108,6 +108,8 @@ class ConversationLog:
         self.played = played
         self._moments_passed: Counter[type[SessionEvent]] = Counter()
         self._passed: set[str] = set()
+        self._running: set[str] = set()
+        """Calls that ran at the beginning of the exchange."""
         self._read: tuple[int, tuple[ChatItem, ...]] | None = None
         self._entries: list[Entry] = []
         self._states_passed = {"agent": 0, "user": 0}
@@ -163,6 +165,16 @@ class ConversationLog:
     def pass_by(self, *entries: Entry) -> None:
         """Mark entries as passed."""
         self._passed |= {entry.id for entry in entries}
+
+    def begin_exchange(self) -> None:
+        """Mark all entries as passed, and keep the calls that run for `earlier_calls()`."""
+        entries = self.entries()
+        self._running = {call.id for call in of_kind(entries, Call) if call.output is None}
+        self.pass_by(*entries)
+
+    def earlier_calls(self) -> list[Call]:
+        """Return the calls that began before the exchange, and ran at its beginning."""
+        return [call for call in of_kind(self.entries(), Call) if call.id in self._running]
 
     def turn_of(self, entry: Entry) -> TurnRecord | None:
         """Return the record of an entry's turn, once that has ended."""

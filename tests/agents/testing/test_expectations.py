@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, StopResponse, function_tool
+from vivavoce.agents import Agent, AskYesOrNo, StopResponse, function_tool
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.events import Closed
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, ToolCall, TTSFault
@@ -355,6 +356,36 @@ def test_calls_with_one_id_that_run_one_after_the_other_are_two() -> None:
         ).no_more()
         await harness.until(12.0)
         expect.next_message("Both are free.").no_more()
+
+    harness.run(scenario)
+
+
+class Shop(Agent):
+    """Its tool asks the caller twice."""
+
+    @function_tool
+    async def order(self) -> str:
+        """Order."""
+        return f"{await AskYesOrNo('Sure?')}, {await AskYesOrNo('Really?')}"
+
+
+def test_a_call_that_began_in_an_earlier_exchange_is_found_in_the_one_of_its_result() -> None:
+    order = ToolCall(call_id="c1", name="order", arguments="{}")
+    harness = SessionHarness(Shop("x"), ScriptedLLM([order], "Done.", [replace(order, call_id="c2")]))
+
+    async def scenario(harness: SessionHarness) -> None:
+        call = (await harness.user("order")).tool_call("order")
+        expect = await harness.user("yes")
+        with pytest.raises(AssertionError, match="came instead: tool call order.* still runs"):
+            expect.contains_tool_call("order").returned("True, True")
+        expect.skip_all().no_tool_call().no_more()
+        expect = await harness.user("no")
+        call.returned("True, False")
+        expect.contains_tool_call("order").returned("True, False")
+        expect.no_tool_call().handoff(to=Shop).next_message("Done.").no_more()
+        expect = await harness.user("order again")
+        with pytest.raises(AssertionError, match="came instead: tool call order.* still runs"):
+            expect.contains_tool_call("order").returned()
 
     harness.run(scenario)
 
