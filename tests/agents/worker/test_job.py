@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -80,6 +81,14 @@ def test_a_job_whose_connection_to_the_room_breaks_has_failed_and_its_record_wai
     assert (errors, kept) == (([text], [1, 0]) if is_broken else ([""], [0, 0]))
 
 
+async def run_job(entrypoint: Callable[[JobContext], Awaitable[None]], done: list[str]) -> None:
+    """Run a job to its end and to that of the work that it leaves; note in between that it is over."""
+    async with anyio.create_task_group() as tasks:
+        control = RoomJob(JobInfo(id="AJ_1", room="r"), url="ws://x", token="t", shared={}, tasks=tasks)
+        await JobRun(control, entrypoint, WorkerOptions(crash_safety=None), tasks).run()
+        done.append("over")
+
+
 def test_a_room_that_is_joined_after_the_end_of_its_job_is_left_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
@@ -95,15 +104,9 @@ def test_a_room_that_is_joined_after_the_end_of_its_job_is_left_at_once(monkeypa
         with anyio.fail_after(1.0):
             await ctx.connect()
 
-    async def main() -> None:
-        async with anyio.create_task_group() as tasks:
-            control = RoomJob(JobInfo(id="AJ_1", room="r"), url="ws://x", token="t", shared={}, tasks=tasks)
-            await JobRun(control, entrypoint, WorkerOptions(crash_safety=None), tasks).run()
-            done.append("over")
-
     monkeypatch.setattr(rtc.Room, "connect", connect)
     monkeypatch.setattr(rtc.Room, "disconnect", disconnect)
-    run_virtual(main())
+    run_virtual(run_job(entrypoint, done))
     assert done == ["over", "joined", "left"], "a mute agent would keep every other one from the caller"
 
 
@@ -137,15 +140,9 @@ def test_a_room_that_is_joined_too_late_is_left_with_the_job_or_is_that_of_the_n
             done.append("works")
             ctx.shutdown()
 
-    async def main() -> None:
-        async with anyio.create_task_group() as tasks:
-            control = RoomJob(JobInfo(id="AJ_1", room="r"), url="ws://x", token="t", shared={}, tasks=tasks)
-            await JobRun(control, entrypoint, WorkerOptions(crash_safety=None), tasks).run()
-            done.append("over")
-
     monkeypatch.setattr(rtc.Room, "connect", connect)
     monkeypatch.setattr(rtc.Room, "disconnect", disconnect)
-    run_virtual(main())
+    run_virtual(run_job(entrypoint, done))
     begin = ["joins", "could not join room 'r' at ws://x within 15.0 s"]
     if then == "try again":
         assert done == [*begin, "joined", "works", "left", "over"]
