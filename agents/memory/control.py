@@ -278,7 +278,7 @@ class MemoryControl:
         self.writer.put(partial(self.base.store.keep, self.base.id, self._options.keep))
         self.streams.begin_again()
         if self._budget is not None:
-            self._budget.begin_again()
+            self._budget.save()
 
     async def _set_metadata_again(self) -> None:
         """Set the metadata, if they are lost; `created_date`, by which that is known, comes last."""

@@ -255,6 +255,18 @@ class State:
         return builder
 
 
+def transition_of(source: State, index: int, target: State) -> str:
+    """Return a transition in words, for turn records and events.
+
+    Args:
+        index: Among those of `source`, with the global transitions behind them.
+    """
+    if index < len(source.transitions):
+        return repr(source.transitions[index])
+    intent = target.global_intent
+    return f"set_global({'' if intent is None else intent.name!r}) → {target.name!r}"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Compared:
     """A condition on private data."""

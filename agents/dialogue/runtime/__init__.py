@@ -4,7 +4,7 @@
 * `session_events`: gives it the events of the session that the graph names.
 * `code`: runs bodies, conditions and classifiers of the application, through `agents/core/hooks`.
 * `turns`: a turn of the caller that the graph judges, and the voice of a body.
-* `additions`: the instructions and tools of a state, those of intents included; transitions in words.
+* `additions`: the instructions and tools of a state, those of intents included.
 * `session_dialogue`: `session.dialogue`.
 
 How a turn goes: the reply passes `on_user_turn_completed` and awaits the port `TurnDialogue`

@@ -1,9 +1,9 @@
-"""A state of a graph for others: its instructions and tools for the model that answers, its transitions in words."""
+"""The instructions and tools of a graph's state, for the model that answers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -11,7 +11,6 @@ from vivavoce.agents.core.context import Additions
 from vivavoce.agents.dialogue.graph.intent import Intent
 from vivavoce.agents.dialogue.graph.state import State
 from vivavoce.agents.dialogue.intents.classifier import ModelIntents
-from vivavoce.agents.dialogue.machine.effects import Moved
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.pipelines.llm.tools import Tool
 
@@ -63,14 +62,3 @@ def _described(intent: Intent) -> str:
     such = f" For example:{examples}." if examples else ""
     wanted = f"the intent {intent.name!r}{about}"
     return f"Call this, without words before it, when the caller's last words have {wanted}.{such}"
-
-
-def transition_of(effect: Moved, states: Mapping[str, State]) -> str:
-    """Return the transition of a move in words, for turn records and events; "" if none was taken."""
-    if effect.transition is None:
-        return ""
-    own = states[effect.source].transitions
-    if effect.transition < len(own):
-        return repr(own[effect.transition])
-    intent = states[effect.state].global_intent
-    return f"set_global({'' if intent is None else intent.name!r}) → {effect.state!r}"

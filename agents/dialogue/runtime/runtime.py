@@ -16,7 +16,7 @@ from vivavoce.agents.agent import AgentControl
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.context import NO_ADDITIONS, Additions, SessionContext
 from vivavoce.agents.dialogue.graph.intent import Intent
-from vivavoce.agents.dialogue.graph.state import GraphEvent, State
+from vivavoce.agents.dialogue.graph.state import GraphEvent, State, transition_of
 from vivavoce.agents.dialogue.graph.state_graph import StateGraph
 from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, IntentMatch, match_of
 from vivavoce.agents.dialogue.machine import effects as e
@@ -24,7 +24,7 @@ from vivavoce.agents.dialogue.machine import inputs as i
 from vivavoce.agents.dialogue.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
 from vivavoce.agents.dialogue.machine.rules import USER_TURN, Event, EventKind, OnTool
 from vivavoce.agents.dialogue.machine.saved import restored
-from vivavoce.agents.dialogue.runtime.additions import additions_of, transition_of
+from vivavoce.agents.dialogue.runtime.additions import additions_of
 from vivavoce.agents.dialogue.runtime.code import SOURCE, GraphCode
 from vivavoce.agents.dialogue.runtime.session_events import listen
 from vivavoce.agents.dialogue.runtime.turns import BodyVoice, JudgedTurn, SayVoice, WaitingTool
@@ -435,7 +435,8 @@ class GraphRuntime(TurnDialogue):
         self._code.ask(name, question, found, answer_id=self._answer_of(effect.event_id))
 
     def _moved(self, effect: e.Moved) -> None:
-        transition = transition_of(effect, self._states)
+        index, states = effect.transition, self._states
+        transition = "" if index is None else transition_of(states[effect.source], index, states[effect.state])
         turn = self._turns.get(effect.event_id)
         if transition and turn is not None:
             turn.spoken.record.moved(transition)

@@ -136,11 +136,10 @@ class BudgetControl:
     def _begin(self) -> None:
         self._is_open = True
         self.meter.open(self._save)
-        self._save_allocation()
-        self._save()
+        self.save()
 
-    def begin_again(self) -> None:
-        """Write limits and use to a store that may have lost them."""
+    def save(self) -> None:
+        """Write limits and use: at the beginning, and again to a store that may have lost them."""
         self._save_allocation()
         self._save()
 
