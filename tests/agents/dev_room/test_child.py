@@ -134,7 +134,7 @@ async def test_the_command_runs_on_its_own_and_ignores_an_empty_stdin(http: Clie
     began = time.monotonic()  # noqa: TID251 - an upper limit, end to end
     process.terminate()
     _, log = await process.communicate()
-    assert time.monotonic() - began < 1.0  # noqa: TID251 - as above
+    assert time.monotonic() - began < 5.0  # noqa: TID251 - as above
     assert process.returncode == 0
     assert b"development only" in log
 

@@ -15,6 +15,7 @@ import pytest
 from livekit.protocol import agent as wire
 
 from kit import import_watch_app
+from kit.blocked_loop import LoopWarnings
 from kit.e2e.working import Working
 from kit.idle_job import keep_job
 from kit.servers.agent_server import AgentServer
@@ -210,13 +211,15 @@ async def test_a_blocked_event_loop_is_noted_on_the_spans_of_the_jobs(server: Ag
     watching = Watching()
 
     async def entrypoint(ctx: JobContext) -> None:
-        threading.Event().wait(1.0)
+        warnings.block(0.8)
         await anyio.sleep(0.2)  # the loop runs again
         ctx.shutdown("done")
 
-    async with Working(_worker(server, entrypoint, block_limit=0.2, telemetry=watching.telemetry)):
-        await server.start("AJ_1")
-        await server.ended("AJ_1")
+    worker = _worker(server, entrypoint, block_limit=0.2, telemetry=watching.telemetry)
+    with LoopWarnings.collected() as warnings:
+        async with Working(worker):
+            await server.start("AJ_1")
+            await server.ended("AJ_1")
 
     [job] = watching.of("job")
     [event] = [event for event in job.events if event.name == "event_loop_blocked"]
