@@ -88,7 +88,7 @@ FAILED := $(LOGS)/failed
 # A lane: its name and its commands. Later lanes run even if it fails; its log is shown whole.
 define lane
 @echo "Beside the other tests: $(1); so far in $(LOGS)/$(1).log"
-@$(2) >$(LOGS)/$(1).log 2>&1 || echo $(1) >>$(FAILED)
+@$(2) >$(LOGS)/$(1).log 2>&1 || echo "$(1) (exit $$?)" >>$(FAILED)
 @cat $(LOGS)/$(1).log
 endef
 
@@ -96,7 +96,7 @@ endef
 	$(call lane,agents,$(UNITS) tests/agents $(addprefix --ignore=,$(FORKED)))
 
 .test-rest: .test-programs .test-rooms
-	@$(UNITS) tests $(addprefix --ignore=,tests/agents $(E2E) tests/soak) || echo rest >>$(FAILED)
+	@$(UNITS) tests $(addprefix --ignore=,tests/agents $(E2E) tests/soak) || echo "rest (exit $$?)" >>$(FAILED)
 
 .test-programs:
 	$(call lane,programs,$(CALLS) $(PROGRAMS))

@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 from kit.wanted import all_are_wanted
-from vivavoce.pipelines.testing import LOOP_LIMIT, LoopGuard
+from vivavoce.pipelines.testing import LOOP_LIMIT, LoopGuard, LoopHeldError
 
 # CI draws the same examples in each run, so that chance refuses no change; a run by hand draws new ones. No deadline: a
 # busy machine is late, and pytest's timeout holds.
@@ -65,8 +65,11 @@ def no_leaks(request: pytest.FixtureRequest) -> None:
 async def loop_given_back(request: pytest.FixtureRequest) -> AsyncIterator[None]:
     """Fail a test that holds its event loop for seconds; loops of virtual time guard themselves."""
     is_patient = request.node.get_closest_marker("e2e") is not None or bool(request.config.getoption("timeout"))
-    with LoopGuard(asyncio.get_running_loop(), limit=PATIENT_LOOP_LIMIT if is_patient else LOOP_LIMIT):
-        yield
+    try:
+        with LoopGuard(asyncio.get_running_loop(), limit=PATIENT_LOOP_LIMIT if is_patient else LOOP_LIMIT):
+            yield
+    except LoopHeldError as error:  # no Exception: behind it pytest would not tear the module down
+        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture

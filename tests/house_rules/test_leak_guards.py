@@ -24,13 +24,14 @@ markers = e2e
 SETTLING = "CHILD_SETTLING = 3.0"
 
 
-def _suite(folder: Path, tests: str) -> str:
+def _suite(folder: Path, tests: str, next_module: str = "") -> str:
     """Run `tests` under this suite's conftest with shorter waits for leaks, and return pytest's output."""
     guards = (ROOT / "tests/conftest.py").read_text()
     assert guards.count(SETTLING) == 1
     (folder / "conftest.py").write_text(guards.replace(SETTLING, "CHILD_SETTLING = 0.5"))
     (folder / "pytest.ini").write_text(SETTINGS)
     (folder / "test_it.py").write_text(f"import asyncio, subprocess, sys, threading\n{tests}")
+    (folder / "test_next.py").write_text(next_module)
     pytest_command = [str(Path(sys.executable).with_name("pytest")), "-q", "--rootdir", str(folder), str(folder)]
     return subprocess.run(pytest_command, cwd=folder, capture_output=True, text=True, check=False).stdout
 
@@ -53,11 +54,12 @@ def test_a_test_that_leaves_a_task_fails(tmp_path: Path) -> None:
 def test_a_test_that_holds_its_loop_fails_and_shows_where(tmp_path: Path) -> None:
     printed = _suite(
         tmp_path,
-        "async def test_holds():\n    threading.Event().wait(30)\nasync def test_after_it():\n    pass\n",
+        "async def test_holds():\n    threading.Event().wait(30)\n",
+        next_module="async def test_after_it():\n    pass\n",
     )
     assert "LoopHeldError: the event loop was not given back for 5 s of real time" in printed
     assert "threading.Event().wait(30)" in printed
-    assert "1 failed, 1 passed" in printed
+    assert "1 failed, 1 passed, 1 error" in printed, "the module behind it is not touched"
 
 
 def test_a_run_that_leaves_a_child_process_fails_and_names_the_test(tmp_path: Path) -> None:
