@@ -67,8 +67,10 @@ test-all: test
 # idle class of the scheduler, in the remaining time; a real-time test there would starve. The second of their lanes begins
 # when most calls are over: beside calls they keep one core busy, not both.
 IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 19)
-CALLS := $(BIN)/pytest -p no:cacheprovider --durations=15
-COVERED := $(BIN)/coverage run $(CALLS)
+# -P: the script's folder is no place for imports.
+PYTEST := tests/kit/run_pytest.py -p no:cacheprovider --durations=15
+CALLS := $(BIN)/python -P $(PYTEST)
+COVERED := $(BIN)/python -P -m coverage run $(PYTEST)
 UNITS := VIVAVOCE_TRACED_SCENARIOS=1 $(IDLE) $(COVERED) --timeout=120
 E2E := tests/e2e
 # Commands in processes of their own. This lane and the next take about as long as each other: 11 minutes.
