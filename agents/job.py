@@ -250,7 +250,12 @@ class JobControl(ABC):
 
     @property
     def identity(self) -> str:
-        """The agent's identity in the room; empty before it has joined, and where there are none."""
+        """The agent's identity in the room; empty where there are none."""
+        return ""
+
+    @property
+    def sid(self) -> str:
+        """The id that the server gave the agent when it joined the room; empty before that, and where there are none."""
         return ""
 
     @abstractmethod

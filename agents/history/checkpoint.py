@@ -47,7 +47,8 @@ class Checkpoint:
         dispatch_id: The call's first dispatch.
         metadata: The dispatcher's metadata.
         attributes: The dispatcher's keys and values.
-        identity: The agent's identity in the room; empty before it has joined.
+        identity: The agent's identity in the room; empty while it is not known.
+        sid: The id that the server gave the agent when it joined the room; empty while it is not known.
         written_at: Time of the last change, in seconds since 1970.
         participant: The participant that the call's job is for; empty for a job of the room.
         dispatched: How often the call was dispatched again.
@@ -63,6 +64,7 @@ class Checkpoint:
     metadata: str = field(default="", repr=False)
     attributes: Mapping[str, str] = field(default_factory=dict, repr=False)
     identity: str = ""
+    sid: str = ""
     written_at: float = 0.0
     participant: str = ""
     dispatched: int = 0

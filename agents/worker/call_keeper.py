@@ -52,7 +52,7 @@ class CallKeeper:
         job: Facts of the job.
         safety: Option of the worker.
         url: The worker's server.
-        identity: Returns the agent's identity in its room, empty before it has joined.
+        agent: Returns the agent's identity in its room, and its sid there, empty before it has joined.
         continues: Called with the conversation that the job continues.
         clock: Its wall time dates the record.
     """
@@ -65,13 +65,13 @@ class CallKeeper:
         safety: CrashSafety,
         *,
         url: str,
-        identity: Callable[[], str],
+        agent: Callable[[], tuple[str, str]],
         continues: Callable[[Conversation], None],
         clock: Clock,
     ) -> None:
         self._job = job
         self._safety = safety
-        self._identity = identity
+        self._agent = agent
         self._continues = continues
         self._clock = clock
         self._lock = anyio.Lock()
@@ -120,6 +120,7 @@ class CallKeeper:
         if kept.conversation:
             self._conversation = json.loads(kept.conversation)
             self._continues(self._conversation)
+        await self._write(kept)  # the record named the dead agent
 
     async def _write(self, call: Checkpoint) -> None:
         """Write the record. The worker may have made it while the job came to this process: then it is taken over."""
@@ -144,7 +145,8 @@ class CallKeeper:
             _log_failure(self._job.id, what, error)
 
     def _dated(self, call: Checkpoint) -> Checkpoint:
-        return replace(call, written_at=self._clock.wall(), identity=self._identity() or call.identity)
+        identity, sid = self._agent()
+        return replace(call, written_at=self._clock.wall(), identity=identity or call.identity, sid=sid)
 
     @property
     def _store(self) -> CheckpointStore:
@@ -241,7 +243,7 @@ def call_keeper(control: JobControl, options: WorkerOptions) -> CallKeeper | Non
         control.job,
         options.crash_safety,
         url=server_url(options),
-        identity=lambda: control.identity,
+        agent=lambda: (control.identity, control.sid),
         continues=control.continues,
         clock=LoopClock(),
     )

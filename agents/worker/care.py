@@ -67,13 +67,18 @@ class Care:
                 await self._rescue_calls(self._rescue)
 
     async def settle(self) -> None:
-        """Wait until the end of each job so far is settled: the dispatch of a call that is over is deleted.
+        """Wait until the end of each job so far is settled, while `run()` runs.
 
-        Otherwise another worker takes it for a lost one. Without an answer of the server for so long, it stays.
+        The dispatch of a call that is over is deleted: otherwise another worker takes it for a lost one. The ghost of
+        an agent whose process has died is removed, and another worker finds the call. Without an answer of the server
+        for so long, they stay.
         """
-        if self._healer is not None:
-            with anyio.move_on_after(SETTLE_LIMIT):
-                await self._healer.settle()
+        with anyio.move_on_after(SETTLE_LIMIT):
+            async with anyio.create_task_group() as tasks:
+                if self._healer is not None:
+                    tasks.start_soon(self._healer.settle)
+                if self._rescue is not None:
+                    tasks.start_soon(self._rescue.look)
 
     def _keep(self, note: JobAssigned | JobEnded) -> None:
         # A job in the worker's own process begins at once, and needs no record before that.

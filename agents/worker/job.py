@@ -12,6 +12,7 @@ import anyio
 from vivavoce.agents.job import JobControl, JobInfo
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.telemetry.logs.logs import mask
+from vivavoce.agents.worker.agent_token import identity_in
 from vivavoce.pipelines.core.errors import RoomError, describe
 
 if TYPE_CHECKING:
@@ -91,8 +92,13 @@ class RoomJob(JobControl):
 
     @property
     def identity(self) -> str:
-        """The agent's identity in the room; empty before it has joined."""
-        return self._room.local_participant.identity if self._room is not None and self._room.isconnected() else ""
+        """The agent's identity in the room, which its token gives."""
+        return identity_in(self._token)
+
+    @property
+    def sid(self) -> str:
+        """The id that the server gave the agent when it joined the room; empty before that."""
+        return self._room.local_participant.sid if self._room is not None and self._room.isconnected() else ""
 
     @property
     def is_replaced(self) -> bool:

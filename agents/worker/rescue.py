@@ -3,8 +3,9 @@
 The records of the checkpoint store name the process of each call. A call of a dead process is claimed in the store,
 so that one worker has it; the dead agent's ghost is removed from the room, and a dispatch is made that names the call.
 The worker that claimed the call takes its job, since it can read the record. A call without a caller is forgotten, by a
-full worker too. Nobody here sees whether a call of another machine still runs: it is forgotten a day after its last
-turn.
+full worker too. So is a call that has another agent, since a worker with a store of its own has healed it: the dead
+agent is known by the sid that the server gave it. Nobody here sees whether a call of another machine still runs: it is
+forgotten a day after its last turn.
 
 A job's process makes the record of its call. It takes a moment to begin there, in which its worker may die; so the
 worker makes the record when the server assigns the job, and the job takes it over.
@@ -42,6 +43,11 @@ worker after 3 s.
 OLD = 86400.0
 """Seconds after the last change of a record; then its call is forgotten if it has no caller."""
 
+SERVED_AFTER = 30.0
+"""Seconds for which another agent is seen in a lost call until the call counts as that agent's. A server lists a dead
+agent for up to 20 s, and the record may not know that the server had given it a new sid.
+"""
+
 STORE_LIMIT = 5.0
 """Seconds for one call of the store."""
 
@@ -65,6 +71,10 @@ class Rescue:
         self._is_failing = False
         self._undispatched: set[str] = set()
         """Leases of calls whose last try here failed, before or after the claim; no free slot: no try."""
+        self._ghosts: dict[str, str] = {}
+        """By lease: the sid of the dead agent that was removed."""
+        self._served: dict[str, float] = {}
+        """By lease: since when another agent is seen in the call."""
         self._slots = 0
         """How many more calls with a caller the look may dispatch."""
         self._notes: deque[JobAssigned | JobEnded] = deque()
@@ -85,7 +95,11 @@ class Rescue:
             self._is_failing = True
             return
         self._is_failing = False
-        self._undispatched &= {call.lease for call in kept}
+        leases = {call.lease for call in kept}
+        self._undispatched &= leases
+        for by_lease in (self._ghosts, self._served):
+            for gone in by_lease.keys() - leases:
+                del by_lease[gone]
         lost = [call for call in kept if self._is_lost(call) or self._is_old(call)]
         expected = sum(1 for call in kept if self._is_of_ours(call) and call.owner == rescuer() and call not in lost)
         self._slots = self._worker.free_slots - expected
@@ -183,37 +197,59 @@ class Rescue:
             try:
                 present = await self._server.participants(call.room) or ()
                 has_caller = any(_is_caller_of(call, one) for one in present)
-                if has_caller:
-                    if not self._is_lost(call):  # an old one that still runs, for all that is known
-                        return
-                    if self._slots <= 0:  # another worker may have room for it, or this one at a later look
-                        await self._remove_ghost(call, present)
-                        return
+                if has_caller and not self._is_lost(call):  # an old one that still runs, for all that is known
+                    return
+                served = self._served_for(call, present)
+                if not has_caller or (served or 0.0) > SERVED_AFTER:
+                    await self._forget_lost(call)
+                elif served is not None:
+                    return
+                elif self._slots <= 0:  # another worker may have room for it, or this one at a later look
+                    await self._remove_ghost(call, present)
+                    return
+                else:
                     self._slots -= 1
-                await self._dispatch(call, present if has_caller else None)
+                    await self._dispatch(call, present)
                 self._undispatched.discard(call.lease)
             except VoiceError as error:
                 self._failed("The call in room %s could not be dispatched again: %s", call, error)
             except Exception as error:  # noqa: BLE001 - as in look()
                 self._failed("The record of the call in room %s: %s", call, error)
 
+    def _ghost(self, call: Checkpoint, present: tuple[ParticipantFacts, ...]) -> ParticipantFacts | None:
+        """Return the dead agent; without a known sid the first agent with its identity is taken for it."""
+        sid = call.sid or self._ghosts.get(call.lease, "")
+        return next((one for one in present if one.identity == call.identity and sid in ("", one.sid)), None)
+
+    def _served_for(self, call: Checkpoint, present: tuple[ParticipantFacts, ...]) -> float | None:
+        """Return for how many seconds another agent is seen in the call; None: there is none."""
+        names = {call.identity} if call.participant else {call.identity, f"agent-{call.dispatch_id}"}
+        ghost = self._ghost(call, present)
+        if not any(one.is_agent and one.identity in names and one is not ghost for one in present):
+            self._served.pop(call.lease, None)
+            return None
+        now = self._worker.clock.now()
+        return now - self._served.setdefault(call.lease, now)
+
     async def _remove_ghost(self, call: Checkpoint, present: tuple[ParticipantFacts, ...]) -> None:
         """Remove the dead agent: for as long as a server lists it, workers of other machines heal nothing there."""
-        if any(one.identity == call.identity for one in present):
-            await self._server.remove(call.room, call.identity)
+        if (ghost := self._ghost(call, present)) is not None:
+            self._ghosts[call.lease] = ghost.sid
+            await self._server.remove(call.room, ghost.identity)
+
+    async def _forget_lost(self, found: Checkpoint) -> None:
+        if (call := await self._claim(found)) is not None:  # else another worker has it
+            await self._forget(call)
 
     def _failed(self, text: str, call: Checkpoint, error: Exception) -> None:
         level = logging.DEBUG if call.lease in self._undispatched else logging.ERROR  # every look tries again
         self._undispatched.add(call.lease)
         logger.log(level, text, call.room, describe(error))
 
-    async def _dispatch(self, found: Checkpoint, present: tuple[ParticipantFacts, ...] | None) -> None:
-        """Dispatch a call again that has a caller; `present`: those in its room. None: no caller, it is forgotten."""
+    async def _dispatch(self, found: Checkpoint, present: tuple[ParticipantFacts, ...]) -> None:
+        """Dispatch a call again; `present`: those in its room."""
         call = await self._claim(found)
         if call is None:  # another worker has it
-            return
-        if present is None:
-            await self._forget(call)
             return
         await self._remove_ghost(call, present)
         if call.dispatched >= self._safety.max_dispatches:

@@ -25,12 +25,14 @@ class ParticipantFacts:
     """A participant of a room.
 
     Args:
+        sid: The id that the server gave it when it joined; each of several with one identity has its own.
         is_agent: Whether it joined with the token of an agent.
         is_caller: Whether it is a person: neither an agent nor a service of the server.
         agent_name: The name that the agent's worker registered; None if it is unknown.
     """
 
     identity: str
+    sid: str = ""
     is_agent: bool = False
     is_caller: bool = True
     agent_name: str | None = None

@@ -133,6 +133,7 @@ def _participant(info: ParticipantInfo) -> ParticipantFacts:
     is_agent = info.kind == info.AGENT
     return ParticipantFacts(
         identity=info.identity,
+        sid=info.sid,
         is_agent=is_agent,
         is_caller=info.kind in (info.STANDARD, info.SIP, info.CONNECTOR),  # as a session links them
         agent_name=info.attributes.get(AGENT_NAME) if is_agent else None,

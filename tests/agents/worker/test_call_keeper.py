@@ -59,11 +59,25 @@ class Waiter(Host):
     """Another agent."""
 
 
+class JobInRoom(ConsoleJob):
+    """A job whose agent is in a room."""
+
+    @property
+    def identity(self) -> str:
+        return "agent-AD_1"
+
+    @property
+    def sid(self) -> str:
+        return "PA_2"
+
+
 @dataclass
 class Ran:
     """A job that ran, and what was seen in it."""
 
     store: CheckpointStore
+    before: list[Checkpoint] = field(default_factory=list)
+    """The records before the first session."""
     kept: list[list[Checkpoint]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     resume_from: Conversation | None = None
@@ -89,6 +103,7 @@ def run(
     agent: type[Agent] = Host,
     userdata: Any = None,
     after: float = 1.0,
+    job_type: type[ConsoleJob] = ConsoleJob,
     **safety: Any,
 ) -> Ran:
     """Run a job whose agent answers every turn with "Fine."; `act` runs when its session has started.
@@ -103,7 +118,7 @@ def run(
         room = LocalTransport(clock)
 
         async def entrypoint(ctx: JobContext) -> None:
-            ran.resume_from = ctx.resume_from
+            ran.resume_from, ran.before = ctx.resume_from, await store.read()
             host = agent("Be brief.")
             pipeline = SessionHarness(host, ScriptedLLM(default="Fine.")).pipeline
             session = AgentSession(host, pipeline, userdata=userdata, options=SessionOptions(clock=clock))
@@ -116,7 +131,7 @@ def run(
             ctx.shutdown("done")
 
         async with anyio.create_task_group() as tasks:
-            control = ConsoleJob(job, room, shared={}, tasks=tasks)
+            control = job_type(job, room, shared={}, tasks=tasks)
             options = WorkerOptions(
                 url="ws://127.0.0.1:7880", crash_safety=CrashSafety(store=store, sentence="Where were we?", **safety)
             )
@@ -202,6 +217,16 @@ def test_a_job_that_continues_a_call_says_the_sentence_knows_the_past_and_owns_t
     [call], after = ran.kept
     assert (call.lease, call.owner, call.dispatched) == ("AJ_1", owner_of_job("AJ_2"), 1)
     assert after == []
+
+
+def test_a_job_that_continues_a_call_names_its_own_agent_in_the_record_before_its_first_turn(
+    lost: SqliteCheckpoints,
+) -> None:
+    ran = run(lost, SECOND, _a_turn, job_type=JobInRoom)
+
+    [call] = ran.before
+    assert (call.identity, call.sid) == ("agent-AD_1", "PA_2")
+    assert ran.resume_from == KEPT
 
 
 def test_a_call_that_was_with_another_agent_goes_on_with_the_entrypoint_s(

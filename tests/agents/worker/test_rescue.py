@@ -3,69 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
-from aiohttp import ClientSession
 
-from kit.e2e.room_endpoint import RoomEndpoint
-from kit.e2e.signal_client import Clients
+from kit.lost_calls import LIMIT, Place, dead_owner, lost_calls
 from kit.supervisor_bench import Bench
-from vivavoce.agents.dev_room import RoomServer, RoomServerOptions
 from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
 from vivavoce.agents.job import JobInfo
-from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.worker import care as care_module
 from vivavoce.agents.worker import rescue as rescue_module
 from vivavoce.agents.worker.agent_token import agent_token
-from vivavoce.agents.worker.care import Care
-from vivavoce.agents.worker.crash_safety import CrashSafety
 from vivavoce.agents.worker.effects import (
-    CallClaimed,
     DrainRequested,
     ExecutorChanged,
-    Input,
     JobEnded,
     MessageReceived,
     StartJob,
     WorkerStatus,
 )
-from vivavoce.agents.worker.options import AgentPermissions, WorkerOptions
+from vivavoce.agents.worker.options import AgentPermissions
 from vivavoce.agents.worker.owner import owner_of_job, owner_of_lost_job, rescuer
 from vivavoce.agents.worker.protocol import JobAssigned, Registered
-from vivavoce.agents.worker.rescue import Rescue
-from vivavoce.agents.worker.room_facts import DispatchFacts, NewDispatch
+from vivavoce.agents.worker.room_facts import NewDispatch
 from vivavoce.agents.worker.server_api import ServerApi
-from vivavoce.agents.worker.worker_view import WorkerView
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import WorkerError
-
-LIMIT = 20.0
-
-
-def _dead(job_id: str) -> str:
-    """The owner of a call in a process of this machine that has ended."""
-    machine, pid, started_at, _ = owner_of_job(job_id).split("/")
-    return f"{machine}/{pid}/{int(started_at) - 1}/{job_id}"
-
-
-CALL = Checkpoint(
-    lease="AJ_1",
-    owner=_dead("AJ_1"),
-    url="",
-    room="r",
-    agent_name="host",
-    dispatch_id="AD_1",
-    metadata="table 7",
-    attributes={"tier": "gold"},
-    identity="agent-AJ_1",
-    conversation="{}",
-)
-
 
 REGISTERED = MessageReceived(connection=1, message=Registered(worker_id="AW_1"))
 
@@ -107,74 +73,10 @@ class Away(SqliteCheckpoints):
         await super().write(checkpoint)
 
 
-class Place:
-    """A server, a store, and workers that look for lost calls."""
-
-    def __init__(self, server: RoomEndpoint, store: SqliteCheckpoints, clients: Clients) -> None:
-        self.server = server
-        self.store = store
-        self.clients = clients
-        self.claimed: list[str] = []
-        self.call = replace(CALL, url=server.url)
-
-    def rescue(
-        self,
-        api: ServerApi,
-        store: SqliteCheckpoints | None = None,
-        *,
-        slots: int = 10,
-        status: Callable[[], WorkerStatus] | None = None,
-    ) -> Rescue:
-        def post(input: Input) -> None:
-            assert isinstance(input, CallClaimed)
-            self.claimed.append(f"{input.lease} with {input.participant}" if input.participant else input.lease)
-
-        view = self.view(status or Bench(max_jobs=slots).supervisor.status, post)
-        return Rescue(api, view, CrashSafety(store=store or SqliteCheckpoints(self.store.path)))
-
-    def care(self, status: Callable[[], WorkerStatus]) -> Care:
-        return Care(self.view(status, lambda input: None))
-
-    def view(self, status: Callable[[], WorkerStatus], post: Callable[[Input], None]) -> WorkerView:
-        options = WorkerOptions(healing=False, crash_safety=CrashSafety(store=SqliteCheckpoints(self.store.path)))
-        return WorkerView(
-            account=self.account, agent_name="host", options=options, post=post, status=status, clock=LoopClock()
-        )
-
-    async def look(self, workers: int = 1) -> tuple[DispatchFacts, ...]:
-        """Have so many workers look at the same time; return the room's dispatches that name a call."""
-        async with ServerApi(self.account) as api:
-            async with anyio.create_task_group() as tasks:
-                for _ in range(workers):
-                    tasks.start_soon(self.rescue(api).look)
-            return tuple(one for one in await api.dispatches("r") if one.resumes)
-
-    @property
-    def account(self) -> Credentials:
-        return Credentials(url=self.server.url, api_key=self.server.api_key, api_secret=self.server.api_secret)
-
-    async def owners(self) -> list[str]:
-        return [call.owner for call in await self.store.read()]
-
-    async def until_owners_are(self, *owners: str) -> None:
-        with anyio.fail_after(LIMIT):
-            while await self.owners() != list(owners):  # noqa: ASYNC110 - a store has no event
-                await anyio.sleep(0.01)
-
-
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    server = RoomServer(RoomServerOptions(port=0))
-    await server.start()
-    given = server.options
-    endpoint = RoomEndpoint(url=server.url, api_key=given.api_key, api_secret=given.api_secret, kind="embedded")
-    async with ClientSession() as http, AsyncExitStack() as stack:
-        yield Place(endpoint, SqliteCheckpoints(tmp_path / "calls.db"), Clients(http, stack))
-    await server.aclose()
-
-
-async def _with_caller(place: Place) -> None:
-    await (await place.clients.join(place.server, "caller")).next("join")
+    async with lost_calls(tmp_path) as place:
+        yield place
 
 
 async def _resumed(place: Place) -> list[str]:
@@ -184,7 +86,7 @@ async def _resumed(place: Place) -> list[str]:
 
 
 async def test_a_call_of_a_dead_process_is_dispatched_again_once_by_many_workers(place: Place) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     await place.store.write(place.call)
 
     (made,) = await place.look(workers=5)
@@ -197,10 +99,10 @@ async def test_a_call_of_a_dead_process_is_dispatched_again_once_by_many_workers
 
 
 async def test_a_worker_claims_no_more_lost_calls_than_it_has_slots_for(place: Place) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     for number in range(4):
         lease = f"AJ_{number}"
-        await place.store.write(replace(place.call, lease=lease, owner=_dead(lease), dispatch_id=f"AD_{number}"))
+        await place.store.write(replace(place.call, lease=lease, owner=dead_owner(lease), dispatch_id=f"AD_{number}"))
     async with ServerApi(place.account) as api:
         rescue = place.rescue(api, slots=2)
         for _ in range(2):  # the jobs of the first two have not come yet
@@ -210,9 +112,9 @@ async def test_a_worker_claims_no_more_lost_calls_than_it_has_slots_for(place: P
 
 
 async def test_lost_calls_without_a_caller_use_up_no_slot(place: Place) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     for number in range(3):
-        await place.store.write(replace(place.call, lease=f"AJ_0{number}", owner=_dead("AJ_0"), room="closed"))
+        await place.store.write(replace(place.call, lease=f"AJ_0{number}", owner=dead_owner("AJ_0"), room="closed"))
     await place.store.write(place.call)
     async with ServerApi(place.account) as api:
         await place.rescue(api, slots=1).look()
@@ -225,7 +127,7 @@ async def test_a_worker_without_a_process_for_jobs_claims_no_lost_call_until_it_
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(care_module, "INTERVAL", 0.01)
-    await _with_caller(place)
+    await place.caller_joins()
     await place.store.write(place.call)
     bench = Bench()
     asked: list[None] = []
@@ -252,9 +154,9 @@ async def test_a_worker_without_a_process_for_jobs_claims_no_lost_call_until_it_
 
 
 async def test_a_full_worker_leaves_lost_calls_to_others_and_forgets_those_without_a_caller(place: Place) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     await place.store.write(place.call)
-    await place.store.write(replace(place.call, lease="AJ_2", owner=_dead("AJ_2"), room="closed"))
+    await place.store.write(replace(place.call, lease="AJ_2", owner=dead_owner("AJ_2"), room="closed"))
     bench = Bench(max_jobs=1)
     bench.start_job("AJ_7")
     care = place.care(bench.supervisor.status)
@@ -269,7 +171,7 @@ async def test_a_full_worker_leaves_lost_calls_to_others_and_forgets_those_witho
 async def test_a_call_is_kept_from_its_assignment_on_and_a_process_that_dies_before_it_has_the_record_loses_no_call(
     place: Place,
 ) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     job = JobInfo(id="AJ_1", room="r", agent_name="host", dispatch_id="AD_1", metadata="table 7")
     token = agent_token(place.account, "r", "agent-AJ_1", AgentPermissions(), agent_name="host")
     begins = StartJob(assigned=JobAssigned(job=job, url="", token=token))
@@ -322,7 +224,7 @@ async def test_a_job_that_ends_while_the_store_is_away_leaves_no_note_unless_its
 
 
 async def test_the_ghost_of_the_dead_agent_is_removed(place: Place) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     await (await place.clients.join(place.server, "agent-AJ_1", agent=True)).next("join")
     await place.store.write(place.call)
 
@@ -336,7 +238,7 @@ async def test_the_ghost_of_the_dead_agent_is_removed(place: Place) -> None:
 async def test_a_worker_without_a_free_slot_removes_the_ghost_so_that_others_need_not_wait_for_its_end(
     place: Place,
 ) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     await (await place.clients.join(place.server, "agent-AJ_1", agent=True)).next("join")
     await place.store.write(place.call)
     bench = Bench()
@@ -351,19 +253,38 @@ async def test_a_worker_without_a_free_slot_removes_the_ghost_so_that_others_nee
     assert await place.owners() == [place.call.owner]
 
 
+async def test_a_worker_that_ends_removes_the_ghost_of_its_last_call_whose_process_died_while_it_drained(
+    place: Place,
+) -> None:
+    await place.caller_joins()
+    await place.agent_joins("agent-AJ_1")
+    await place.store.write(place.call)
+    bench = Bench()
+    bench.give(DrainRequested())
+    care = place.care(bench.supervisor.status)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(care.run)
+        await anyio.wait_all_tasks_blocked()
+        await care.settle()
+        tasks.cancel_scope.cancel()
+
+    assert [name for name, _ in await place.present()] == ["caller"]
+    assert await place.owners() == [place.call.owner]
+
+
 async def test_a_call_whose_caller_has_gone_is_forgotten(place: Place) -> None:
     await (await place.clients.join(place.server, "agent-AJ_1", agent=True)).next("join")
     await place.store.write(place.call)
-    await place.store.write(replace(place.call, lease="AJ_2", owner=_dead("AJ_2"), room="closed"))
+    await place.store.write(replace(place.call, lease="AJ_2", owner=dead_owner("AJ_2"), room="closed"))
 
     assert await place.look() == ()
     assert await place.owners() == []
 
 
 async def test_a_call_with_one_participant_is_dispatched_again_for_that_one_or_forgotten(place: Place) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     for lease, whom in (("AJ_1", "caller"), ("AJ_2", "ann")):
-        call = replace(place.call, lease=lease, owner=_dead(lease), participant=whom)
+        call = replace(place.call, lease=lease, owner=dead_owner(lease), participant=whom)
         await place.store.write(call)
 
     (made,) = await place.look()
@@ -390,7 +311,7 @@ async def test_a_call_of_another_machine_without_a_caller_is_forgotten_a_day_aft
     ids=["another server", "another agent", "a running process"],
 )
 async def test_a_call_that_is_not_lost_here_is_left_alone(place: Place, change: dict[str, str]) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     call = replace(place.call, **change)  # type: ignore[arg-type]  # texts
     await place.store.write(call)
 
@@ -401,7 +322,7 @@ async def test_a_call_that_is_not_lost_here_is_left_alone(place: Place, change: 
 async def test_a_call_that_no_job_took_is_dispatched_again_until_its_limit(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     for count in range(3):
         await place.store.write(replace(place.call, owner=rescuer(), dispatched=count, written_at=0.0))
         assert len(await place.look()) == count + 1
@@ -415,7 +336,7 @@ async def test_a_call_that_no_job_took_is_dispatched_again_until_its_limit(
 async def test_a_server_that_does_not_answer_leaves_the_call_for_later(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     await place.store.write(place.call)
     caplog.set_level(logging.ERROR)
     async with ServerApi(replace(place.account, api_secret="wrong" * 8)) as api:
@@ -429,7 +350,7 @@ async def test_a_call_that_the_server_refused_to_dispatch_is_tried_at_the_next_l
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
-    await _with_caller(place)
+    await place.caller_joins()
     await place.store.write(place.call)
     bench = Bench(max_jobs=1)
     async with RefusesAtFirst(place.account) as api:
@@ -452,7 +373,7 @@ async def test_a_store_that_hangs_while_a_call_is_claimed_does_not_hold_up_the_n
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(rescue_module, "STORE_LIMIT", 0.2)
-    await _with_caller(place)
+    await place.caller_joins()
     await place.store.write(place.call)
     store = HangsOnce(place.store.path)
     async with ServerApi(place.account) as api:
@@ -478,7 +399,7 @@ async def test_a_file_that_cannot_be_read_is_one_line_and_no_end(
 
 
 async def test_a_call_of_a_lost_machine_is_continued_when_its_dispatch_is_healed(place: Place) -> None:
-    await _with_caller(place)
+    await place.caller_joins()
     call = replace(place.call, owner="elsewhere/7/1/AJ_1")
     await place.store.write(call)
     wanted = NewDispatch(room="r", agent_name="host", heals="AD_1")
