@@ -32,11 +32,13 @@ class App:
     Args:
         agents: The Agent classes of the file's own, by name.
         note: A note for the developer; empty: none.
+        runs: The name of the code that runs for each job where the file holds no Worker; empty: it holds one.
     """
 
     worker: Worker
     agents: dict[str, type[Agent]]
     note: str = ""
+    runs: str = ""
 
 
 def load_worker(file: Path) -> Worker:
@@ -58,13 +60,15 @@ def load_app(file: Path, *, has_default: bool = False) -> App:
     check_file(file)
     module = _import(file)
     agents = _agents(module)
-    worker = _found_worker(file, module)
+    worker = _held_worker(file, module)
     if worker is not None:
         return App(worker, agents)
+    if "entrypoint" in vars(module):
+        return App(_worker_of(file, vars(module)["entrypoint"]), agents, runs="entrypoint()")
     return _agent_app(file, agents, has_default=has_default)
 
 
-def _found_worker(file: Path, module: ModuleType) -> Worker | None:
+def _held_worker(file: Path, module: ModuleType) -> Worker | None:
     names = vars(module)
     workers = {id(value): name for name, value in names.items() if isinstance(value, Worker)}
     if len(workers) > 1:
@@ -72,12 +76,14 @@ def _found_worker(file: Path, module: ModuleType) -> Worker | None:
     if workers:
         worker: Worker = names[next(iter(workers.values()))]
         return worker
-    if "entrypoint" in names:
-        try:
-            return Worker(names["entrypoint"])
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{file}: {error}") from None
     return None
+
+
+def _worker_of(file: Path, entrypoint: Any) -> Worker:
+    try:
+        return Worker(entrypoint)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{file}: {error}") from None
 
 
 def with_options(
@@ -164,7 +170,7 @@ def _agent_app(file: Path, agents: dict[str, type[Agent]], *, has_default: bool)
         raise ConfigurationError(f"{file} holds several agents ({names}); add an `async def entrypoint(ctx)`")
     ((name, agent),) = agents.items()
     if hasattr(agent, "pipeline"):
-        return App(Worker(partial(_converse, agent)), agents)
+        return App(Worker(partial(_converse, agent)), agents, runs=name)
     if not has_default:
         raise ConfigurationError(
             f"{name} in {file} does not say how it hears and speaks: give it a method `pipeline()` that "
@@ -174,7 +180,7 @@ def _agent_app(file: Path, agents: dict[str, type[Agent]], *, has_default: bool)
         f"{name} has no method `pipeline()`: it hears and speaks offline (silero, pocketsphinx, espeak) and a rule "
         "answers, no language model. Give it one that returns a CascadingPipeline."
     )
-    return App(Worker(partial(_converse_offline, agent)), agents, note)
+    return App(Worker(partial(_converse_offline, agent)), agents, note, runs=name)
 
 
 async def _converse(kind: type[Agent], ctx: JobContext) -> None:

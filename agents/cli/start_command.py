@@ -14,6 +14,8 @@ from vivavoce.agents.cli.given import no_server
 from vivavoce.agents.cli.running import configure_logging, run
 from vivavoce.agents.worker.executors.nursery_process import start_nursery
 
+logger = logging.getLogger(__name__)
+
 Text = str | None
 
 
@@ -28,17 +30,19 @@ def start(
 ) -> None:
     """Run an agent worker: it registers with a LiveKit server and takes calls until Ctrl-C.
 
-    FILE holds a `Worker`, or an async function `entrypoint(ctx)`, or one `Agent` class with a method `pipeline()`.
+    FILE holds a `Worker` that has a name at the top level, or an async function `entrypoint(ctx)`, or one `Agent` class
+    with a method `pipeline()`.
     """
     # It loads the modules of the jobs on another core meanwhile: a call whose worker was killed waits for both.
     with closing(start_nursery()) as nursery:
-        from vivavoce.agents.cli.app_file import load_worker, with_options
+        from vivavoce.agents.cli.app_file import load_app, with_options
         from vivavoce.agents.worker.process import run_worker
 
         configure_logging(logging.INFO, log_format)
         logging.getLogger("livekit").setLevel(logging.WARNING)  # its native part logs every connection
+        app = load_app(file)
         worker = with_options(
-            load_worker(file),
+            app.worker,
             url=url,
             api_key=api_key,
             api_secret=api_secret,
@@ -47,6 +51,10 @@ def start(
         )
         if not (worker.options.url or os.environ.get("LIVEKIT_URL")):
             raise no_server()
+        if app.runs:
+            calls = f"the jobs of agent {worker.agent_name!r}" if worker.agent_name else "each new room"
+            text = "no top-level name of %s holds a Worker: %s runs with default options and takes %s"
+            logger.info(text, file, app.runs, calls)
 
         async def work() -> int:
             await run_worker(worker, nursery)

@@ -244,6 +244,25 @@ def test_a_mistake_is_answered_in_words(arguments: list[str], words: str, apps: 
     assert SECRET not in printed
 
 
+def test_start_says_which_code_runs_by_default_options_if_no_name_of_the_file_holds_a_worker(
+    apps: Path, vivavoce: InProcess
+) -> None:
+    head = "from vivavoce.agents import Worker\n\nasync def entrypoint(ctx): ...\n\n"
+    (apps / "hidden.py").write_text(f"{head}workers = [Worker(entrypoint, agent_name='hidden')]\n")
+    (apps / "only_agent.py").write_text(f"{(apps / 'agent.py').read_text()}    def pipeline(self): ...\n")
+    account = ("--url", "nowhere", "--api-key", "key", "--api-secret", SECRET)
+
+    def said(*arguments: str, env: Mapping[str, str] | None = None) -> str:
+        return " ".join(vivavoce("start", *arguments, *account, cwd=apps, env=env)[1].split())
+
+    defaults = "runs with default options and takes"
+    assert f"no top-level name of hidden.py holds a Worker: entrypoint() {defaults} each new room" in said("hidden.py")
+    assert f"entrypoint() {defaults} the jobs of agent 'host'" in said("hidden.py", "--agent-name", "host")
+    assert f"entrypoint() {defaults} the jobs of agent 'host'" in said("hidden.py", env={"LIVEKIT_AGENT_NAME": "host"})
+    assert f"no top-level name of only_agent.py holds a Worker: A {defaults} each new room" in said("only_agent.py")
+    assert "top-level" not in said("app.py")
+
+
 def test_of_an_error_of_the_apps_own_its_own_lines_are_shown(apps: Path) -> None:
     status, printed = _vivavoce("start", "broken.py", cwd=apps)
     lines = [line for line in printed.splitlines() if line.strip()]
