@@ -14,6 +14,7 @@ from typing import Any
 
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
+from vivavoce.agents.events import WakeUpFired
 from vivavoce.pipelines.core.checks import check_function
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class WakeUpCall:
         self._limit = limit
         self._callback: OnWakeUp | None = None
         self._run: Run | None = None
+        self._has_warned = False
 
     @property
     def callback(self) -> OnWakeUp | None:
@@ -65,6 +67,7 @@ class WakeUpCall:
         """Call it, if the application has set one and the session does not close."""
         if self._callback is None or self._context.closing.is_asked:
             with self._context.observer.hook("wake_up", level=level):
+                self._warn_if_unhandled()
                 return
         if self._run is not None and not self._run.is_over:
             logger.warning("on_wake_up is not called for level %d: its call for an earlier one still runs", level)
@@ -73,6 +76,18 @@ class WakeUpCall:
         self._run = self._context.hooks.start(
             "wake-up", NAME, call, self._limit, "while quiet", source=NAME, watch=watch
         )
+
+    def _warn_if_unhandled(self) -> None:
+        """Warn, once, of a wake-up that reaches no code. One level that only ends the call needs none."""
+        wake_up = self._context.session.wake_up
+        only_ends = wake_up is not None and wake_up.repeat == 1 and wake_up.then is not None
+        is_handled = self._callback is not None or self._context.log.emitter.is_listened_to(WakeUpFired.name)
+        if not (self._has_warned or only_ends or is_handled or self._context.closing.is_asked):
+            self._has_warned = True
+            logger.warning(
+                "The caller is silent and is not woken up: session.on_wake_up is None, and the event 'wake_up' has no "
+                "handler; set one before session.start(), not in on_enter, which a resumed call does not run again"
+            )
 
     async def cut(self) -> None:
         """Cut the call that `is_running` and wait for its end; the caller limits the wait."""
