@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
-from vivavoce.pipelines.core.checks import check_instance, check_items, check_text, control_of, shown
+from vivavoce.pipelines.core.checks import check_instance, check_items, check_overrides, check_text, control_of, shown
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     SessionClosedError,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from vivavoce.agents.memory.streams.stream import Stream
     from vivavoce.agents.session.session import AgentSession
 
+logger = logging.getLogger(__name__)
+
 Session: TypeAlias = "AgentSession[Any]"
 """The session's type for modules below `agents.session`. Imports upwards, for type checkers alone, are only here."""
 
@@ -45,6 +48,16 @@ Hook = Literal[
     "tts_stage",
 ]
 """The hooks that a session looks for in an agent's class before it calls them."""
+
+_HOOKS = (*get_args(Hook), "cleanup", "on_enter", "on_exit")
+_STAGES = {
+    "stt_node": "stt_stage",
+    "llm_node": "llm_stage",
+    "tts_node": "tts_stage",
+    "transcription_node": "llm_stage",
+    "realtime_audio_output_node": "llm_stage",
+}
+"""LiveKit's name of a method → the stage here that can do the same."""
 
 Generate: TypeAlias = Callable[[GenerateRequest], AsyncIterator[LLMEvent | AudioChunk]]
 """The model of a pipeline, for `Agent.llm_stage`."""
@@ -155,11 +168,24 @@ class Agent:
         id: For records; the class's name by default.
     Raises:
         ConfigurationError: An argument has the wrong type, two tools have one name, a tool's parameters cannot be
-            described to a model, or an audio hook is async.
+            described to a model, or an audio hook is async. A subclass with a hook that cannot take its arguments is
+            refused where the class is written.
     """
 
     _is_task: ClassVar[bool] = False
     """Whether it is an `AgentTask`, which gives the conversation back."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        """Check the hooks of a class, once; a method that is named as a stage of LiveKit is a warning.
+
+        Raises:
+            ConfigurationError: A hook cannot take the arguments that a session gives it.
+        """
+        super().__init_subclass__(**named)
+        check_overrides(cls, Agent, _HOOKS)
+        for name in sorted(_STAGES.keys() & vars(cls)):
+            stage = f"{_STAGES[name]}({', '.join(inspect.signature(getattr(Agent, _STAGES[name])).parameters)})"
+            logger.warning("%s.%s is never called; the hook of that stage is %s", cls.__name__, name, stage)
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
+from types import FunctionType
 from typing import Any, TypeGuard, TypeVar
 
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -108,6 +109,46 @@ def check_function(name: str, value: object, *, or_none: bool = False, remedy: s
     """
     if not (callable(value) or (or_none and value is None)):
         raise ConfigurationError(_message(f"{name} as a function", value, or_none, remedy))
+
+
+def takes(function: object, arguments: int, *, follow_wrapped: bool = True) -> bool:
+    """Return whether `function` can be called with that number of arguments; one that shows no signature can.
+
+    Args:
+        follow_wrapped: Whether a decorator counts as taking the arguments of the function that it wraps.
+    """
+    if not callable(function):
+        return False
+    try:
+        inspect.signature(function, follow_wrapped=follow_wrapped).bind(*range(arguments))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin that shows no signature
+        return True
+    return True
+
+
+def check_overrides(cls: type, base: type, names: Iterable[str]) -> None:
+    """Check that the methods of `cls` can be called as those of `base` are, whose names they have.
+
+    Decorators count as they are: one may give the function that it wraps further arguments.
+
+    Raises:
+        ConfigurationError: One takes another number of arguments.
+    """
+    for name in names:
+        method, own = inspect.getattr_static(cls, name), inspect.getattr_static(base, name)
+        if method is own or not isinstance(method, FunctionType):
+            continue
+        parameters = inspect.signature(own).parameters
+        if takes(method, len(parameters), follow_wrapped=False):
+            continue
+        given = ", ".join(parameters)
+        place = f"{method.__code__.co_filename}:{method.__code__.co_firstlineno}"
+        got = inspect.signature(method, follow_wrapped=False)
+        raise ConfigurationError(
+            f"{cls.__name__}.{name} is called with ({given}), got {name}{got} (at {place}); write {name}({given})"
+        )
 
 
 def check_items(

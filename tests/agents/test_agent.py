@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from vivavoce.agents import Agent, function_tool
+from vivavoce.agents.agent import CompletedTurn
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError
+from vivavoce.pipelines.media.frame import AudioFrame
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -65,3 +69,97 @@ def test_a_type_hint_that_is_not_there_at_run_time_is_refused_when_the_agent_is_
 def test_an_agent_outside_a_session_says_so() -> None:
     with pytest.raises(SessionNotStartedError, match="in no session"):
         _ = Host("Help.").session
+
+
+# --- hooks that a session could not call
+
+
+def test_a_hook_with_other_parameters_is_refused_where_its_class_is_written() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+
+        class Ported(Agent):
+            async def on_user_turn_completed(self, turn_ctx, new_message):  # type: ignore[no-untyped-def,override]
+                """Take the arguments of another framework."""
+
+    text = str(refused.value)
+    assert "Ported.on_user_turn_completed is called with (self, turn)" in text
+    assert "got on_user_turn_completed(self, turn_ctx, new_message) (at " in text
+    assert f"{__file__}:" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("on_enter", "(self)"),
+        ("on_exit", "(self)"),
+        ("cleanup", "(self)"),
+        ("on_user_turn_completed", "(self, turn)"),
+        ("on_empty_reply", "(self, reply)"),
+        ("on_stream", "(self, stream, item)"),
+        ("stt_stage", "(self, transcripts)"),
+        ("llm_stage", "(self, request, generate)"),
+        ("tts_stage", "(self, text, speak)"),
+        ("on_speech_in", "(self, frame)"),
+        ("on_speech_out", "(self, frame)"),
+    ],
+)
+def test_each_hook_is_checked_for_too_many_and_too_few_parameters(name: str, given: str) -> None:
+    def no_self() -> None: ...
+    def six(self: Agent, a: int, b: int, c: int, d: int, e: int) -> None: ...
+
+    for hook in (no_self, six):
+        with pytest.raises(ConfigurationError, match=f"Odd.{name} is called with ") as refused:
+            type("Odd", (Agent,), {name: hook})
+        assert given in str(refused.value)
+
+
+def test_a_hook_of_a_mixin_is_checked_too() -> None:
+    class Greeting:
+        async def on_enter(self, words: str) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r"Host.on_enter is called with \(self\)"):
+        type("Host", (Greeting, Agent), {})
+
+
+def test_a_hook_may_have_other_names_defaults_any_arguments_and_decorators() -> None:
+    def injected(hook: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(hook)
+        async def call(self: Agent, *given: Any) -> None:
+            await hook(self, *given, "the database")
+
+        return call
+
+    class Free(Agent):
+        async def on_enter(self, words: str = "Hello.") -> None: ...
+
+        async def on_exit(self, *given: Any, **named: Any) -> None: ...
+
+        @injected
+        async def on_user_turn_completed(self, finished: CompletedTurn, database: str) -> None: ...
+
+        @staticmethod
+        def on_speech_in(frame: AudioFrame) -> None: ...
+
+    assert Free("Help.").id == "Free"
+
+
+@pytest.mark.parametrize(
+    ("name", "stage"),
+    [
+        ("stt_node", "stt_stage(self, transcripts)"),
+        ("llm_node", "llm_stage(self, request, generate)"),
+        ("tts_node", "tts_stage(self, text, speak)"),
+        ("transcription_node", "llm_stage(self, request, generate)"),
+        ("realtime_audio_output_node", "llm_stage(self, request, generate)"),
+    ],
+)
+def test_a_stage_that_is_named_as_livekit_names_it_is_a_warning_with_our_name(
+    name: str, stage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def node(self: Agent, *given: Any) -> None: ...
+
+    ported = type("Ported", (Agent,), {name: node})
+    ported("Help.")
+    type("Other", (ported,), {})("Help.")
+    (record,) = caplog.records
+    assert record.getMessage() == f"Ported.{name} is never called; the hook of that stage is {stage}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from vivavoce.agents.dialogue.graph.condition import Condition, words
 from vivavoce.agents.dialogue.graph.intent import Intent
@@ -21,6 +20,7 @@ from vivavoce.agents.dialogue.machine.rules import (
     OnTool,
     Trigger,
 )
+from vivavoce.pipelines.core.checks import takes
 
 FRAMES = ("on_speech_in", "on_speech_out")
 """Session events that come 50 times a second."""
@@ -158,13 +158,13 @@ def _covers(first: Trigger, later: Trigger) -> bool:
 def _functions(states: Sequence[State]) -> Iterator[str]:
     for state in states:
         for name, body in (("body", state.on_enter), ("fallback body", state.on_no_match)):
-            if body is not None and not _takes(body, 1):
+            if body is not None and not takes(body, 1):
                 yield f"the {name} of {state.name!r} must be a function of the session, got {_shown(body)}"
             elif inspect.isgeneratorfunction(body):
                 yield f"the {name} of {state.name!r} yields, so it must be async, got {_shown(body)}; write async def"
         for transition in state.transitions:
             for condition in transition.conditions:
-                if not _takes(condition.function, _arguments(condition)):
+                if not takes(condition.function, _arguments(condition)):
                     given = "of the session" if condition.params is None else "of the session and its params"
                     got = _shown(condition.function)
                     yield f"state {transition!r}: a condition must be a function {given}, got {got}"
@@ -172,18 +172,6 @@ def _functions(states: Sequence[State]) -> Iterator[str]:
 
 def _arguments(condition: Condition) -> int:
     return 1 if condition.params is None else 2
-
-
-def _takes(function: Callable[..., Any], arguments: int) -> bool:
-    if not callable(function):
-        return False
-    try:
-        inspect.signature(function).bind(*range(arguments))
-    except TypeError:
-        return False
-    except ValueError:  # a builtin that shows no signature
-        return True
-    return True
 
 
 def _shown(function: object) -> str:
