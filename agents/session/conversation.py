@@ -267,7 +267,7 @@ class Conversation(EventSource):
 
     @property
     def id(self) -> str:
-        """For records and logs."""
+        """For records and logs, and the key of its memory in a store; a resumed session's key is `memory.id`."""
         return self._parts.context.id
 
     @property

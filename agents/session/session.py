@@ -81,9 +81,11 @@ class AgentSession(Conversation, Generic[UserdataT]):
         conversation_flow: Answers the caller in place of the pipeline's model.
         wake_up: After how many seconds of silence a caller is woken up, once, or how to go on then; None: never.
         background_audio: Sounds under the conversation from its start, or while the agent thinks.
-        userdata: Yours; tools get it by their `RunContext`.
+        userdata: Yours; tools get it by their `RunContext`. JSON data, a dataclass or a pydantic model: anything else
+            cannot be kept by `snapshot()`, nor for a crash (`CrashSafety`); put clients and connections on the agent.
         options: Everything else.
-        id: For records and logs; made if not given.
+        id: For records and logs, and the key of its memory: with the store and the id of a session that has ended, its
+            memory goes on. Made if not given.
     Raises:
         ConfigurationError: Agent and pipeline do not fit.
     """
@@ -143,7 +145,9 @@ class AgentSession(Conversation, Generic[UserdataT]):
 
     @property
     def userdata(self) -> UserdataT | None:
-        """The application's own; tools get it by their `RunContext`. Set it at any time."""
+        """The application's own; tools get it by their `RunContext`. Set it at any time. Kinds that can be kept: the
+        constructor's `userdata`.
+        """
         return self._userdata
 
     @userdata.setter
@@ -160,7 +164,9 @@ class AgentSession(Conversation, Generic[UserdataT]):
         room_options: RoomOptions | None = None,
         resume_from: Mapping[str, Any] | None = None,
     ) -> None:
-        """Start the conversation, once.
+        """Start the conversation, once; return when `on_enter` has ended, with the speech that it awaits.
+
+        An `on_enter` that awaits an `AgentTask` is not waited for. The call goes on: `wait_closed()` waits for its end.
 
         Args:
             room: A connected room, or a transport; None for the room of the job that this code runs in.
