@@ -26,6 +26,7 @@ other code of the application. Decisions:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast, get_args, get_origin
@@ -85,6 +86,15 @@ class AgentTask(Agent, Generic[T]):
             )
         kind = result_type if result_type is not None else _result_type_of(type(self))
         self._task: TaskControl[T] = TaskControl(self, _adapter(kind), options or TaskOptions())
+
+    def __str__(self) -> str:
+        """Return its repr, and warn if it was not awaited: the text was probably to have the result."""
+        control = getattr(self, "_task", None)
+        if control is not None and not control.is_awaited:
+            kind = type(self).__name__
+            text = f"the task {kind} is put into text and was not awaited; its result is `await {kind}(…)`"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return repr(self)
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self._run().__await__()

@@ -147,3 +147,11 @@ def test_a_task_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "email_validator", None)
     with pytest.raises(ConfigurationError, match=r"needs email_validator, .*vivavoce\[tasks\]"):
         _ = GetEmailAddress()
+
+
+def test_a_task_that_is_put_into_text_and_was_not_awaited_is_a_warning_at_that_line() -> None:
+    mail = GetEmailAddress()
+    with pytest.warns(RuntimeWarning, match=r"its result is `await GetEmailAddress\(…\)`") as warned:
+        text = f"thanks {mail}"
+    assert text == f"thanks {mail!r}"
+    assert warned[0].filename == __file__
