@@ -94,9 +94,11 @@ def with_options(
     api_secret: str | None,
     agent_name: str | None,
     health_port: int | None,
+    health_host: str | None,
 ) -> Worker:
     """Return the worker with the options of the command line; None keeps the file's option."""
-    given = {"url": url, "api_key": api_key, "api_secret": api_secret, "health_port": health_port}
+    account = {"url": url, "api_key": api_key, "api_secret": api_secret}
+    given = {**account, "health_port": health_port, "health_host": health_host}
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     return Worker(
         worker.entrypoint,

@@ -26,6 +26,9 @@ def start(
     api_secret: Annotated[Text, typer.Option(help="Else the file's own, else LIVEKIT_API_SECRET.")] = None,
     agent_name: Annotated[Text, typer.Option(help="Take only jobs dispatched to this name.")] = None,
     health_port: Annotated[int | None, typer.Option(help="Answer health checks on this port.")] = None,
+    health_host: Annotated[
+        Text, typer.Option(help="Address of the health checks; 0.0.0.0 for probes of other machines.")
+    ] = None,
     log_format: Annotated[Text, typer.Option(help="Format of the log: text or json; else LOG_FORMAT.")] = None,
 ) -> None:
     """Run an agent worker: it registers with a LiveKit server and takes calls until Ctrl-C.
@@ -48,6 +51,7 @@ def start(
             api_secret=api_secret,
             agent_name=agent_name,
             health_port=health_port,
+            health_host=health_host,
         )
         if not (worker.options.url or os.environ.get("LIVEKIT_URL")):
             raise no_server()

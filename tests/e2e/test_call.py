@@ -70,7 +70,7 @@ async def test_the_readme_s_script_passes_against_the_readme_s_agent(
     (script,) = re.findall(r"^```toml\n(.*?)^```", README.read_text(encoding="utf-8"), flags=re.M | re.S)
     account = {"url": embedded_room.url, "api_key": embedded_room.api_key, "api_secret": embedded_room.api_secret}
     hello = load_worker(README.parent / "examples/hello.py")
-    async with Working(with_options(hello, **account, agent_name=room_name, health_port=None)):
+    async with Working(with_options(hello, **account, agent_name=room_name, health_port=None, health_host=None)):
         status, printed, result = await call(
             embedded_room, tmp_path, "--room", room_name, "--agent-name", room_name, script=script
         )

@@ -34,6 +34,7 @@ def worker_of(example: str, server: RoomEndpoint) -> Worker:
         api_secret=server.api_secret,
         agent_name=None,
         health_port=None,
+        health_host=None,
     )
 
 

@@ -37,7 +37,7 @@ def _file(folder: Path, text: str) -> Path:
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    nothing = dict.fromkeys(("url", "api_key", "api_secret", "agent_name", "health_port"))
+    nothing = dict.fromkeys(("url", "api_key", "api_secret", "agent_name", "health_port", "health_host"))
     return {**nothing, **options}
 
 
@@ -75,5 +75,7 @@ def test_the_command_line_wins_and_leaves_the_rest_as_it_is(tmp_path: Path) -> N
     changed = with_options(worker, **_given(url="ws://flag", api_key="key"))
     assert (changed.options.url, changed.options.api_key, changed.options.max_jobs) == ("ws://flag", "key", 3)
     assert changed.agent_name == "special"
+    probed = with_options(worker, **_given(health_port=8081, health_host="0.0.0.0"))
+    assert (probed.options.health_port, probed.options.health_host) == (8081, "0.0.0.0")
     assert with_options(worker, **_given(agent_name="other")).agent_name == "other"
     assert with_options(worker, **_given()).options == worker.options

@@ -118,6 +118,7 @@ HELP = {
     "connect": ("--room", "--identity", "--metadata", "required"),
     "console": ("--text", "--wav", "--out", "--input", "--output", "--devices", "space interrupts"),
     "doctor": ("--json", "Secrets are never printed"),
+    "start": ("--agent-name", "--health-port", "--health-host", "0.0.0.0 for probes", "--log-format"),
 }
 
 
