@@ -10,8 +10,8 @@ import anyio
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.owner import owner_of_job
-from vivavoce.pipelines.core.checks import check_flag, check_instance, check_text, check_whole
-from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.checks import check_flag, check_text, check_whole, shown
+from vivavoce.pipelines.core.errors import ConfigurationError, describe
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,11 @@ class CrashSafety:
     """How often one call is dispatched again, at most."""
 
     def __post_init__(self) -> None:
-        check_instance("store", self.store, CheckpointStore)
+        if not isinstance(self.store, CheckpointStore):
+            raise ConfigurationError(
+                "store must be SqliteCheckpoints(…), StoreCheckpoints(…) or a CheckpointStore of your own, got "
+                f"{shown(self.store)}; a store of sessions is wrapped: StoreCheckpoints(RedisStore(…))"
+            )
         check_text("sentence", self.sentence)
         check_flag("resumes", self.resumes)
         check_whole("max_dispatches", self.max_dispatches, at_least=0)

@@ -94,8 +94,9 @@ class WorkerOptions:
     group's limits count), and the delay of its event loops, 0.2 s being a load of 1.
     """
     max_load: float | None = None
-    """Load from which the worker takes no more jobs; jobs per `max_jobs` do not count for it. None: only `max_jobs`
-    limits it. In production 0.8 keeps its calls fluent, if there are workers or an autoscaler for the others.
+    """Load, 0 to 1, from which the worker takes no more jobs; jobs per `max_jobs` do not count for it. None: only
+    `max_jobs` limits it. In production 0.8 keeps its calls fluent, if there are workers or an autoscaler for the
+    others.
     """
     max_retry: int = 16
     """Failed connections in a row after which the worker gives up."""
@@ -138,12 +139,18 @@ class WorkerOptions:
         check_instance("permissions", self.permissions, AgentPermissions)
         if isinstance(self.executor, ProcessExecution):
             self.executor.check_jobs(self.max_jobs)
-        else:
-            check_instance("executor", self.executor, TaskExecution)
+        elif not isinstance(self.executor, TaskExecution):
+            raise ConfigurationError(
+                f"executor must be ProcessExecution(…) or TaskExecution(…), got {shown(self.executor)}"
+            )
         for name in ("prewarm", "on_request", "load"):
             check_function(name, getattr(self, name), or_none=True)
         check_number("block_limit", self.block_limit, above=0, unit="s", or_none=True)
-        check_number("max_load", self.max_load, above=0, or_none=True)
+        check_number("max_load", self.max_load, above=0, or_none=True, remedy="a share, such as 0.8")
+        if self.max_load is not None and self.max_load > 1:  # no load reaches it: it would limit nothing
+            raise ConfigurationError(
+                f"need 0 < max_load <= 1, a share of the load, or None for no such limit, got {shown(self.max_load)}"
+            )
         for name in ("drain_timeout", "entrypoint_timeout", "job_close_timeout", "request_timeout"):
             check_number(name, getattr(self, name), at_least=0, unit="s")
         check_flag("healing", self.healing)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
+from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.worker.crash_safety import CrashSafety
+from vivavoce.agents.worker.executors.options import ProcessExecution
 from vivavoce.agents.worker.options import WorkerOptions, credentials, websocket_url
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -25,11 +31,29 @@ def account(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"drain_timeout": -1.0}, "need drain_timeout >= 0 .s., got -1.0"),
         ({"request_timeout": 4.0}, "a LiveKit server gives up after 3 s"),
         ({"health_port": 70000}, "health_port must lie in 0 … 65535, got 70000"),
+        ({"max_load": 0}, "need max_load > 0 or None, got 0; a share, such as 0.8"),
+        ({"max_load": 80}, "need 0 < max_load <= 1, a share of the load, or None for no such limit, got 80"),
+        ({"executor": ProcessExecution}, r"executor must be ProcessExecution\(…\) or TaskExecution\(…\), got <class"),
     ],
 )
-def test_options_check_themselves(options: dict[str, float], said: str) -> None:
+def test_options_check_themselves(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        WorkerOptions(**options)  # type: ignore[arg-type]
+        WorkerOptions(**options)
+
+
+@pytest.mark.parametrize("limit", [None, 0.8, 1, 1.0])
+def test_a_limit_that_the_load_can_reach_or_none_is_taken(limit: float | None) -> None:
+    assert WorkerOptions(max_load=limit).max_load == limit
+
+
+def test_a_store_of_sessions_in_place_of_one_of_calls_is_refused_with_the_way_to_wrap_it() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        CrashSafety(store=InProcessStore())  # type: ignore[arg-type]
+    assert re.fullmatch(
+        r"store must be SqliteCheckpoints\(…\), StoreCheckpoints\(…\) or a CheckpointStore of your own, got "
+        r"<.*InProcessStore object.*>; a store of sessions is wrapped: StoreCheckpoints\(RedisStore\(…\)\)",
+        str(refused.value),
+    )
 
 
 @pytest.mark.usefixtures("account")
