@@ -38,6 +38,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.AvatarOptions",
         "vivavoce.agents.MemoryOptions",
         "vivavoce.agents.BudgetOptions",
+        "vivavoce.agents.Price",
         "vivavoce.agents.DialogueOptions",
         "vivavoce.agents.ContextWindow",
         "vivavoce.agents.TaskOptions",

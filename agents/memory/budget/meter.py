@@ -43,10 +43,10 @@ class BudgetMeter(Meter):
     # --- components
 
     def check(self, pipeline: Pipeline) -> None:
-        """Refuse a pipeline with a component without a price, if the cost has a limit; its fallbacks included.
+        """Refuse a pipeline with components without a price, if the cost has a limit; its fallbacks included.
 
         Raises:
-            ConfigurationError: There is one; the error names it, and the way to give it a price.
+            ConfigurationError: There are some; the error names them, and the way to give each a price.
         """
         found = _counted(pipeline)
         self._check_prices(found, self.account.allocation)
@@ -58,12 +58,11 @@ class BudgetMeter(Meter):
         Raises:
             ConfigurationError: There is one.
         """
-        self._check_prices(self._parts, allocation)
+        self._check_prices(sorted(self._parts), allocation)
 
     def _check_prices(self, parts: Iterable[tuple[str, str]], allocation: Allocation) -> None:
         if allocation.cost != NO_LIMIT:
-            for kind, name in parts:
-                self._prices.check(kind, name)
+            self._prices.check(parts)
 
     def _price_of(self, name: str) -> Price | None:
         try:

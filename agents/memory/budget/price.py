@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -20,24 +20,25 @@ class Price:
     `Price()` is that of a model which costs nothing. Audio and cached tokens without a price of their own have that of
     the tokens that they are a part of.
 
-    Args:
-        million_input, million_output: Of a million tokens.
-        million_cached: Of a million input tokens that the provider had kept.
-        million_audio_input, million_audio_output, million_cached_audio: Of a million tokens of audio.
-        audio_minute: Of a minute of audio, recognised, or made by a voice without a price for characters.
-        million_characters: Of a million characters spoken.
-    Raises:
-        ConfigurationError: An amount is no number, or negative.
+    Each option: docs/options.md.
     """
 
     million_input: float | None = None
+    """Of a million tokens that a model reads."""
     million_output: float | None = None
+    """Of a million tokens that it writes."""
     million_cached: float | None = None
+    """Of a million input tokens that the provider had kept."""
     million_audio_input: float | None = None
+    """Of a million tokens of audio that a model hears."""
     million_audio_output: float | None = None
+    """Of a million tokens of audio that it speaks."""
     million_cached_audio: float | None = None
+    """Of a million tokens of heard audio that the provider had kept."""
     audio_minute: float | None = None
+    """Of a minute of audio, recognised, or made by a voice without a price for characters."""
     million_characters: float | None = None
+    """Of a million characters spoken."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -116,24 +117,19 @@ class PriceList:
             self._known[name] = self._look_up(name)
         return self._known[name]
 
-    def check(self, kind: str, name: str) -> None:
-        """Check that the usage of a component of that kind has a price.
+    def check(self, parts: Iterable[tuple[str, str]]) -> None:
+        """Check that the usage of each component has a price.
 
+        Args:
+            parts: Kind and name of each; one may come twice.
         Raises:
-            ConfigurationError: It has none.
+            ConfigurationError: Some have none, or one without the amounts that count; it names all of them.
         """
-        price, sets = self.of(name), _NEEDS[kind]
-        amounts = " and ".join(sets[0]) + "".join(f", or {' and '.join(one)}" for one in sets[1:])
-        if price is None:
-            example = ", ".join(f"{amount}=…" for amount in sets[0])
-            raise ConfigurationError(
-                f"a cost limit needs the price of each component, got none for the {kind} {name!r}; add it to "
-                f"BudgetOptions.prices: {{{name!r}: Price({example})}}, or Price() if it costs nothing"
-            )
-        if not price.is_free and not any(all(getattr(price, one) is not None for one in needs) for needs in sets):
-            raise ConfigurationError(
-                f"the price of the {kind} {name!r} needs {amounts}, by which its usage is counted, got {price!r}"
-            )
+        found = {part: self.of(part[1]) for part in parts}
+        problems = [_incomplete(kind, name, price) for (kind, name), price in found.items() if price is not None]
+        missing = _missing([part for part, price in found.items() if price is None])
+        if wrong := [problem for problem in (missing, *problems) if problem]:
+            raise ConfigurationError("; and ".join(wrong))
 
     def _look_up(self, name: str) -> Price | None:
         prices: Any = self._prices
@@ -148,3 +144,28 @@ class PriceList:
         if price is not None and not isinstance(price, Price):
             raise ConfigurationError(f"BudgetOptions.prices({name!r}) must return a Price or None, got {shown(price)}")
         return price
+
+
+def _missing(parts: Sequence[tuple[str, str]]) -> str:
+    """Return what to do about components without a price, with the form of each entry; "" if there are none."""
+    if not parts:
+        return ""
+    named = ", ".join(f"the {kind} {name!r}" for kind, name in parts)
+    entries: dict[str, list[str]] = {}  # components of several kinds may have one name
+    for kind, name in parts:
+        entries.setdefault(name, []).extend(f"{amount}=…" for amount in _NEEDS[kind][0])
+    shape = ", ".join(f"{name!r}: Price({', '.join(amounts)})" for name, amounts in entries.items())
+    them, free = ("it", "if it") if len(parts) == 1 else ("them", "for one that")
+    return (
+        f"a cost limit needs the price of each component, got none for {named}; add {them} to BudgetOptions.prices: "
+        f"{{{shape}}}, or Price() {free} costs nothing"
+    )
+
+
+def _incomplete(kind: str, name: str, price: Price) -> str:
+    """Return which amounts the price of a component lacks; "" if it has those that count."""
+    sets = _NEEDS[kind]
+    if price.is_free or any(all(getattr(price, one) is not None for one in needs) for needs in sets):
+        return ""
+    amounts = ", or ".join(" and ".join(needs) for needs in sets)
+    return f"the price of the {kind} {name!r} needs {amounts}, by which its usage is counted, got {price!r}"

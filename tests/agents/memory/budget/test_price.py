@@ -79,13 +79,33 @@ def test_an_amount_that_is_none_is_refused(amount: Any) -> None:
 
 def test_a_component_without_a_price_is_refused_by_name_with_the_entry_that_is_missing() -> None:
     prices = PriceList({"openai/gpt-4o": Price(million_input=2.5, million_output=10)})
-    prices.check("llm", "openai/gpt-4o")
+    prices.check([("llm", "openai/gpt-4o")])
     with pytest.raises(ConfigurationError) as refused:
-        prices.check("tts", "openai/tts-1")
+        prices.check([("tts", "openai/tts-1")])
     assert str(refused.value) == (
         "a cost limit needs the price of each component, got none for the tts 'openai/tts-1'; add it to "
         "BudgetOptions.prices: {'openai/tts-1': Price(million_characters=…)}, or Price() if it costs nothing"
     )
+
+
+def test_all_components_without_a_price_are_refused_at_once_each_with_its_entry() -> None:
+    half = Price(million_input=2.5)
+    prices = PriceList({"openai/large": half})
+    parts = [("stt", "openai/ears"), ("llm", "openai/large"), ("llm", "openai/small"), ("tts", "openai/voice")]
+    with pytest.raises(ConfigurationError) as refused:
+        prices.check([*parts, *parts])
+    assert str(refused.value) == (
+        "a cost limit needs the price of each component, got none for the stt 'openai/ears', the llm 'openai/small', "
+        "the tts 'openai/voice'; add them to BudgetOptions.prices: {'openai/ears': Price(audio_minute=…), "
+        "'openai/small': Price(million_input=…, million_output=…), 'openai/voice': Price(million_characters=…)}, or "
+        "Price() for one that costs nothing; and the price of the llm 'openai/large' needs million_input and "
+        f"million_output, by which its usage is counted, got {half!r}"
+    )
+
+
+def test_components_of_one_name_share_an_entry_with_the_amounts_of_all() -> None:
+    with pytest.raises(ConfigurationError, match=r"\{'acme': Price\(audio_minute=…, million_characters=…\)\}"):
+        PriceList({}).check([("stt", "acme"), ("tts", "acme")])
 
 
 @pytest.mark.parametrize(
@@ -109,10 +129,10 @@ def test_a_price_must_have_the_amounts_by_which_the_component_is_counted(
 ) -> None:
     prices = PriceList({"acme/one": price})
     if is_enough:
-        prices.check(kind, "acme/one")
+        prices.check([(kind, "acme/one")])
         return
     with pytest.raises(ConfigurationError, match=f"the price of the {kind} 'acme/one' needs .*, by which its usage"):
-        prices.check(kind, "acme/one")
+        prices.check([(kind, "acme/one")])
 
 
 def test_a_function_is_asked_once_for_each_name() -> None:
