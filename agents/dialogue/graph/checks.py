@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from vivavoce.agents.dialogue.graph.condition import Condition, words
+from vivavoce.agents.dialogue.graph.examples import example_findings, example_warnings
 from vivavoce.agents.dialogue.graph.intent import Intent
 from vivavoce.agents.dialogue.graph.state import State
 from vivavoce.agents.dialogue.intents.classifier import ModelIntents
@@ -34,15 +35,16 @@ def findings_of(states: Sequence[State], intents: Sequence[Intent]) -> list[str]
         *_names(states, intents),
         *_starts(states),
         *_transitions(states, intents),
+        *example_findings(states, intents),
         *_functions(states),
         *_reach(states),
         *_automatic_cycles(states),
     ]
 
 
-def warnings_of(states: Sequence[State]) -> list[str]:
+def warnings_of(states: Sequence[State], intents: Sequence[Intent]) -> list[str]:
     """Return the warnings for a graph without faults."""
-    return [*_unseen(states), *_endless(states)]
+    return [*_unseen(states), *_endless(states), *example_warnings(states, intents)]
 
 
 def _unseen(states: Sequence[State]) -> Iterator[str]:

@@ -125,7 +125,7 @@ class StateGraph:
         if self._checked is None or self._checked[0] != parts:
             if findings := findings_of(self._states, self._intents):
                 raise GraphError(findings)
-            self._checked = parts, tuple(warnings_of(self._states)), self._rules()
+            self._checked = parts, tuple(warnings_of(self._states, self._intents)), self._rules()
         return self._checked[1], self._checked[2]
 
     def _parts(self) -> tuple[object, ...]:

@@ -157,6 +157,11 @@ class _Said:
         return self._ends[first : first + MAX_PLACE]
 
 
+def places_of(example: str) -> tuple[str, ...]:
+    """Return the names of the places of a template, each once; () for an example that has none."""
+    return tuple(dict.fromkeys(_SLOT.findall(unicodedata.normalize("NFC", example))))
+
+
 def _plain(text: str) -> str:
     """Return the text without case and accents."""
     if text.isascii():
