@@ -161,7 +161,7 @@ class State:
         Raises:
             ConfigurationError: Another intent leads here already; give one intent the examples of both.
         """
-        check_instance("intent", intent, Intent)
+        _check_intent(intent)
         if self.global_intent not in (None, intent):
             assert self.global_intent is not None
             raise ConfigurationError(
@@ -195,7 +195,7 @@ class State:
 
     def when_intent_matched(self, intent: Intent) -> TransitionBuilder:
         """For speech with that intent."""
-        check_instance("intent", intent, Intent)
+        _check_intent(intent)
         return self._begin(OnIntent(intent.name))
 
     def when_no_intent_matched(self) -> TransitionBuilder:
@@ -253,6 +253,14 @@ class State:
         builder = TransitionBuilder(self, trigger)
         self.builders.append(builder)
         return builder
+
+
+def _check_intent(intent: object) -> None:
+    if not isinstance(intent, Intent):
+        raise ConfigurationError(
+            f"intent must be the object that new_intent() returned, got {shown(intent)}; keep it, such as "
+            "book = graph.new_intent('book', …), and pass book"
+        )
 
 
 def transition_of(source: State, index: int, target: State) -> str:

@@ -287,12 +287,15 @@ def _late_condition(state: State) -> None:
         (lambda graph, state: graph.new_intent("x", "hello"), r"examples must be sentences, got 'hello'"),
         (lambda graph, state: graph.new_intent("x", slots=Day(day="")), "slots must be a pydantic model class, got"),
         (lambda graph, state: state.when_event(3), "event must be a GraphEvent, a session event's name or None, got 3"),
-        (lambda graph, state: state.when_intent_matched("x"), "intent must be"),
+        (
+            lambda graph, state: state.when_intent_matched("book"),
+            r"intent must be the object that new_intent\(\) returned, got 'book'; keep it, such as book = graph.new_",
+        ),
         (lambda graph, state: state.when_file_received([]), "allowed_types must be MIME types or None"),
         (lambda graph, state: state.after(0), r"need seconds > 0 \(s\), got 0"),
         (lambda graph, state: state.after(math.inf), "need seconds that come, got inf"),
         (lambda graph, state: state.when_event("x").go_to("b"), r"state must be State\(…\), got 'b'"),
-        (lambda graph, state: state.set_global("help"), r"intent must be Intent\(…\), got 'help'"),
+        (lambda graph, state: state.set_global("help"), r"must be the object that new_intent\(\) returned, got 'help'"),
         (lambda graph, state: _second_global(graph, state), "has the global intent 'one' already, got 'two'; give one"),
         (lambda graph, state: _late_condition(state), "a condition comes before the target"),
         (
