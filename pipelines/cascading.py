@@ -207,7 +207,11 @@ class CascadingConnection(PipelineConnection):
         """
         llm = self._llm
         if llm is None:
-            raise CapabilityError("cascading", "can_reply", "give CascadingPipeline an llm, or the session a flow")
+            remedy = (
+                "give CascadingPipeline an llm, the session a flow, or its graph PatternIntents(), a body for each "
+                "state and fallback bodies"
+            )
+            raise CapabilityError("cascading", "can_reply", remedy)
         step = partial(guarded, partial(llm.generate, request), LLM_EVENTS, llm.provider)
         return retry_stream(step, self._llm_retry, _is_answer)
 

@@ -63,6 +63,28 @@ def make_session_dialogue(context: SessionContext, runtime: GraphRuntime | None)
     return SessionDialogue(context, runtime)
 
 
+def check_graph_model(options: SessionOptions, pipeline: Pipeline) -> None:
+    """Refuse a pipeline, or a fallback of it, without the model that is to choose the intents of the graph.
+
+    Raises:
+        CapabilityError: A state leaves its intents to the model that answers, and the pipeline has none.
+    """
+    graph = None if options.dialogue is None else options.dialogue.graph
+    if graph is None:
+        return
+    states = [name for name, rules in graph.rules().states.items() if rules.intents and not rules.has_classifier]
+    if states and not pipeline.capabilities.can_reply:
+        where = f"state{'s' * (len(states) > 1)} {', '.join(map(repr, states))}"
+        raise CapabilityError(
+            pipeline.name,
+            "a graph whose intents the model chooses",
+            f"in the {where} ModelIntents() has it choose; give the pipeline an llm, or the graph a classifier that "
+            "needs none: StateGraph(PatternIntents())",
+        )
+    if pipeline.fallback is not None:
+        check_graph_model(options, pipeline.fallback)
+
+
 def check_graph_turns(options: SessionOptions, pipeline: Pipeline) -> None:
     """Refuse a pipeline, or a fallback of it, whose model may answer before the graph has judged the words.
 

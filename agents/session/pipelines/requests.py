@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.memory.budget.meter import BudgetMeter
-from vivavoce.agents.session.dialogue import check_graph_turns
+from vivavoce.agents.session.dialogue import check_graph_model, check_graph_turns
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.change import PipelineChangeControl
 from vivavoce.agents.session.pipelines.early import EarlySwap
@@ -91,7 +91,7 @@ class PipelineRequests:
     # --- of agents
 
     def check_agent(self, agent: Agent, behind: Sequence[Agent] = ()) -> None:
-        """Refuse an agent whose overrides do not fit the session's own pipeline.
+        """Refuse an agent whose overrides do not fit the session's own pipeline, or that lacks a model for its graph.
 
         Args:
             behind: The agents behind a task, the outermost first.
@@ -102,12 +102,14 @@ class PipelineRequests:
         """
         check_wiring(agent, self._pipelines.pipeline)
         overrides, agents = agent.overrides, (*behind, agent)
-        has_components = any(given(overrides))
-        if not has_components and overrides.endpointing is None:
-            return
         pipeline = self._pipelines.own.with_agents(agents)
+        has_components = any(given(overrides))
         if has_components:
             self._check(agent, pipeline)
+        else:
+            check_graph_model(self._options, pipeline)
+            if overrides.endpointing is None:
+                return
         self._turn_taking.check(agents, pipeline)
         self._turn_taking.warn(agents, pipeline)
 
@@ -245,5 +247,6 @@ class PipelineRequests:
         check_wiring(agent, pipeline)
         check_flow(self._flows.flow, pipeline, self._options)
         check_graph_turns(self._options, pipeline)
+        check_graph_model(self._options, pipeline)
         if self._meter is not None:
             self._meter.check(pipeline)

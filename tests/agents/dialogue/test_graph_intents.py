@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from kit.dialogue import RealtimeHarness, booking, graph_harness, way
 from vivavoce.agents import (
     Agent,
+    AgentOverrides,
     AgentSession,
     DialogueOptions,
     IntentClassifier,
@@ -22,8 +23,20 @@ from vivavoce.agents import (
     State,
     StateGraph,
 )
-from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, ToolCall
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.testing import (
+    ScriptedLLM,
+    ScriptedRealtimeModel,
+    ScriptedSTT,
+    ScriptedTTS,
+    ScriptedVAD,
+    SessionHarness,
+    ToolCall,
+    VirtualClock,
+)
+from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import CapabilityError
+from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 
@@ -160,6 +173,73 @@ def test_a_change_to_a_server_that_decides_turns_is_refused_too() -> None:
             _ = harness.session.change_pipeline(RealtimePipeline(ScriptedRealtimeModel(), options=REMOTE))
 
     harness.run(act)
+
+
+def without_model() -> CascadingPipeline:
+    """A cascade that hears and speaks, and has no model."""
+    return CascadingPipeline(stt=ScriptedSTT(), tts=ScriptedTTS())
+
+
+def session_of(graph: StateGraph, pipeline: Pipeline, agent: Agent | None = None) -> AgentSession[Any]:
+    """A session that follows the graph; it is not started."""
+    options = SessionOptions(dialogue=DialogueOptions(graph=graph), clock=VirtualClock())
+    return AgentSession(agent or Agent("Help."), pipeline, options=options)
+
+
+NEEDS_MODEL = (
+    r"cascading lacks the capability 'a graph whose intents the model chooses': in the states 'greeting', 'details' "
+    r"ModelIntents\(\) has it choose; give the pipeline an llm, or the graph a classifier that needs none: "
+    r"StateGraph\(PatternIntents\(\)\)"
+)
+
+
+def test_intents_that_the_model_chooses_are_refused_where_there_is_no_model() -> None:
+    with pytest.raises(CapabilityError, match=NEEDS_MODEL):
+        session_of(chosen_by_model(), without_model())
+    with pytest.raises(CapabilityError, match=NEEDS_MODEL):
+        session_of(chosen_by_model(), RealtimePipeline(ScriptedRealtimeModel(), fallback=without_model()))
+
+
+def test_a_graph_that_leaves_no_choice_to_the_model_needs_none() -> None:
+    session_of(booking(), without_model())
+    graph = StateGraph()
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_event("key_pressed").go_to(two)
+    session_of(graph, without_model())
+
+
+def test_the_model_of_an_agent_chooses_too() -> None:
+    clever = Agent("Help.", overrides=AgentOverrides(llm=ScriptedLLM()))
+    session = session_of(chosen_by_model(), without_model(), clever)
+    with pytest.raises(CapabilityError, match=NEEDS_MODEL):
+        _ = session.update_agent(Agent("Help."))
+
+
+def test_a_change_to_a_pipeline_without_the_model_that_chooses_is_refused_too() -> None:
+    async def act(harness: SessionHarness) -> None:
+        with pytest.raises(CapabilityError, match=NEEDS_MODEL):
+            _ = harness.session.change_pipeline(without_model())
+
+    graph_harness(chosen_by_model()).run(act)
+
+
+def test_a_turn_that_neither_a_body_nor_a_model_can_answer_says_what_answers_in_a_graph() -> None:
+    graph = StateGraph(PatternIntents())
+    one, two = graph.new_state("one", initial=True), graph.new_state("two")
+    one.when_intent_matched(graph.new_intent("x", ["something else"])).go_to(two)
+    stt = ScriptedSTT()
+    pipeline = CascadingPipeline(stt=stt, tts=ScriptedTTS(), vad=ScriptedVAD())
+    options = SessionOptions(dialogue=DialogueOptions(graph=graph))
+    harness = SessionHarness(Agent("Help."), stt=stt, pipeline=pipeline, options=options)
+    harness.expects_error("llm")
+    harness.caller.says("hello there", 1.0, 2.0)
+    harness.run(until=5.0)
+
+    (error,) = harness.recording.of(ErrorOccurred)
+    assert str(error.error).endswith(
+        "give CascadingPipeline an llm, the session a flow, or its graph PatternIntents(), a body for each state and "
+        "fallback bodies"
+    )
 
 
 class Failing(IntentClassifier):
