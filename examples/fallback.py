@@ -24,12 +24,12 @@ class Host(Agent):
         super().__init__("You take table bookings. Ask for the day. Be brief.")
 
     async def on_enter(self) -> None:
-        self.session.on("error", self.note)
         await self.session.say("Hello! For which day?")
 
-    def note(self, event: ErrorOccurred) -> None:
-        if event.successor:
-            print(f"{event.source}: {event.successor} takes over, {event.error}")
+
+def note(event: ErrorOccurred) -> None:
+    if event.successor:
+        print(f"{event.source}: {event.successor} takes over, {event.error}")
 
 
 async def entrypoint(ctx: JobContext) -> None:
@@ -50,7 +50,9 @@ async def entrypoint(ctx: JobContext) -> None:
         llm=FallbackLLM([remote_llm, rules.LLM(DIALOGUE)]),
         tts=FallbackTTS([remote_tts, local_tts]),
     )
-    await AgentSession(Host(), pipeline).start()
+    session = AgentSession(Host(), pipeline)
+    session.on("error", note)  # here: `on_enter` does not run again in a call that goes on after a crash
+    await session.start()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ class Helper(Agent):
         super().__init__("You help with programs. You see the caller's screen. Answer in one or two sentences.")
 
     async def on_enter(self) -> None:
-        self.session.on_wake_up = self.offer_help
         await self.session.say("Hello! Share your screen, and ask me about it.")
 
     async def offer_help(self, level: int) -> None:
@@ -27,7 +26,10 @@ class Helper(Agent):
 
 async def entrypoint(ctx: JobContext) -> None:
     pipeline = CascadingPipeline(vad=silero.VAD(), stt=openai.STT(), llm=openai.LLM(), tts=openai.TTS())
-    await AgentSession(Helper(), pipeline, wake_up=WakeUp(after=20.0, repeat=1)).start(room_options=SCREEN)
+    helper = Helper()
+    session = AgentSession(helper, pipeline, wake_up=WakeUp(after=20.0, repeat=1))
+    session.on_wake_up = helper.offer_help  # here: `on_enter` does not run again in a call that goes on after a crash
+    await session.start(room_options=SCREEN)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ class Patient(Agent):
         super().__init__("You take table bookings. Be brief.")
 
     async def on_enter(self) -> None:
-        self.session.on_wake_up = self.ask_again
         await self.session.say("Hello! For which day?")
 
     async def ask_again(self, level: int) -> None:
@@ -36,7 +35,10 @@ async def entrypoint(ctx: JobContext) -> None:
     pipeline = CascadingPipeline(
         vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
     )
-    await AgentSession(Patient(), pipeline, wake_up=SILENCE).start()
+    patient = Patient()
+    session = AgentSession(patient, pipeline, wake_up=SILENCE)
+    session.on_wake_up = patient.ask_again  # here: `on_enter` does not run again in a call that goes on after a crash
+    await session.start()
 
 
 if __name__ == "__main__":

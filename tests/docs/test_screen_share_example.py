@@ -28,7 +28,9 @@ def test_the_helper_sees_the_screen_in_a_question_and_when_the_caller_is_silent(
         pipeline = CascadingPipeline(stt=ScriptedSTT(), llm=llm, tts=ScriptedTTS())
         wake_up = WakeUp(after=20.0, repeat=1)
         options = SessionOptions(clock=clock)
-        async with AgentSession[Any](EXAMPLE["Helper"](), pipeline, wake_up=wake_up, options=options) as session:
+        helper = EXAMPLE["Helper"]()
+        async with AgentSession[Any](helper, pipeline, wake_up=wake_up, options=options) as session:
+            session.on_wake_up = helper.offer_help  # as the entrypoint does
             await session.start(room, room_options=EXAMPLE["SCREEN"])
             room.push_video(VideoFrame(b"table", "image/jpeg"))
             session.input.text("What is this?")

@@ -14,10 +14,16 @@ EXAMPLE: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "exampl
 HELLO = ("assistant", "Hello! For which day?")
 
 
+def asks(harness: SessionHarness) -> None:
+    """Set the handler as the entrypoint does."""
+    harness.session.on_wake_up = harness.session.agent.ask_again  # type: ignore[attr-defined]  # a `Patient`
+
+
 def test_a_caller_who_says_nothing_is_asked_twice_and_hung_up_on() -> None:
     harness = SessionHarness(EXAMPLE["Patient"](), wake_up=EXAMPLE["SILENCE"])
 
     async def scenario(harness: SessionHarness) -> None:
+        asks(harness)
         report = await harness.session.wait_closed()
         assert report.is_clean
         assert harness.now == pytest.approx(20.25)
@@ -38,7 +44,11 @@ def test_a_caller_who_answers_is_not_hung_up_on() -> None:
         EXAMPLE["Patient"](), ScriptedLLM("We will see you on friday."), wake_up=EXAMPLE["SILENCE"]
     )
     harness.caller.says("on friday", 7.0, 8.0)
-    harness.run(until=12.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        asks(harness)
+
+    harness.run(scenario, until=12.0)
     harness.expect_history(
         HELLO,
         ("assistant", "Are you still there?"),
