@@ -24,31 +24,37 @@ class Button:
 
     def __init__(self, session: AgentSession[None]) -> None:
         self.session = session
+        self.is_held = False
 
     def connect(self, room: rtc.Room) -> None:
         for method in (self.start_turn, self.end_turn, self.cancel_turn):
             room.local_participant.register_rpc_method(method.__name__, method)
-        self.session.input.mute()
 
     async def start_turn(self, data: rtc.RpcInvocationData) -> str:
         self.session.interrupt()  # type: ignore[unused-awaitable]  # it acts when called
+        self.is_held = True
         self.session.input.clear_turn()
         self.session.input.mute(False)
         return "ok"
 
     async def end_turn(self, data: rtc.RpcInvocationData) -> str:
         self.session.input.commit_turn()
-        self.session.input.mute()
+        self.release()
         return "ok"
 
     async def cancel_turn(self, data: rtc.RpcInvocationData) -> str:
         self.session.input.clear_turn()
-        self.session.input.mute()
+        self.release()
         return "ok"
+
+    def release(self) -> None:
+        self.session.input.mute()
+        self.is_held = False
 
 
 class Host(Agent):
     async def on_enter(self) -> None:
+        self.session.input.mute()
         await self.session.say("Hold the button and say a day.")
 
 
@@ -59,8 +65,12 @@ async def entrypoint(ctx: JobContext) -> None:
     pipeline = CascadingPipeline(vad=silero.VAD(), stt=stt, llm=llm, tts=tts)
     options = SessionOptions(endpointing=EndpointingOptions(mode="manual"))  # only `commit_turn()` ends a turn
     session = AgentSession(Host("You take bookings."), pipeline, options=options)
+    button = Button(session)
+    await ctx.connect()
+    button.connect(ctx.room)  # before `start()`, which returns after the greeting
     await session.start()
-    Button(session).connect(ctx.room)
+    if not button.is_held:
+        session.input.mute()  # `on_enter` does not run again in a call that goes on after a crash
 
 
 if __name__ == "__main__":
