@@ -42,6 +42,8 @@ class Host(Agent):
         return f"booked: {day}"
 
     async def _day_of_last_call(self) -> str | None:
+        if not self._guest:  # a caller without a number: `sessions("")` has those of all such callers
+            return None
         for call in await self._store.sessions(self._guest):  # the newest first
             if call.id != self.session.id:
                 async with SessionMemory.attach(self._store, call.id) as memory:
