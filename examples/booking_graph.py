@@ -15,7 +15,7 @@ public <turn> = a table please | for (two | four) people | when are you open | y
 
 graph = StateGraph(PatternIntents())
 table = graph.new_intent("table", ["a table please"])
-people = graph.new_intent("people", ["for {count} people"])
+people = graph.new_intent("people", ["for two people", "for four people"])
 hours = graph.new_intent("hours", ["when are you open"])
 yes, no = graph.new_intent("yes", ["yes"]), graph.new_intent("no", ["no"])
 
