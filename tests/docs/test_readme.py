@@ -113,6 +113,22 @@ def test_every_option_shown_is_taken() -> None:
         assert isinstance(eval(code, vars_of(agents)), agents.SessionOptions)
 
 
+def test_the_budget_shown_has_the_prices_of_the_pipeline_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    (budget,) = [code for code in INLINE if code.startswith("MemoryOptions(budget=")]
+    (pipeline,) = [code for code in INLINE if code.startswith("CascadingPipeline(vad=silero.VAD(), stt=openai.STT()")]
+    plugins = {name: import_module(f"vivavoce.plugins.{name}") for name in ("openai", "silero")}
+    memory = eval(budget, vars_of(agents))
+    made = eval(pipeline, {**vars_of(pipelines), **plugins})
+    AgentSession[None](Agent("Help."), made, options=agents.SessionOptions(memory=memory))  # else it names the price
+
+
+def test_every_worker_shown_has_a_name_by_which_it_is_found() -> None:
+    shown = [code for code in INLINE if re.search(r"\bWorker\(entrypoint", code)]
+    assert shown
+    assert [code for code in shown if not code.startswith("worker = ")] == []
+
+
 def test_the_reports_of_one_s_own_calls_are_where_the_option_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
