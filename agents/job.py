@@ -255,7 +255,7 @@ class JobControl(ABC):
 
     @property
     def sid(self) -> str:
-        """The id that the server gave the agent when it joined the room; empty before that, and where there are none."""
+        """The id that the server gave the agent in the room; empty before it has joined, and where there are none."""
         return ""
 
     @abstractmethod
