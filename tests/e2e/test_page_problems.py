@@ -25,6 +25,14 @@ RECORD = (
     '"runtime", "seconds": 0.3}], "tools": [{"name": "HOSTILE", "arguments": "HOSTILE", "output": "HOSTILE", '
     '"is_error": true, "seconds": 0.1}]}'
 ).replace("HOSTILE", HOSTILE.replace('"', '\\"'))
+MEASURED_LATE = """
+const measure = RTCPeerConnection.prototype.getStats;
+RTCPeerConnection.prototype.getStats = async function () {
+    const report = await measure.call(this);
+    await new Promise((resolve) => { window.giveReport = resolve; });
+    return report;
+};
+"""
 
 
 @pytest.fixture
@@ -102,6 +110,17 @@ async def _lose(url: str, key: str, secret: str, kill: object) -> None:
         assert await caller.page.evaluate("document.activeElement.id") == "again"
         await caller.page.keyboard.press("Enter")
         await caller.until("document.getElementById('lobby-title').textContent === 'The server cannot be reached'")
+
+
+async def test_a_measurement_that_comes_after_the_end_of_the_call_is_not_shown(page: str) -> None:
+    async with calling(page, script=MEASURED_LATE) as caller:
+        await caller.click("join-typing")
+        await caller.in_call()
+        await caller.until("window.giveReport !== undefined")
+        await caller.click("leave")
+        await _title(caller, "You have hung up")
+        await caller.page.evaluate("window.giveReport()")
+        assert await caller.page.text_content("#health-jitter") == "–"
 
 
 async def test_names_captions_and_records_from_outside_stay_text(page: str, room_server: RoomEndpoint) -> None:

@@ -144,10 +144,11 @@ export class Call {
   }
 
   async #measure() {
-    const statistics = await this.room?.statistics();
-    if (!statistics || this.room?.state === 'closed') return;
-    this.view.measured({ ...statistics, roundTrip: statistics.roundTrip ?? this.room.roundTrip });
-    this.view.health(this.#quality, this.room.state === 'connected');
+    const room = this.room;
+    const statistics = await room?.statistics();
+    if (!statistics || this.room !== room || room.state === 'closed') return;  // the call ended meanwhile
+    this.view.measured({ ...statistics, roundTrip: statistics.roundTrip ?? room.roundTrip });
+    this.view.health(this.#quality, room.state === 'connected');
   }
 
   // --- events of the room
