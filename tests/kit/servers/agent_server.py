@@ -16,6 +16,7 @@ from livekit.protocol import models
 from kit.servers.web import serving
 
 LIMIT = 8.0
+"""Seconds for a message of the worker, where a test names no other limit."""
 
 
 class AgentServer:
@@ -90,15 +91,17 @@ class AgentServer:
         """Have the job end."""
         await self.send(wire.ServerMessage(termination=wire.JobTermination(job_id=job_id)))
 
-    async def ended(self, job_id: str) -> wire.UpdateJobStatus:
-        """Wait for the job's last report."""
+    async def ended(self, job_id: str, *, limit: float | None = LIMIT) -> wire.UpdateJobStatus:
+        """Wait for the job's last report, at most `limit` seconds; None: as long as the caller allows."""
         last = (wire.JS_SUCCESS, wire.JS_FAILED)
-        found = await self.heard(lambda m: m.update_job.job_id == job_id and m.update_job.status in last)
+        found = await self.heard(lambda m: m.update_job.job_id == job_id and m.update_job.status in last, limit=limit)
         return found.update_job
 
-    async def heard(self, fits: Callable[[wire.WorkerMessage], bool], *, after: int = 0) -> wire.WorkerMessage:
-        """Wait for a message of the worker, from number `after` on."""
-        async with asyncio.timeout(LIMIT), self._changed:
+    async def heard(
+        self, fits: Callable[[wire.WorkerMessage], bool], *, after: int = 0, limit: float | None = LIMIT
+    ) -> wire.WorkerMessage:
+        """Wait for a message of the worker, from number `after` on; `limit` is in seconds, None for none."""
+        async with asyncio.timeout(limit), self._changed:
             while True:
                 for message in self.messages[after:]:
                     if fits(message):
