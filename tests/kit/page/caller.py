@@ -87,11 +87,9 @@ class Caller:
         """Wait until the call is connected."""
         await self.until("document.body.dataset.state === 'connected'")
 
-    async def audible(self) -> float:
-        """Wait until a voice can be heard, and return how loud it is."""
+    async def audible(self) -> None:
+        """Wait until a voice can be heard."""
         await self.until(f"window.loudness() > {AUDIBLE}")
-        loudness: float = await self.page.evaluate("window.loudness()")
-        return loudness
 
     async def silent(self, seconds: float = 1.0) -> None:
         """Wait until nothing has been heard for so long."""
