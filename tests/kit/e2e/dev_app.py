@@ -12,6 +12,7 @@ from kit.e2e.booking_app import BOOKING
 from kit.e2e.command import Running
 from kit.e2e.listener import Listener
 from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.sdk_client import LIMIT
 from vivavoce.agents.dev_room import DEV_API_KEY, DEV_API_SECRET
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
@@ -74,5 +75,5 @@ async def seen(command: Running, text: str, *, times: int = 1) -> None:
     await asyncio.to_thread(command.read_until, text, times=times)
 
 
-async def hears(caller: Listener, words: str) -> None:
-    await caller.until(lambda: any(words in text for text in caller.texts.values()))
+async def hears(caller: Listener, words: str, *, limit: float = LIMIT) -> None:
+    await caller.until(lambda: any(words in text for text in caller.texts.values()), limit=limit)

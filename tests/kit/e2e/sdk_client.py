@@ -35,8 +35,8 @@ class Watched:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        with anyio.fail_after(LIMIT):
+    async def until(self, condition: Callable[[], bool], *, limit: float = LIMIT) -> None:
+        with anyio.fail_after(limit):
             while not condition():
                 await self._changed.wait()
 
