@@ -84,7 +84,7 @@ async def test_a_caller_whose_worker_or_whose_job_s_process_is_killed_hears_the_
             await is_kept(tmp_path, BOOKED)
         await nothing_is_kept(tmp_path)
         assert (worker_of(command) == worker) == (victim == "process")
-        assert command.end(signal.SIGTERM) == 0
+        assert await anyio.to_thread.run_sync(command.end, signal.SIGTERM) == 0
     facts = "metadata table 7 {'tier': 'gold'}"
     assert (tmp_path / "log.txt").read_text().splitlines() == [facts, "enter", facts]
     assert ("the worker died by SIGKILL" in command.seen) == (victim == "worker")
@@ -120,7 +120,7 @@ async def test_a_second_worker_continues_the_call_of_a_killed_one_and_its_memory
                 await caller.room.local_participant.send_text("at seven", topic="lk.chat")
                 await hears(caller, "Booked friday at seven")
             await _memory_goes_on(redis.url, before)
-            assert other.end(signal.SIGTERM) == 0
+            assert await anyio.to_thread.run_sync(other.end, signal.SIGTERM) == 0
 
 
 async def _note_in_memory(url: str, key: str, value: str) -> SessionSummary:

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 from aiohttp import ClientSession
 from livekit import api
 from livekit.protocol import models
 
 from kit.e2e.command import running
+from kit.e2e.dev_app import seen
 from kit.page.caller import Caller, calling
 from kit.page.voice import speech_file
 from vivavoce.agents.dev_room import DEV_API_KEY, DEV_API_SECRET, RoomProcess, RoomServerOptions
@@ -57,7 +59,7 @@ async def test_a_call_goes_on_when_the_server_is_killed_and_started_again(tmp_pa
         account = {"LIVEKIT_URL": room.url, "LIVEKIT_API_KEY": DEV_API_KEY, "LIVEKIT_API_SECRET": DEV_API_SECRET}
         page = f"{room.url.replace('ws', 'http', 1)}/?room={room_name}"
         with running(tmp_path, "start", str(HELLO), **account) as worker:
-            worker.read_until("registered")
+            await seen(worker, "registered")
             async with calling(page, voice, loops=True) as caller:
                 await caller.page.evaluate(TITLES)
                 await caller.click("join")
@@ -83,5 +85,5 @@ async def test_a_call_goes_on_when_the_server_is_killed_and_started_again(tmp_pa
                     assert "The server was restarted" in await caller.text("#log .note")
                     await caller.click("leave")
                     await caller.until("document.body.dataset.state === 'closed'")
-            assert worker.end() == 0
+            assert await anyio.to_thread.run_sync(worker.end) == 0
             assert "Traceback" not in worker.seen, worker.seen
