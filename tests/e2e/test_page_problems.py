@@ -34,6 +34,12 @@ RTCPeerConnection.prototype.getStats = async function () {
 };
 """
 
+SHORT_WAIT = """
+const begin = window.setTimeout;
+window.setTimeout = (act, ms, ...given) => begin(act, ms === 15_000 ? 500 : ms, ...given);
+"""
+"""The page waits half a second for an agent, not fifteen."""
+
 
 @pytest.fixture
 async def page(room_server: RoomEndpoint) -> AsyncIterator[str]:
@@ -85,6 +91,16 @@ async def test_without_an_agent_the_caller_is_told_what_to_start(page: str) -> N
         assert await caller.page.evaluate("document.body.dataset.state") == "connected"
 
 
+async def test_without_an_agent_the_caller_is_told_again_when_a_lost_connection_is_back(page: str) -> None:
+    async with calling(page, script=SHORT_WAIT) as caller:
+        await caller.click("join-typing")
+        await _title(caller, "No agent has come yet")
+        await caller.page.evaluate("window.sockets.at(-1).close()")
+        await caller.until("window.titles.length === 3")
+        assert await caller.titles() == ["No agent has come yet", "The connection was lost", "No agent has come yet"]
+        assert await caller.page.is_visible("#banner")
+
+
 @pytest.mark.parametrize("kind", ["embedded", "livekit"])
 async def test_a_killed_server_is_told_and_calling_again_says_that_it_is_gone(kind: str) -> None:
     if kind == "embedded":
@@ -102,9 +118,10 @@ async def _lose(url: str, key: str, secret: str, kill: object) -> None:
         await caller.in_call()
         kill()
         await caller.until("document.body.dataset.state === 'reconnecting'")
-        await _title(caller, "The connection was lost")
-        await _title(caller, "The server cannot be reached")
         await _title(caller, "The connection to the server was lost")
+        assert await caller.titles() == [
+            "The connection was lost", "The server cannot be reached", "The connection to the server was lost",
+        ]  # fmt: skip
         assert "whether the server still runs" in await caller.text("#banner-text")
         assert await caller.text("#health-text") == "Not connected"
         assert await caller.page.evaluate("document.activeElement.id") == "again"

@@ -23,13 +23,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(175)]
 HELLO = Path(__file__).resolve().parents[2] / "examples" / "hello.py"
 BOOKED = "Your table is booked for friday at"
 """The time was said before the restart. If the caller unmutes within a word, another one may be heard."""
-TITLES = """
-() => {
-    window.titles = [];
-    const title = document.getElementById('banner-title');
-    new MutationObserver(() => window.titles.push(title.textContent)).observe(title, { childList: true });
-}
-"""
 
 
 @asynccontextmanager
@@ -61,7 +54,6 @@ async def test_a_call_goes_on_when_the_server_is_killed_and_started_again(tmp_pa
         with running(tmp_path, "start", str(HELLO), **account) as worker:
             await seen(worker, "registered")
             async with calling(page, voice, loops=True) as caller:
-                await caller.page.evaluate(TITLES)
                 await caller.click("join")
                 await caller.in_call()
                 await caller.click("mute")
@@ -79,7 +71,7 @@ async def test_a_call_goes_on_when_the_server_is_killed_and_started_again(tmp_pa
                     await caller.audible()
                     await caller.until("(said) => window.seen.some((s) => s[1].startsWith(said) && s[2])", BOOKED)
                     assert await agents_in(anew, room_name) == [before]
-                    titles = await caller.page.evaluate("window.titles")
+                    titles = await caller.titles()
                     assert titles[:2] == ["The connection was lost", "The server cannot be reached"]
                     assert set(titles[2:]) <= {"You are back in the call"}
                     assert "The server was restarted" in await caller.text("#log .note")

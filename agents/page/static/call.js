@@ -161,6 +161,7 @@ export class Call {
       if (wasLost) {
         this.view.hideBanner();
         this.view.status('The connection is back.');
+        if (!this.hadAgent) this.#agentChanged(room, room.agent);  // the wait for one begins anew
       }
     } else if (state === 'reconnecting') {
       this.view.show('reconnecting');
@@ -204,7 +205,7 @@ export class Call {
     } else if (this.hadAgent) {
       this.view.agentGone('Has left the call');
       this.#agentTimer = setTimeout(end, hungUp ? HUNG_UP_WAIT : LOST_WAIT);
-    } else this.#agentTimer = this.isKept ? setTimeout(() => this.#callAnew(room), KEPT_LIMIT) : setTimeout(() => this.#nobodyCame(), AGENT_LIMIT);
+    } else this.#agentTimer = this.isKept ? setTimeout(() => this.#callAnew(room), KEPT_LIMIT) : setTimeout(() => this.#nobodyCame(room), AGENT_LIMIT);
   }
 
   /** The agent of the call before the reload is gone, and a room gets one only once: place a new call. */
@@ -221,7 +222,8 @@ export class Call {
     room.leave();
   }
 
-  #nobodyCame() {
+  #nobodyCame(room) {
+    if (room.state !== 'connected') return;              // the lost connection comes first
     this.isWaiting = true;
     this.view.banner({
       title: 'No agent has come yet',

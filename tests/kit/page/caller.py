@@ -34,6 +34,9 @@ WATCH = """
         }
     }).observe(document.getElementById('log'),
                { subtree: true, childList: true, characterData: true, attributes: true });
+    window.titles = [];
+    const title = document.getElementById('banner-title');
+    new MutationObserver(() => window.titles.push(title.textContent)).observe(title, { childList: true });
 }
 """
 LISTEN = """
@@ -105,6 +108,10 @@ class Caller:
     async def seen(self) -> list[tuple[str, str, bool]]:
         """Return every state of every caption so far: side, text, whether final."""
         return [(side, text, is_final) for side, text, is_final in await self.page.evaluate("window.seen")]
+
+    async def titles(self) -> list[str]:
+        """Return the titles of all messages above the conversation so far."""
+        return list(await self.page.evaluate("window.titles"))
 
     async def type(self, text: str) -> None:
         await self.page.fill("#line", text)
