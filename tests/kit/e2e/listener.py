@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import groupby
 
 import anyio
 import numpy as np
@@ -28,6 +29,8 @@ class Listener(Watched):
         """When each loud 20 ms of any agent came."""
         self.heard: dict[str, list[float]] = {}
         """The same, by the agent's identity."""
+        self.is_loud: dict[str, list[bool]] = {}
+        """Each 20 ms of an agent's audio, by its identity: their order is that of the audio, however late they came."""
         self.texts: dict[str, str] = {}
         """Transcripts of the agents, by segment."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -45,6 +48,11 @@ class Listener(Watched):
         """Return the longest stretch without sound of anybody between two times."""
         times = [since, *(at for at in sorted(self.loud_at) if since <= at <= until), until]
         return max(after - before for before, after in zip(times, times[1:], strict=False))
+
+    def longest_quiet(self, identity: str, since: int) -> float:
+        """Return the seconds of the longest quiet stretch in an agent's audio, from that 20 ms on."""
+        runs = groupby(self.is_loud[identity][since:])
+        return max((len(list(run)) for is_loud, run in runs if not is_loud), default=0) * 0.02
 
     def _on_track(self, track: rtc.Track, _: object, participant: rtc.RemoteParticipant) -> None:
         if track.kind == rtc.TrackKind.KIND_AUDIO:
@@ -65,11 +73,13 @@ class Listener(Watched):
 
     async def _listen(self, track: rtc.Track, identity: str) -> None:
         mine = self.heard.setdefault(identity, [])
+        is_loud = self.is_loud.setdefault(identity, [])
         stream = rtc.AudioStream.from_track(track=track, sample_rate=RATE, num_channels=1, frame_size_ms=20)
         try:
             async for event in stream:
                 samples = np.frombuffer(event.frame.data, dtype=np.int16).astype(np.float64)
-                if np.sqrt(np.mean(samples**2)) >= LOUD:
+                is_loud.append(bool(np.sqrt(np.mean(samples**2)) >= LOUD))
+                if is_loud[-1]:
                     mine.append(time.monotonic())
                     self.loud_at.append(mine[-1])
                     self.changed()
