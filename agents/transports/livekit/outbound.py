@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import anyio
@@ -25,7 +25,9 @@ TRANSCRIBED_TRACK_ID = "lk.transcribed_track_id"
 AGENT_STATE = "lk.agent.state"
 
 SEND_LIMIT = 1.0
-"""Seconds for one step of one text; then the text is given up."""
+"""Seconds for one step of one text. Then the text is given up; final words are sent once more, since no newer text of
+their segment follows. A turn record is not: its receiver would count a turn twice if only the answer was late.
+"""
 STATE_LIMIT = 1.0
 """Seconds for the room's answer to one state. The SDK loses answers that come before it waits for them."""
 STATE_TRIES = 3
@@ -52,6 +54,7 @@ class _Transcript:
     segment: TranscriptSegment
     sender: str | None
     track_sid: str | None
+    is_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class TextSender:
 
     def add_transcript(self, segment: TranscriptSegment, *, sender: str | None, track_sid: str | None) -> None:
         """Queue an update of a segment; `sender` and `track_sid` name who is transcribed."""
-        self._add(f"{segment.who}:{segment.segment_id}", _Transcript(segment, sender, track_sid))
+        self._add(_key(segment), _Transcript(segment, sender, track_sid))
 
     def add_record(self, json_text: str, *, receiver: str) -> None:
         """Queue a turn record for one participant."""
@@ -120,7 +123,8 @@ class TextSender:
             try:
                 await self._end_segment(key, {})
             except SDK_ERRORS as error:
-                logger.warning("the room did not take the end of an agent transcript: %s", error or "no answer in time")
+                problem = str(error) or "no answer in time"
+                logger.warning("the room did not take the end of an agent transcript: %s", problem)
 
     async def _send_pending(self) -> None:
         while self._pending:
@@ -141,10 +145,15 @@ class TextSender:
             else:
                 await self._send_whole(item)
         except SDK_ERRORS as error:
-            what = "turn record" if isinstance(item, _Record) else f"{item.segment.who} transcript"
-            logger.warning("the room did not take a %s: %s", what, error or "no answer in time")
+            what = "turn record"
             if isinstance(item, _Transcript):
                 self._open.pop(item.segment.segment_id, None)
+                key = _key(item.segment)
+                if item.segment.is_final and not item.is_again and key not in self._pending:
+                    self._add(key, replace(item, is_again=True))
+                    return
+                what = f"{item.segment.who} transcript"
+            logger.warning("the room did not take a %s: %s", what, str(error) or "no answer in time")
 
     async def _send_agent_segment(self, item: _Transcript) -> None:
         segment = item.segment
@@ -249,6 +258,10 @@ class StateSender:
                 return ""
             return str(error) or "no answer in time"
         return ""
+
+
+def _key(segment: TranscriptSegment) -> str:
+    return f"{segment.who}:{segment.segment_id}"
 
 
 def _attributes(item: _Transcript, *, is_final: bool) -> dict[str, str]:
