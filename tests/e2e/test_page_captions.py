@@ -37,13 +37,27 @@ async def page() -> AsyncIterator[Page]:
         yield page
 
 
-def record(at: float, heard: str, *tools: tuple[str, float, float]) -> list[Any]:
-    """A turn record that comes at its turn's end; the session began at second 1. Tools: name, start, seconds."""
+def record(
+    at: float, heard: str, *tools: tuple[str, float, float], late: float = 0.0, session: float = 1.0
+) -> list[Any]:
+    """A turn record that comes at its turn's end, or `late` seconds after it.
+
+    Args:
+        tools: Name, start and seconds of each call.
+        session: The second in which the session began.
+    """
     calls = [
-        {"name": name, "arguments": "{}", "output": "", "is_error": False, "started_at": start - 1, "seconds": seconds}
+        {
+            "name": name,
+            "arguments": "{}",
+            "output": "",
+            "is_error": False,
+            "started_at": start - session,
+            "seconds": seconds,
+        }
         for name, start, seconds in tools
     ]
-    return [at, "record", {"tools": calls, "heard_text": heard, "ended_at": at - 1}]
+    return [at, "record", {"tools": calls, "heard_text": heard, "ended_at": at - late - session}]
 
 
 async def shown(page: Page, *steps: list[Any]) -> list[str]:
@@ -93,3 +107,25 @@ async def test_calls_of_one_turn_keep_their_order(page: Page) -> None:
         [9.0, "user", "and a taxi"],
         record(12.0, "", ("taxi", 10.0, 1.0)),
     ) == ["book at seven", "look()", "check()", "book()", "It is booked.", "and a taxi", "taxi()"]
+
+
+async def test_a_call_stands_before_its_answer_also_where_the_record_is_late(page: Page) -> None:
+    assert await shown(
+        page,
+        [1.5, "agent", "For which day?"],
+        record(2.5, "For which day?"),
+        [3.0, "user", "book at seven"],
+        [4.0, "agent", "It is booked."],
+        record(7.0, "It is booked.", ("book", 3.6, 0.1), late=1.0),
+    ) == ["For which day?", "book at seven", "book()", "It is booked."]
+
+
+async def test_a_call_of_another_session_stands_at_its_place_by_the_time_of_that_session(page: Page) -> None:
+    assert await shown(
+        page,
+        [1.5, "agent", "For which day?"],
+        record(2.5, "For which day?"),
+        [22.0, "user", "book at seven"],
+        [23.0, "agent", "It is booked."],
+        record(25.0, "It is booked.", ("book", 22.6, 0.1), session=20.0),
+    ) == ["For which day?", "book at seven", "book()", "It is booked."]

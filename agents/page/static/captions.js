@@ -6,6 +6,7 @@ const SEGMENT = 'lk.segment_id', FINAL = 'lk.transcription_final';
 const MAX_ENTRIES = 500;
 const NEAR_END = 80;                                     // pixels
 const SLACK = 50;                                        // ms by which words may reach the page later than a turn record
+const LATEST = 3_000;                                    // ms by which a turn record may be late; one that is later begins another session
 
 /** Return an element with that text, which is never read as HTML. */
 export function element(tag, className, text = '') {
@@ -29,6 +30,7 @@ export function briefly(json) {
 
 export class Captions {
   #entries = new Map();                                  // key -> <li>
+  #started = -Infinity;                                  // when the agent's session began, by the page's clock
 
   /** @param list The <ol>; its parent scrolls. */
   constructor(list) {
@@ -81,16 +83,24 @@ export class Captions {
    * @param record A turn record; its times are seconds from the session's start.
    */
   tools({ tools, heard_text: heard, ended_at: endedAt }) {
-    const came = performance.now();
+    const started = this.#startOf(endedAt);
     for (const { name, arguments: given, output, is_error: isError, seconds, started_at: startedAt } of tools) {
       const entry = element('li', isError ? 'tool failed' : 'tool');
       const call = element('code', 'call', `${name}(${briefly(given ?? '')})`);
       const result = element('span', 'result', output ?? '');
       entry.append(element('span', 'kind', isError ? 'Tool failed' : 'Tool'), call, result, element('span', 'took', `${((seconds ?? 0) * 1000).toFixed(0)} ms`));
-      entry.began = came - 1000 * Math.max(0, (endedAt ?? 0) - (startedAt ?? endedAt ?? 0));
+      entry.began = started + 1000 * Math.min(startedAt ?? endedAt ?? 0, endedAt ?? 0);
       this.list.insertBefore(entry, this.#next(entry.began, 1000 * (seconds ?? 0), String(heard ?? '').trim()));
     }
     this.#trim();
+  }
+
+  /** Return when the session began. Its records may be late, but never early: the least late one so far tells it. */
+  #startOf(endedAt = 0) {
+    const started = performance.now() - 1000 * endedAt;
+    if (endedAt === 0) return started;                   // a record without times
+    if (started < this.#started || started > this.#started + LATEST) this.#started = started;
+    return this.#started;
   }
 
   /** Return the first entry that came after a call; words of the agent before the call may sound after it. */
