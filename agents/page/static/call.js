@@ -125,7 +125,7 @@ export class Call {
     part('mute').focus();
     void this.#listMicrophones();
     this.#every(1000, () => this.view.clock(Math.floor((performance.now() - began) / 1000)));
-    this.#every(MEASURE_EVERY, () => this.#measure());
+    this.#every(MEASURE_EVERY, () => this.#measure(this.room));
     this.#animate(this.room);
   }
 
@@ -143,10 +143,9 @@ export class Call {
     this.view.microphones(await microphones(), this.sound.microphoneId);
   }
 
-  async #measure() {
-    const room = this.room;
-    const statistics = await room?.statistics();
-    if (!statistics || this.room !== room || room.state === 'closed') return;  // the call ended meanwhile
+  async #measure(room) {
+    const statistics = await room.statistics();
+    if (!statistics || this.room !== room) return;       // the call ended meanwhile
     this.view.measured({ ...statistics, roundTrip: statistics.roundTrip ?? room.roundTrip });
     this.view.health(this.#quality, room.state === 'connected');
   }
@@ -205,7 +204,7 @@ export class Call {
     } else if (this.hadAgent) {
       this.view.agentGone('Has left the call');
       this.#agentTimer = setTimeout(end, hungUp ? HUNG_UP_WAIT : LOST_WAIT);
-    } else this.#agentTimer = this.isKept ? setTimeout(() => this.#callAnew(room), KEPT_LIMIT) : setTimeout(() => this.#nobodyCame(room), AGENT_LIMIT);
+    } else this.#agentTimer = this.isKept ? setTimeout(() => this.#callAnew(room), KEPT_LIMIT) : setTimeout(() => room.state === 'connected' && this.#nobodyCame(), AGENT_LIMIT);
   }
 
   /** The agent of the call before the reload is gone, and a room gets one only once: place a new call. */
@@ -222,8 +221,7 @@ export class Call {
     room.leave();
   }
 
-  #nobodyCame(room) {
-    if (room.state !== 'connected') return;              // the lost connection comes first
+  #nobodyCame() {
     this.isWaiting = true;
     this.view.banner({
       title: 'No agent has come yet',
