@@ -24,7 +24,7 @@ class MemoryOptions:
     """Seconds without use after which the store erases the session and its text; None: never. `pinned` in its metadata
     prevents it. Running sessions look every five minutes; `await store.sweep()` does so at once."""
     timeout: float = 2.0
-    """Seconds for a call to the store; then it raises StoreUnavailable."""
+    """Seconds for a call to the store; then it raises StoreUnavailable. A stream's reader takes up to half more."""
     user: str = field(default="", repr=False)
     """Whose session it is, for `store.sessions(user=…)`; metadata `user`."""
     name: str = field(default="", repr=False)

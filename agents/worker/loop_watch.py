@@ -75,22 +75,23 @@ class LoopWatch:
             self._on_over(Blockage(seconds=silence, stack=stack))
 
     def _look(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
-        reported = 0.0
+        alive_at, looks = 0.0, 0
         while not self._has_ended.wait(self._limit / LOOKS):
-            alive_at = self._alive_at
-            silence = loop.time() - alive_at
-            if silence < self._limit or alive_at == reported:
+            if self._alive_at != alive_at:
+                alive_at, looks = self._alive_at, 0
+                continue
+            looks += 1  # looks are counted, not seconds: in a process that gets no processor this thread waits too
+            if looks != LOOKS:
                 continue
             frame = sys._current_frames().get(thread_id)
             stack = _described(frame)
             if frame is None or self._alive_at != alive_at:
                 continue  # it runs again, and the stack is that of other code
-            reported = alive_at
             self._stack = stack
             logger.warning(
                 "the event loop is blocked for %.1f s, and all calls of this process wait: the code must await, or run "
                 "in a thread (anyio.to_thread.run_sync). It is at, innermost first:\n%s",
-                silence,
+                loop.time() - alive_at,
                 self._stack,
             )
 

@@ -29,6 +29,9 @@ EPOCH = 1767225600.0
 FOREIGN_LIMIT = 10.0
 """Real seconds that the loop waits for a held thread or a real file descriptor before it gives up."""
 
+_SLICE = 0.25
+"""Real seconds of one wait. Waits are counted: where the whole machine stood still, the thread gets time to go on."""
+
 ROUNDS_LIMIT = 200_000
 """Rounds of the loop at one instant after which time counts as standing still for ever."""
 
@@ -176,10 +179,10 @@ class _VirtualSelector(selectors.DefaultSelector):
             loop._advance()
             return ready
         with loop._waits():
-            ready = super().select(FOREIGN_LIMIT)
-        if not ready:
-            raise loop._stuck(f"a thread or descriptor was silent for {FOREIGN_LIMIT} real seconds")
-        return ready
+            for _ in range(round(FOREIGN_LIMIT / _SLICE)):
+                if ready := super().select(_SLICE):
+                    return ready
+        raise loop._stuck(f"a thread or descriptor was silent for {FOREIGN_LIMIT} real seconds")
 
 
 class VirtualClock:

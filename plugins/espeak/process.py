@@ -140,9 +140,11 @@ class Helper(asyncio.SubprocessProtocol):
             logger.warning("espeak helper process did not end within %s s; killing it", limit)
         finally:
             self.kill()
-        if not self._gone.is_set():
-            async with asyncio.timeout(limit):  # SIGKILL needs no consent
+        try:
+            async with asyncio.timeout(limit):  # SIGKILL needs no consent, but a busy machine is late
                 await self._gone.wait()
+        except TimeoutError:
+            logger.warning("espeak helper process %d was killed and has not ended within %s s", self.pid, limit)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.SubprocessTransport, transport)

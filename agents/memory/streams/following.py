@@ -1,4 +1,4 @@
-"""Reading and following streams: replay, then new items, without a task, and with each wait shorter than the limit."""
+"""Reading and following streams: replay, then new items, without a task."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.session_state import GRACE, SessionState
+from vivavoce.agents.memory.stores.limit import within
 from vivavoce.agents.memory.stores.store import Place, Record
 from vivavoce.agents.memory.streams.items import StreamItem, item_of
 from vivavoce.agents.memory.streams.places import SESSION, place_of
@@ -17,7 +18,7 @@ BATCH = 100
 """Items of one stream in one call."""
 
 WAIT_SHARE = 0.5
-"""Part of a call's limit in which it waits for items; the rest is for the store to answer."""
+"""Seconds for which a call waits for items, as a part of its limit; the store has the whole limit to answer besides."""
 
 Select = Callable[[Registry], Collection[str] | None]
 """Returns the names of the streams to follow; None: stop following."""
@@ -92,7 +93,8 @@ async def follow_matching(
 
 
 async def _next_records(base: MemoryBase, starts: Mapping[Place, int], *, waits: bool) -> dict[Place, list[Record]]:
-    return await base.within(base.store.follow(starts, BATCH, WAIT_SHARE * base.timeout if waits else 0.0))
+    seconds = WAIT_SHARE * base.timeout if waits else 0.0
+    return await within(seconds + base.timeout, base.store.follow(starts, BATCH, seconds))
 
 
 class _Session:

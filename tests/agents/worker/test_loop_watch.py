@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import anyio
+import pytest
 
 from kit.blocked_loop import LoopWarnings
-from vivavoce.agents.worker.loop_watch import Blockage, LoopWatch
+from vivavoce.agents.worker.loop_watch import LOOKS, Blockage, LoopWatch
 
 LIMIT = 0.2
 
@@ -61,6 +63,24 @@ async def test_each_blockage_is_reported_by_itself() -> None:
                     await watching.changed.wait()
                 assert len(watching.over) == count
             tasks.cancel_scope.cancel()
+
+
+async def test_a_stall_of_the_whole_process_is_no_code_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 2.0
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    watching = _Watching()
+    with LoopWarnings.collected() as warnings, monkeypatch.context() as patch:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(LoopWatch(limit, watching.on_over).run)
+            await anyio.wait_all_tasks_blocked()
+            began = now()
+            patch.setattr(loop, "time", lambda: now() + 100.0)  # time has passed in which no thread could run
+            threading.Event().wait(1.2 * limit / LOOKS)  # the watch's thread runs first, and looks
+            held = now() - began
+            tasks.cancel_scope.cancel()
+
+    assert warnings.messages == [] or held >= 0.7 * limit, "a test that was late itself has blocked the loop"
 
 
 async def test_the_thread_ends_with_the_watch() -> None:

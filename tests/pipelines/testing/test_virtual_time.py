@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 import threading
 
 import anyio
@@ -11,6 +12,7 @@ import pytest
 
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.testing import virtual_time
 from vivavoce.pipelines.testing.virtual_time import (
     EPOCH,
     VirtualClock,
@@ -18,6 +20,8 @@ from vivavoce.pipelines.testing.virtual_time import (
     VirtualTimeLoop,
     run_virtual,
 )
+
+Ready = list[tuple[selectors.SelectorKey, int]]
 
 
 def test_an_hour_passes_at_once_and_times_are_exact() -> None:
@@ -111,6 +115,34 @@ def test_executor_threads_hold_time_by_themselves() -> None:
         return loop.time()
 
     assert run_virtual(main()) == 0.0
+
+
+def test_a_thread_that_a_stall_of_the_machine_has_held_up_gets_time_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    waits = selectors.DefaultSelector.select
+
+    def select(selector: selectors.DefaultSelector, timeout: float | None = None) -> Ready:
+        if timeout and not release.is_set():
+            release.set()  # the machine stood still in this wait: it is over, and the thread goes on only now
+            return []
+        return waits(selector, timeout)
+
+    monkeypatch.setattr(selectors.DefaultSelector, "select", select)
+    assert run_virtual(asyncio.to_thread(release.wait))
+
+
+def test_a_thread_that_does_not_return_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_time, "FOREIGN_LIMIT", 0.5)
+    release = threading.Event()
+
+    async def main() -> None:
+        try:
+            await asyncio.to_thread(release.wait)
+        finally:
+            release.set()
+
+    with pytest.raises(VirtualTimeError, match=r"silent for 0\.5 real seconds"):
+        run_virtual(main())
 
 
 def test_waiting_for_nothing_is_an_error_that_names_the_task() -> None:

@@ -224,6 +224,15 @@ async def test_a_helper_that_stands_still_is_a_timeout_and_closing_kills_it() ->
     assert not runs(pid)
 
 
+async def test_closing_goes_on_if_the_killed_helper_has_not_ended_in_time() -> None:
+    tts = espeak.TTS(options=espeak.TTSOptions(start_timeout=60.0, close_timeout=1e-9))
+    await tts.start()
+    (pid,) = helpers()
+    os.kill(pid, signal.SIGSTOP)
+    await tts.aclose()
+    assert await anyio.to_thread.run_sync(ends, pid)
+
+
 async def test_no_process_is_left_after_closing() -> None:
     tts = espeak.TTS()
     await speak(tts, "Yes.")

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
 import pytest
 
-from vivavoce.agents import StoreError, StoreValueError, Stream, StreamItem
+from vivavoce.agents import InProcessStore, StoreError, StoreValueError, Stream, StreamItem
 from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.stores.store import Place, SessionStore
+from vivavoce.agents.memory.stores.store import Place, Record, SessionStore
 from vivavoce.agents.memory.streams.streams import Streams
-from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.agents.testing import VirtualClock, run_virtual
+from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 LIMIT = 2.0
 """Seconds for a call; an idle reader looks after half of it whether the session is still there."""
 
 
-def streams_of(store: SessionStore, *, timeout: float = LIMIT) -> Streams:
-    base = MemoryBase(store, timeout=timeout, clock=LoopClock())
+def streams_of(store: SessionStore, *, timeout: float = LIMIT, clock: Clock | None = None) -> Streams:
+    base = MemoryBase(store, timeout=timeout, clock=clock or LoopClock())
     base.open("call")
     return Streams(base, lambda: "desk")
 
@@ -246,6 +248,34 @@ async def test_a_reader_of_an_erased_session_is_told(store: SessionStore) -> Non
                 tasks.start_soon(erase)
                 with pytest.raises(StoreError, match="was erased"):
                     await anext(reader)
+
+
+class LateStore(InProcessStore):
+    """Answers a call that has waited for nothing so many seconds late."""
+
+    late = 0.0
+
+    async def follow(self, starts: Mapping[Place, int], limit: int, seconds: float) -> dict[Place, list[Record]]:
+        found = await super().follow(starts, limit, seconds)
+        if seconds and not found:
+            await anyio.sleep(self.late)
+        return found
+
+
+def test_a_follower_that_has_waited_for_nothing_gives_the_store_the_whole_limit_to_say_so() -> None:
+    async def test() -> list[Any]:
+        store = LateStore(clock=VirtualClock())
+        store.late = 0.9 * LIMIT
+        stream = await streams_of(store, clock=VirtualClock()).open("orders", [])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write_later, stream)
+            return [(await anext(stream.read())).value]
+
+    async def write_later(stream: Stream) -> None:
+        await anyio.sleep(3 * LIMIT)
+        await stream.write("tea")
+
+    assert run_virtual(test()) == ["tea"]
 
 
 @pytest.mark.parametrize("wrong", ["", 3, None, "a\nb", "x" * 300])
