@@ -10,7 +10,7 @@ from typing import Self
 
 from vivavoce.agents.worker import loop_watch
 
-LIMIT = 10.0
+LIMIT = 60.0
 """Seconds until the watch must have noticed a blocked loop: its thread may get a busy machine's processor late."""
 
 

@@ -222,10 +222,10 @@ async def test_a_blocked_event_loop_is_noted_on_the_spans_of_the_jobs(server: Ag
             await server.ended("AJ_1")
 
     [job] = watching.of("job")
-    [event] = [event for event in job.events if event.name == "event_loop_blocked"]
-    assert event.attributes is not None
-    assert float(str(event.attributes["vivavoce.blocked.seconds"])) > 0.8
-    assert "in entrypoint" in str(event.attributes["vivavoce.blocked.stack"])
+    blocked = [dict(event.attributes or {}) for event in job.events if event.name == "event_loop_blocked"]
+    # Others are of a machine that let the loop wait elsewhere.
+    [noted] = [one for one in blocked if "in entrypoint" in str(one["vivavoce.blocked.stack"])]
+    assert float(str(noted["vivavoce.blocked.seconds"])) > 0.8
 
 
 async def test_health_is_bad_before_the_registration_and_good_after(server: AgentServer) -> None:
