@@ -15,6 +15,8 @@ RATE = 16000
 VOICE = "en-us+f2"
 """The espeak voice that pocketsphinx understands best."""
 WORDS_PER_MINUTE = 150
+PATIENT = espeak.TTSOptions(start_timeout=60.0, chunk_timeout=60.0, close_timeout=60.0)
+"""Limits for a busy machine."""
 
 BOOKING = """#JSGF V1.0;
 grammar booking;
@@ -53,7 +55,7 @@ PHRASES = (
 
 async def spoken(*texts: str, voice: str = VOICE, rate: int = WORDS_PER_MINUTE) -> list[AudioFrame]:
     """Return each text as one mono frame of 16 kHz."""
-    async with espeak.TTS(voice=voice, rate=rate) as tts:
+    async with espeak.TTS(voice=voice, rate=rate, options=PATIENT) as tts:
         return [await _speak(tts, text) for text in texts]
 
 
