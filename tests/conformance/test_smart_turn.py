@@ -19,4 +19,5 @@ async def test_smart_turn_keeps_the_promises_of_a_turn_detector(tmp_path: Path) 
         TurnContext(text="a table for"),
         complete_audio=padded(white_noise(1.0, -30), before=0.5, after=1.0),
         incomplete_audio=white_noise(2.0, -30),
+        limit=60.0,
     )

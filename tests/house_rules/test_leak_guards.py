@@ -23,12 +23,23 @@ markers = e2e
 
 SETTLING = "CHILD_SETTLING = 3.0"
 
+END = """
+RUN_IS_OVER = threading.Event()
+
+def pytest_unconfigure():
+    RUN_IS_OVER.set()
+
+@pytest.fixture
+def is_over():
+    return RUN_IS_OVER
+"""
+
 
 def _suite(folder: Path, tests: str, next_module: str = "") -> str:
     """Run `tests` under this suite's conftest with shorter waits for leaks, and return pytest's output."""
     guards = (ROOT / "tests/conftest.py").read_text()
     assert guards.count(SETTLING) == 1
-    (folder / "conftest.py").write_text(guards.replace(SETTLING, "CHILD_SETTLING = 0.5"))
+    (folder / "conftest.py").write_text(guards.replace(SETTLING, "CHILD_SETTLING = 0.5") + END)
     (folder / "pytest.ini").write_text(SETTINGS)
     (folder / "test_it.py").write_text(f"import asyncio, subprocess, sys, threading\n{tests}")
     (folder / "test_next.py").write_text(next_module)
@@ -79,9 +90,7 @@ def test_a_run_that_leaves_a_child_process_fails_and_names_the_test(tmp_path: Pa
 def test_a_run_that_leaves_a_thread_fails_and_names_the_test(tmp_path: Path) -> None:
     printed = _suite(
         tmp_path,
-        "import time\n"
-        "def test_starts():\n"
-        "    threading.Thread(target=time.sleep, args=(2,), name='forgotten').start()\n",
+        "def test_starts(is_over):\n    threading.Thread(target=is_over.wait, name='forgotten').start()\n",
     )
     assert "thread forgotten, first seen in test_it.py::test_starts" in printed
 

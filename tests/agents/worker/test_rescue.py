@@ -33,6 +33,8 @@ from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import WorkerError
 
+PATIENT = 30.0
+
 REGISTERED = MessageReceived(connection=1, message=Registered(worker_id="AW_1"))
 
 
@@ -48,13 +50,18 @@ class RefusesAtFirst(ServerApi):
 
 
 class HangsOnce(SqliteCheckpoints):
-    """A store whose first claim never returns."""
+    """A store whose first claim never returns; the limit is short for that call alone."""
 
     has_hung = False
 
+    async def read(self) -> list[Checkpoint]:
+        found = await super().read()
+        rescue_module.STORE_LIMIT = PATIENT if self.has_hung else 0.2
+        return found
+
     async def claim(self, lease: str, *, owner: str, by: str, at: float) -> Checkpoint | None:
         if not self.has_hung:
-            self.has_hung = True
+            self.has_hung, rescue_module.STORE_LIMIT = True, PATIENT
             await anyio.sleep_forever()
         return await super().claim(lease, owner=owner, by=by, at=at)
 
@@ -372,7 +379,7 @@ async def test_a_call_that_the_server_refused_to_dispatch_is_tried_at_the_next_l
 async def test_a_store_that_hangs_while_a_call_is_claimed_does_not_hold_up_the_next_look(
     place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(rescue_module, "STORE_LIMIT", 0.2)
+    monkeypatch.setattr(rescue_module, "STORE_LIMIT", PATIENT)
     await place.caller_joins()
     await place.store.write(place.call)
     store = HangsOnce(place.store.path)
