@@ -35,7 +35,7 @@ def is_over():
 """
 
 
-def _suite(folder: Path, tests: str, next_module: str = "") -> str:
+def _suite(folder: Path, tests: str, next_module: str = "", options: str = "-q") -> str:
     """Run `tests` under this suite's conftest with shorter waits for leaks, and return pytest's output."""
     guards = (ROOT / "tests/conftest.py").read_text()
     assert guards.count(SETTLING) == 1
@@ -43,7 +43,7 @@ def _suite(folder: Path, tests: str, next_module: str = "") -> str:
     (folder / "pytest.ini").write_text(SETTINGS)
     (folder / "test_it.py").write_text(f"import asyncio, subprocess, sys, threading\n{tests}")
     (folder / "test_next.py").write_text(next_module)
-    pytest_command = [str(Path(sys.executable).with_name("pytest")), "-q", "--rootdir", str(folder), str(folder)]
+    pytest_command = [str(Path(sys.executable).with_name("pytest")), options, "--rootdir", str(folder), str(folder)]
     return subprocess.run(pytest_command, cwd=folder, capture_output=True, text=True, check=False).stdout
 
 
@@ -93,6 +93,12 @@ def test_a_run_that_leaves_a_thread_fails_and_names_the_test(tmp_path: Path) -> 
         "def test_starts(is_over):\n    threading.Thread(target=is_over.wait, name='forgotten').start()\n",
     )
     assert "thread forgotten, first seen in test_it.py::test_starts" in printed
+
+
+def test_a_lane_s_higher_limit_is_not_lowered_by_the_mark_of_a_test(tmp_path: Path) -> None:
+    tests = "import pytest\n@pytest.mark.timeout(0.2)\ndef test_waits():\n    threading.Event().wait(0.5)\n"
+    assert "1 passed" in _suite(tmp_path, tests, options="--timeout=60")
+    assert "1 passed" not in _suite(tmp_path, tests, options="--timeout=0.1")
 
 
 @pytest.mark.parametrize("body", ["task = asyncio.create_task(asyncio.sleep(0)); await task", "pass"])
