@@ -309,7 +309,7 @@ def test_the_room_command_prints_what_an_agent_and_a_client_need_and_ends_at_ctr
         assert room.stdout is not None
         lines = [room.stdout.readline().split() for _ in range(5)]
         room.send_signal(signal.SIGINT)
-        assert room.wait(timeout=10) == 0
+        assert room.wait(timeout=100) == 0
     assert [line[0] for line in lines] == ["room", "page", "key", "secret", "token"]
     assert lines[1][1] == lines[0][1].replace("ws://", "http://") + "/"
     assert lines[0][1].startswith("ws://127.0.0.1:")

@@ -17,7 +17,7 @@ import pytest
 from vivavoce.agents.cli.console.keys import keys
 from vivavoce.agents.cli.console.lines import Lines, typed_lines
 
-LIMIT = 10.0
+LIMIT = 60.0
 """Seconds; the machine may be loaded."""
 Ends = tuple[int, ...]
 """Where it is read, and where it is written."""
@@ -103,11 +103,11 @@ async def test_bytes_that_are_no_text_do_not_end_it(pipe: Ends) -> None:
 
 
 async def test_waiting_for_a_line_ends_with_whoever_waits_and_leaves_no_thread_and_no_byte_behind(pipe: Ends) -> None:
-    lines, before = Lines(pipe[0]), threading.active_count()
+    lines, before = Lines(pipe[0]), set(threading.enumerate())
     with anyio.move_on_after(0.05) as waiting:
         await lines.next()
     assert waiting.cancelled_caught
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before  # one of another test may have ended
     os.write(pipe[1], b"one\n")
     assert await lines.next() == "one"
 

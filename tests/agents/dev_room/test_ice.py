@@ -27,7 +27,7 @@ class Client:
         self._protocol = protocol
 
     async def receive(self) -> bytes:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(60):
             return await self._protocol.received.get()
 
     def send_check(self, ufrag: str, pwd: str) -> bytes:

@@ -120,7 +120,7 @@ async def test_each_call_needs_its_grant_and_json_is_answered_in_json(server: Ro
 async def test_a_room_outlives_its_last_caller_but_agents_do_not_hold_it(
     start_server: StartServer, clients: Clients
 ) -> None:
-    server = await start_server(departure_timeout=0.4)
+    server = await start_server(departure_timeout=3.0)
     ann = await clients.join(server, "ann")
     helper = await clients.join(server, "helper", agent=True)
     await ann.send(rtc.SignalRequest(leave=rtc.LeaveRequest()))
@@ -131,7 +131,7 @@ async def test_a_room_outlives_its_last_caller_but_agents_do_not_hold_it(
 
 
 async def test_a_caller_who_comes_back_in_time_finds_the_same_room(start_server: StartServer, clients: Clients) -> None:
-    server = await start_server(departure_timeout=0.4)
+    server = await start_server(departure_timeout=3.0)
     ann = await clients.join(server, "ann")
     sid = (await ann.next("join")).join.room.sid
     await ann.send(rtc.SignalRequest(leave=rtc.LeaveRequest()))
@@ -139,7 +139,7 @@ async def test_a_caller_who_comes_back_in_time_finds_the_same_room(start_server:
     again = await clients.join(server, "ann")
     assert (await again.next("join")).join.room.sid == sid
     with pytest.raises(TimeoutError):
-        await again.next("leave", limit=0.6)
+        await again.next("leave", limit=3.5)
 
 
 async def test_a_room_nobody_joins_ends(start_server: StartServer) -> None:

@@ -118,7 +118,7 @@ async def main():
 
 anyio.run(main)
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
 
     assert ran.stdout.splitlines() == ["failed ['']", "1000000 y"], ran.stderr
 

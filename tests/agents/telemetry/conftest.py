@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-LIMIT = 15.0
+LIMIT = 60.0
 
 
 @pytest.fixture(autouse=True)

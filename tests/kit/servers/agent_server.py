@@ -15,7 +15,7 @@ from livekit.protocol import models
 
 from kit.servers.web import serving
 
-LIMIT = 8.0
+LIMIT = 60.0
 """Seconds for a message of the worker, where a test names no other limit."""
 
 

@@ -10,7 +10,7 @@ from typing import Self
 from aiohttp import web
 from livekit.protocol import agent as wire
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 Script = Callable[["Conversation"], Awaitable[None]]
 

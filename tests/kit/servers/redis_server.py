@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kit.servers.missing import missing
 
-READY_LIMIT = 10.0
+READY_LIMIT = 60.0
 
 
 class RedisServer:

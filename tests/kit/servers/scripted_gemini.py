@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 
 from vivavoce.pipelines.testing.realtime_server.script import tone
 
-LIMIT = 10.0
+LIMIT = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-LIMIT = 10.0
+LIMIT = 60.0
 """Seconds that a test waits for an expected event."""
 
 

@@ -41,7 +41,7 @@ from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins import google
 
-LIMIT = 10.0
+LIMIT = 60.0
 E = TypeVar("E")
 
 

@@ -30,7 +30,7 @@ MakeLLM = Callable[..., openai.LLM]
 Read = Callable[[openai.LLM, GenerateRequest], Awaitable[list[LLMEvent]]]
 Connected = Callable[..., Awaitable[openai.LLM]]
 
-LIMIT = 10.0
+LIMIT = 60.0
 LONG = " ".join(f"word{number}" for number in range(60)) + "."
 
 

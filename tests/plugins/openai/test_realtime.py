@@ -44,7 +44,7 @@ from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins import openai
 
-LIMIT = 10.0
+LIMIT = 60.0
 SPEECH = AudioFrame(tone(0.6), 24000)
 E = TypeVar("E")
 
@@ -193,7 +193,7 @@ async def test_the_server_ends_the_turn_and_its_answer_is_accepted() -> None:
 
 async def test_an_answer_that_the_server_cuts_because_the_user_speaks_is_reported() -> None:
     async with ScriptedRealtimeServer() as server, session(server, RealtimeSetup()) as opened:
-        server.answers(ScriptedAnswer(text="one two three four five six", speed=2))
+        server.answers(ScriptedAnswer(text="one two three four five six " * 10, speed=2))
         opened.speak(0.5)
         opened.speak(0.6, is_silent=True)
         await opened.until(lambda: opened.of(RealtimeReplyStarted))
@@ -212,7 +212,7 @@ async def test_an_answer_that_the_server_cuts_because_the_user_speaks_is_reporte
 
 async def test_a_refused_answer_leaves_the_conversation() -> None:
     async with ScriptedRealtimeServer() as server, session(server, RealtimeSetup()) as opened:
-        server.answers(ScriptedAnswer(text="one two three four five six", speed=2), "Fine.")
+        server.answers(ScriptedAnswer(text="one two three four five six " * 10, speed=2), "Fine.")
         opened.speak(0.5)
         opened.speak(0.6, is_silent=True)
         await opened.until(lambda: opened.of(RealtimeReplyStarted))
@@ -227,7 +227,7 @@ async def test_a_refused_answer_leaves_the_conversation() -> None:
 
 async def test_what_was_heard_of_a_cut_answer_is_told_after_the_cancellation() -> None:
     async with ScriptedRealtimeServer() as server, session(server) as opened:
-        server.answers(ScriptedAnswer(text="one two three four five six seven", speed=2), "Fine.")
+        server.answers(ScriptedAnswer(text="one two three four five six seven " * 9, speed=2), "Fine.")
         async with aclosing(opened.connection.generate(ASKING)) as answer:
             async for item in answer:
                 if isinstance(item, AudioChunk):

@@ -24,7 +24,7 @@ from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.stt_wire import TranscriptionWire
 
-LIMIT = 10.0
+LIMIT = 60.0
 SPEECH = AudioFrame(tone(0.6), 24000)
 
 

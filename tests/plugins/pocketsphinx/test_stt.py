@@ -18,7 +18,7 @@ from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStrea
 from vivavoce.pipelines.vad.base import VADSpeechEnded, VADSpeechStarted, VADStream
 from vivavoce.plugins import pocketsphinx, silero
 
-LIMIT = 10.0
+LIMIT = 60.0
 
 
 class Listener:
