@@ -16,15 +16,15 @@ class Host(Agent):
 
 
 def prewarm(shared: dict[str, Any]) -> None:
-    """Load the model that all calls of a process share."""
-    shared["vad"] = silero.VAD()
+    """Load the parts that all calls of a process share."""
+    shared["vad"], shared["llm"] = silero.VAD(), openai.LLM()
 
 
 async def entrypoint(ctx: JobContext) -> None:
-    stt, llm, tts = openai.STT(), openai.LLM(), openai.TTS()
-    for component in (stt, llm, tts):
+    stt, tts = openai.STT(), openai.TTS()
+    for component in (stt, tts):
         ctx.add_shutdown_callback(component.aclose)
-    pipeline = CascadingPipeline(vad=ctx.shared["vad"], stt=stt, llm=llm, tts=tts)
+    pipeline = CascadingPipeline(vad=ctx.shared["vad"], stt=stt, llm=ctx.shared["llm"], tts=tts)
     await AgentSession(Host(), pipeline).start()
 
 
