@@ -39,6 +39,17 @@ def agent_token(
     return token.with_ttl(timedelta(hours=TOKEN_HOURS)).with_grants(grants).to_jwt()
 
 
+def agent_identity(template: str | None, *, job_id: str, room: str) -> str:
+    """Return the identity of an agent in a room.
+
+    Args:
+        template: `WorkerOptions.identity`, or an application's answer to the request.
+        job_id: The job's id; the id of the lost dispatch in whose place the job was made.
+        room: The room's name.
+    """
+    return (template or "agent-{job_id}").replace("{job_id}", job_id).replace("{room}", room)
+
+
 def identity_in(token: str) -> str:
     """Return the identity that a token gives; empty if it is none."""
     import jwt

@@ -31,6 +31,7 @@ class Care:
     def __init__(self, worker: WorkerView) -> None:
         self._worker = worker
         self._news = anyio.Event()
+        self._has_registered = False
         self._server = ServerApi(worker.account)
         safety = worker.options.crash_safety
         self._rescue = None if safety is None else Rescue(self._server, worker, safety)
@@ -41,6 +42,7 @@ class Care:
     def note(self, input: Input, effects: Sequence[Effect]) -> None:
         """Take a step of the supervisor: registrations, and its jobs."""
         is_registered = isinstance(input, MessageReceived) and isinstance(input.message, Registered)
+        self._has_registered |= is_registered
         is_ready = isinstance(input, ExecutorChanged) and input.is_ready
         started = [effect.assigned for effect in effects if isinstance(effect, StartJob)]
         for assigned in started:
@@ -77,7 +79,7 @@ class Care:
             async with anyio.create_task_group() as tasks:
                 if self._healer is not None:
                     tasks.start_soon(self._healer.settle)
-                if self._rescue is not None:
+                if self._rescue is not None and self._has_registered:
                     tasks.start_soon(self._rescue.look)
 
     def _keep(self, note: JobAssigned | JobEnded) -> None:

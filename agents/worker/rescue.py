@@ -20,7 +20,7 @@ from dataclasses import replace
 import anyio
 
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
-from vivavoce.agents.worker.agent_token import identity_in
+from vivavoce.agents.worker.agent_token import agent_identity, identity_in
 from vivavoce.agents.worker.crash_safety import CrashSafety, first_record
 from vivavoce.agents.worker.effects import CallClaimed, JobEnded
 from vivavoce.agents.worker.owner import has_ended, owner_of_job, owner_of_lost_job, rescuer
@@ -71,10 +71,10 @@ class Rescue:
         self._is_failing = False
         self._undispatched: set[str] = set()
         """Leases of calls whose last try here failed, before or after the claim; no free slot: no try."""
-        self._ghosts: dict[str, str] = {}
-        """By lease: the sid of the dead agent that was removed."""
-        self._served: dict[str, float] = {}
-        """By lease: since when another agent is seen in the call."""
+        self._ghosts: dict[str, tuple[str, str]] = {}
+        """By lease: the owner that the record had, and the sid of the dead agent that was removed then."""
+        self._served: dict[str, tuple[str, float]] = {}
+        """By lease: the owner that the record had, and since when another agent is seen in the call."""
         self._slots = 0
         """How many more calls with a caller the look may dispatch."""
         self._notes: deque[JobAssigned | JobEnded] = deque()
@@ -97,9 +97,8 @@ class Rescue:
         self._is_failing = False
         leases = {call.lease for call in kept}
         self._undispatched &= leases
-        for by_lease in (self._ghosts, self._served):
-            for gone in by_lease.keys() - leases:
-                del by_lease[gone]
+        self._ghosts = {lease: ghost for lease, ghost in self._ghosts.items() if lease in leases}
+        self._served = {lease: served for lease, served in self._served.items() if lease in leases}
         lost = [call for call in kept if self._is_lost(call) or self._is_old(call)]
         expected = sum(1 for call in kept if self._is_of_ours(call) and call.owner == rescuer() and call not in lost)
         self._slots = self._worker.free_slots - expected
@@ -218,23 +217,31 @@ class Rescue:
 
     def _ghost(self, call: Checkpoint, present: tuple[ParticipantFacts, ...]) -> ParticipantFacts | None:
         """Return the dead agent; without a known sid the first agent with its identity is taken for it."""
-        sid = call.sid or self._ghosts.get(call.lease, "")
+        owner, removed = self._ghosts.get(call.lease, ("", ""))
+        sid = call.sid or (removed if call.owner in (owner, rescuer()) else "")  # else a job had the call since then
         return next((one for one in present if one.identity == call.identity and sid in ("", one.sid)), None)
 
     def _served_for(self, call: Checkpoint, present: tuple[ParticipantFacts, ...]) -> float | None:
         """Return for how many seconds another agent is seen in the call; None: there is none."""
-        names = {call.identity} if call.participant else {call.identity, f"agent-{call.dispatch_id}"}
+        names = {call.identity}
+        if not call.participant:  # else the dispatch is one for the agents of all participants
+            template = self._worker.options.identity
+            names |= {agent_identity(one, job_id=call.dispatch_id, room=call.room) for one in (None, template)}
         ghost = self._ghost(call, present)
         if not any(one.is_agent and one.identity in names and one is not ghost for one in present):
             self._served.pop(call.lease, None)
             return None
         now = self._worker.clock.now()
-        return now - self._served.setdefault(call.lease, now)
+        owner, since = self._served.get(call.lease, ("", now))
+        if owner != call.owner:
+            since = now
+        self._served[call.lease] = call.owner, since
+        return now - since
 
     async def _remove_ghost(self, call: Checkpoint, present: tuple[ParticipantFacts, ...]) -> None:
         """Remove the dead agent: for as long as a server lists it, workers of other machines heal nothing there."""
         if (ghost := self._ghost(call, present)) is not None:
-            self._ghosts[call.lease] = ghost.sid
+            self._ghosts[call.lease] = call.owner, ghost.sid
             await self._server.remove(call.room, ghost.identity)
 
     async def _forget_lost(self, found: Checkpoint) -> None:
@@ -251,7 +258,7 @@ class Rescue:
         call = await self._claim(found)
         if call is None:  # another worker has it
             return
-        await self._remove_ghost(call, present)
+        await self._remove_ghost(found, present)
         if call.dispatched >= self._safety.max_dispatches:
             logger.error(
                 "The call in room %s was dispatched again %d times and is given up", call.room, call.dispatched

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import assert_never
 
 from vivavoce.agents.job import JobInfo
+from vivavoce.agents.worker.agent_token import agent_identity
 from vivavoce.agents.worker.effects import (
     AskHandler,
     CallClaimed,
@@ -316,12 +317,12 @@ class Supervisor:
             self._send(AnswerAvailability(job_id=job.id, is_available=False, terminate=terminate))
             return
         slot.stage, slot.deadline = _Stage.ANSWERED, now + ASSIGNMENT_LIMIT
-        template = decision.identity or self._options.identity or "agent-{job_id}"
+        template = decision.identity or self._options.identity
         shared = job.heals if job.type == "room" else ""  # the dispatch is one for all participants of its room
         answer = AnswerAvailability(
             job_id=job.id,
             is_available=True,
-            identity=template.replace("{job_id}", shared or job.id).replace("{room}", job.room),
+            identity=agent_identity(template, job_id=shared or job.id, room=job.room),
             name=decision.name,
             metadata=decision.metadata,
             attributes=decision.attributes,

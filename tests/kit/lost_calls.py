@@ -67,19 +67,23 @@ class Place:
         *,
         slots: int = 10,
         status: Callable[[], WorkerStatus] | None = None,
+        identity: str | None = None,
     ) -> Rescue:
         def post(input: Input) -> None:
             assert isinstance(input, CallClaimed)
             self.claimed.append(f"{input.lease} with {input.participant}" if input.participant else input.lease)
 
-        view = self.view(status or Bench(max_jobs=slots).supervisor.status, post)
+        view = self.view(status or Bench(max_jobs=slots).supervisor.status, post, identity)
         return Rescue(api, view, CrashSafety(store=store or SqliteCheckpoints(self.store.path)))
 
     def care(self, status: Callable[[], WorkerStatus]) -> Care:
         return Care(self.view(status, lambda input: None))
 
-    def view(self, status: Callable[[], WorkerStatus], post: Callable[[Input], None]) -> WorkerView:
-        options = WorkerOptions(healing=False, crash_safety=CrashSafety(store=SqliteCheckpoints(self.store.path)))
+    def view(
+        self, status: Callable[[], WorkerStatus], post: Callable[[Input], None], identity: str | None = None
+    ) -> WorkerView:
+        safety = CrashSafety(store=SqliteCheckpoints(self.store.path))
+        options = WorkerOptions(healing=False, crash_safety=safety, identity=identity)
         return WorkerView(
             account=self.account, agent_name="host", options=options, post=post, status=status, clock=LoopClock()
         )

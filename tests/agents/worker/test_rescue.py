@@ -268,10 +268,14 @@ async def test_a_worker_that_ends_removes_the_ghost_of_its_last_call_whose_proce
     await place.store.write(place.call)
     bench = Bench()
     bench.give(DrainRequested())
-    care = place.care(bench.supervisor.status)
+    care = place.care(lambda: replace(bench.supervisor.status(), is_registered=False))  # it has hung up
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(care.run)
         await anyio.wait_all_tasks_blocked()
+        await care.settle()
+        assert len(await place.present()) == 2, "a worker that never registered looks for no call"
+
+        care.note(REGISTERED, [])
         await care.settle()
         tasks.cancel_scope.cancel()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.lost_calls import Place, lost_calls
+from kit.lost_calls import Place, dead_owner, lost_calls
 from kit.supervisor_bench import Bench
 from vivavoce.agents.worker import rescue as rescue_module
 from vivavoce.agents.worker.server_api import ServerApi
@@ -72,6 +72,33 @@ async def test_an_agent_that_comes_after_the_dead_one_s_removal_under_the_same_i
         await rescue.look()
 
     assert [name for name, _ in await place.present()] == ["caller", "agent-AJ_1"]
+
+
+async def test_a_call_whose_next_process_dies_before_its_first_words_is_dispatched_again_at_once(place: Place) -> None:
+    await place.agent_joins("agent-AD_1")
+    await place.store.write(replace(place.call, identity="agent-AD_1"))
+    async with ServerApi(place.account) as api:
+        rescue = place.rescue(api)
+        await rescue.look()
+        (claimed,) = await place.store.read()
+        owner = dead_owner("AJ_2")
+        taken = await place.store.claim("AJ_1", owner=claimed.owner, by=owner, at=claimed.written_at)
+        assert taken is not None
+        await place.agent_joins("agent-AD_1")  # of the next process, which dies at once
+
+        await rescue.look()
+
+    assert place.claimed == ["AJ_1", "AJ_1"]
+    assert [name for name, _ in await place.present()] == ["caller"]
+
+
+async def test_an_agent_with_an_identity_of_the_worker_s_option_has_the_call_too(place: Place) -> None:
+    await place.agent_joins("host-AD_1-r")
+    await place.store.write(replace(place.call, identity="host-AJ_1-r"))
+    async with ServerApi(place.account) as api:
+        await place.rescue(api, identity="host-{job_id}-{room}").look()
+
+    assert place.claimed == []
 
 
 async def test_a_call_that_another_agent_has_had_for_a_while_is_forgotten(
