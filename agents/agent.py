@@ -54,10 +54,10 @@ _STAGES = {
     "stt_node": "stt_stage",
     "llm_node": "llm_stage",
     "tts_node": "tts_stage",
-    "transcription_node": "llm_stage",
+    "transcription_node": "",
     "realtime_audio_output_node": "llm_stage",
 }
-"""LiveKit's name of a method → the stage here that can do the same."""
+"""LiveKit's name of a method → the stage here that can do the same; empty if none can."""
 
 Generate: TypeAlias = Callable[[GenerateRequest], AsyncIterator[LLMEvent | AudioChunk]]
 """The model of a pipeline, for `Agent.llm_stage`."""
@@ -183,9 +183,14 @@ class Agent:
         """
         super().__init_subclass__(**named)
         check_overrides(cls, Agent, _HOOKS)
+        if "__dataclass_fields__" in vars(cls):  # made once more by dataclass(slots=True)
+            return
         for name in sorted(_STAGES.keys() & vars(cls)):
-            stage = f"{_STAGES[name]}({', '.join(inspect.signature(getattr(Agent, _STAGES[name])).parameters)})"
-            logger.warning("%s.%s is never called; the hook of that stage is %s", cls.__name__, name, stage)
+            remedy = "there is no stage that changes captions only"
+            if stage := _STAGES[name]:
+                parameters = ", ".join(inspect.signature(getattr(Agent, stage)).parameters)
+                remedy = f"the hook of that stage is {stage}({parameters})"
+            logger.warning("The session does not call %s.%s; %s", cls.__name__, name, remedy)
 
     def __init__(
         self,

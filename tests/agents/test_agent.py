@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -144,17 +145,17 @@ def test_a_hook_may_have_other_names_defaults_any_arguments_and_decorators() -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "stage"),
+    ("name", "remedy"),
     [
-        ("stt_node", "stt_stage(self, transcripts)"),
-        ("llm_node", "llm_stage(self, request, generate)"),
-        ("tts_node", "tts_stage(self, text, speak)"),
-        ("transcription_node", "llm_stage(self, request, generate)"),
-        ("realtime_audio_output_node", "llm_stage(self, request, generate)"),
+        ("stt_node", "the hook of that stage is stt_stage(self, transcripts)"),
+        ("llm_node", "the hook of that stage is llm_stage(self, request, generate)"),
+        ("tts_node", "the hook of that stage is tts_stage(self, text, speak)"),
+        ("transcription_node", "there is no stage that changes captions only"),
+        ("realtime_audio_output_node", "the hook of that stage is llm_stage(self, request, generate)"),
     ],
 )
-def test_a_stage_that_is_named_as_livekit_names_it_is_a_warning_with_our_name(
-    name: str, stage: str, caplog: pytest.LogCaptureFixture
+def test_a_stage_that_is_named_as_livekit_names_it_is_a_warning_with_our_name_if_there_is_one(
+    name: str, remedy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def node(self: Agent, *given: Any) -> None: ...
 
@@ -162,4 +163,15 @@ def test_a_stage_that_is_named_as_livekit_names_it_is_a_warning_with_our_name(
     ported("Help.")
     type("Other", (ported,), {})("Help.")
     (record,) = caplog.records
-    assert record.getMessage() == f"Ported.{name} is never called; the hook of that stage is {stage}"
+    assert record.getMessage() == f"The session does not call Ported.{name}; {remedy}"
+
+
+def test_a_dataclass_with_slots_whose_class_python_makes_twice_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    @dataclass(slots=True)
+    class Ported(Agent):
+        table: int
+
+        def llm_node(self) -> None: ...
+
+    assert "table" in vars(Ported)["__slots__"]
+    assert len(caplog.records) == 1
