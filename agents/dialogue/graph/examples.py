@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 
 
 def example_findings(states: Sequence[State], intents: Sequence[Intent]) -> Iterator[str]:
-    """Yield the places of templates for which the model of the slots has no field: a sentence each."""
+    """Yield the templates that never match since the model of the slots has other fields: a sentence each.
+
+    A model ignores a place that it has no field for, unless it forbids extras: such a place alone is a warning.
+    """
     for intent, example, places in _templates(states, intents):
         model = intent.slots
-        if model is None or _takes_any(model):
+        if model is None:
             continue
-        fields = _fields(model)
-        known = {name for names in fields.values() for name in names}
-        if strange := [place for place in places if place not in known]:
-            has = _braced(names[0] for names in fields.values()) or "no fields"
+        strange, missing = _misfits(model, places)
+        if strange and (missing or model.model_config.get("extra") == "forbid"):
+            has = _braced(names[0] for names in _fields(model).values()) or "no fields"
             yield (
                 f"intent {intent.name!r}: the example {example!r} names {_braced(strange)}, but {model.__name__} has "
                 f"{has}; name the places as its fields"
@@ -34,19 +36,18 @@ def example_warnings(states: Sequence[State], intents: Sequence[Intent]) -> Iter
     """Yield the templates that never match, and those whose words are not kept; for a graph without faults."""
     for intent, example, places in _templates(states, intents):
         model = intent.slots
-        if model is None:
+        unkept, missing = (places, ()) if model is None else _misfits(model, places)
+        if unkept:
             yield (
-                f"intent {intent.name!r}: the words at {_braced(places)} of the example {example!r} are not kept; "
-                f"give the intent slots=Model with {'that field' if len(places) == 1 else 'those fields'}"
+                f"intent {intent.name!r}: the words at {_braced(unkept)} of the example {example!r} are not kept; give "
+                f"{'the intent slots=Model with' if model is None else model.__name__} "
+                f"{'that field' if len(unkept) == 1 else 'those fields'}"
             )
-        elif not _takes_any(model):
-            fields = _fields(model)
-            needed = [names for name, names in fields.items() if model.model_fields[name].is_required()]
-            if missing := [names[0] for names in needed if not set(names) & set(places)]:
-                yield (
-                    f"intent {intent.name!r}: the example {example!r} has no {_braced(missing)}, which "
-                    f"{model.__name__} needs, so it never matches; add the place, or give the field a default"
-                )
+        elif missing and model is not None:
+            yield (
+                f"intent {intent.name!r}: the example {example!r} has no {_braced(missing)}, which {model.__name__} "
+                "needs, so it never matches; add the place, or give the field a default"
+            )
 
 
 def _templates(states: Sequence[State], intents: Sequence[Intent]) -> Iterator[tuple[Intent, str, tuple[str, ...]]]:
@@ -72,6 +73,17 @@ def _takes_any(model: type[BaseModel]) -> bool:
     validators = model.__pydantic_decorators__.model_validators.values()
     is_prepared = any(validator.info.mode != "after" for validator in validators)
     return is_prepared or model.model_config.get("extra") == "allow" or issubclass(model, RootModel)
+
+
+def _misfits(model: type[BaseModel], places: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the places that a model has no field for, and the fields that it needs and that have no place."""
+    if _takes_any(model):
+        return (), ()
+    fields = _fields(model)
+    known = {name for names in fields.values() for name in names}
+    needed = [names for name, names in fields.items() if model.model_fields[name].is_required()]
+    strange = [place for place in places if place not in known]
+    return strange, [names[0] for names in needed if not set(names) & set(places)]
 
 
 def _fields(model: type[BaseModel]) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, RootModel, create_model, model_validator
 
 from vivavoce.agents.dialogue.graph.state_graph import StateGraph
-from vivavoce.agents.dialogue.intents.classifier import ModelIntents
+from vivavoce.agents.dialogue.intents.classifier import IntentMatch, ModelIntents
 from vivavoce.agents.dialogue.intents.patterns import PatternIntents
 from vivavoce.agents.testing import run_virtual
 from vivavoce.pipelines.core.errors import GraphError
@@ -39,6 +39,14 @@ class OwnName(Aliased):
     """Fields whose aliases do not count."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=False)
+
+
+class Strict(BaseModel):
+    """Takes its own places only."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    count: int = 2
 
 
 class Open(BaseModel):
@@ -84,7 +92,12 @@ def fault_of(example: str, slots: type[BaseModel] | None) -> str:
     return fault
 
 
-def test_a_place_that_the_model_of_the_slots_has_no_field_for_is_a_fault_with_the_fields_that_it_has() -> None:
+def classified(text: str, graph: StateGraph) -> IntentMatch | None:
+    """Return the verdict of `PatternIntents` over a text."""
+    return run_virtual(PatternIntents().classify(text, graph.intents, ChatContext()))
+
+
+def test_a_place_without_a_field_is_a_fault_with_the_fields_that_there_are_if_a_needed_one_lacks_its_place() -> None:
     assert fault_of("a table for {people}", Table) == (
         "intent 'book': the example 'a table for {people}' names {people}, but Table has {count}, {day}; "
         "name the places as its fields"
@@ -99,7 +112,9 @@ def test_a_place_that_the_model_of_the_slots_has_no_field_for_is_a_fault_with_th
         ("a table for {count}", Aliased, "names {count}, but Aliased has {people}, {on};"),
         ("a table for {people}", OwnName, "names {people}, but OwnName has {count}, {day};"),
         ("a table for {people}", Judged, "names {people}, but Judged has {count}, {day};"),
-        ("a table for {people}", create_model("Empty"), "names {people}, but Empty has no fields;"),
+        ("for {count} at {time}", Strict, "names {time}, but Strict has {count};"),
+        ("at {time}", create_model("Empty", __base__=Strict), "names {time}, but Empty has {count};"),
+        ("at {time}", create_model("Bare", __config__=ConfigDict(extra="forbid")), "but Bare has no fields;"),
     ],
 )
 def test_a_field_counts_by_the_names_that_pydantic_takes(example: str, slots: type[BaseModel], said: str) -> None:
@@ -130,7 +145,33 @@ def test_a_template_without_a_place_for_a_needed_field_is_a_warning_for_it_never
         "intent 'book': the example 'on {day}' has no {count}, which Table needs, so it never matches; "
         "add the place, or give the field a default",
     )
-    assert run_virtual(PatternIntents().classify("on monday", graph.intents, ChatContext())) is None
+    assert classified("on monday", graph) is None
+
+
+@pytest.mark.parametrize(
+    ("example", "text", "slots", "unkept", "values"),
+    [
+        ("in the name of {name} for {count}", "in the name of Ann for 4", Table, "{name}", {"count": 4, "day": ""}),
+        ("{count} at {time} by {name}", "4 at noon by train", Table, "{time}, {name}", {"count": 4, "day": ""}),
+        ("a table for {people}", "a table for 4", create_model("Empty"), "{people}", {}),
+    ],
+)
+def test_a_place_without_a_field_is_a_warning_where_the_template_matches_without_it(
+    example: str, text: str, slots: type[BaseModel], unkept: str, values: dict[str, Any]
+) -> None:
+    graph = graph_of(example, slots)
+    them = "those fields" if "," in unkept else "that field"
+    assert graph.check() == (
+        f"intent 'book': the words at {unkept} of the example {example!r} are not kept; give {slots.__name__} {them}",
+    )
+    match = classified(text, graph)
+    assert match is not None
+    assert match.slots is not None
+    assert (match.score, match.slots.model_dump()) == (1.0, values)
+
+
+def test_a_model_that_forbids_other_places_refuses_the_words_of_such_a_template() -> None:
+    assert classified("for 4 at noon", graph_of("for {count} at {time}", Strict)) is None
 
 
 def test_a_place_of_an_intent_without_slots_is_a_warning_for_its_words_are_not_kept() -> None:
