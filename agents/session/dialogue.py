@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.trace_writer import TraceWriter
@@ -63,14 +64,18 @@ def make_session_dialogue(context: SessionContext, runtime: GraphRuntime | None)
     return SessionDialogue(context, runtime)
 
 
-def check_graph_model(options: SessionOptions, pipeline: Pipeline) -> None:
+def check_graph_model(options: SessionOptions, agent: Agent, pipeline: Pipeline) -> None:
     """Refuse a pipeline, or a fallback of it, without the model that is to choose the intents of the graph.
 
+    An agent with an `llm_stage` of its own may answer, and choose, without the pipeline's model.
+
+    Args:
+        agent: The one that follows the graph: for a task the agent behind it.
     Raises:
         CapabilityError: A state leaves its intents to the model that answers, and the pipeline has none.
     """
     graph = None if options.dialogue is None else options.dialogue.graph
-    if graph is None:
+    if graph is None or AgentControl.of(agent).overrides("llm_stage"):
         return
     states = [name for name, rules in graph.rules().states.items() if rules.intents and not rules.has_classifier]
     if states and not pipeline.capabilities.can_reply:
@@ -82,7 +87,7 @@ def check_graph_model(options: SessionOptions, pipeline: Pipeline) -> None:
             "needs none: StateGraph(PatternIntents())",
         )
     if pipeline.fallback is not None:
-        check_graph_model(options, pipeline.fallback)
+        check_graph_model(options, agent, pipeline.fallback)
 
 
 def check_graph_turns(options: SessionOptions, pipeline: Pipeline) -> None:

@@ -28,6 +28,11 @@ class TurnTaking:
         """The agent that has the conversation, behind it the tasks in it; the outermost first."""
         self._live.endpointing, self._live.interruption = options.endpointing, options.interruption
 
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        """The agent that has the conversation, behind it the tasks in it; before the start none."""
+        return self._agents
+
     # --- checks
 
     def check(self, agents: Sequence[Agent], pipeline: Pipeline) -> None:

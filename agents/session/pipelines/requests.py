@@ -65,7 +65,7 @@ class PipelineRequests:
             CapabilityError: It can neither speak nor answer, or does not go with the session's flow or options, or with
                 those of the agent that has the conversation.
         """
-        self._check(self._context.live.agent, pipeline)
+        self._check(self._turn_taking.agents or (self._context.live.agent,), pipeline)
         self._turn_taking.check_for_all(pipeline)
         check_number("within", within, above=0, unit="s")
         warn_if_deaf(pipeline)
@@ -105,9 +105,9 @@ class PipelineRequests:
         pipeline = self._pipelines.own.with_agents(agents)
         has_components = any(given(overrides))
         if has_components:
-            self._check(agent, pipeline)
+            self._check(agents, pipeline)
         else:
-            check_graph_model(self._options, pipeline)
+            check_graph_model(self._options, agents[0], pipeline)
             if overrides.endpointing is None:
                 return
         self._turn_taking.check(agents, pipeline)
@@ -243,10 +243,11 @@ class PipelineRequests:
         """
         return self._turn_taking.take(agents, self._pipelines.pipeline)
 
-    def _check(self, agent: Agent, pipeline: Pipeline) -> None:
-        check_wiring(agent, pipeline)
+    def _check(self, agents: Sequence[Agent], pipeline: Pipeline) -> None:
+        """Refuse a pipeline that does not fit the last of these agents; the others stand behind, outermost first."""
+        check_wiring(agents[-1], pipeline)
         check_flow(self._flows.flow, pipeline, self._options)
         check_graph_turns(self._options, pipeline)
-        check_graph_model(self._options, pipeline)
+        check_graph_model(self._options, agents[0], pipeline)
         if self._meter is not None:
             self._meter.check(pipeline)

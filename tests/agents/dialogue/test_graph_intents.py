@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import anyio
@@ -15,6 +16,7 @@ from vivavoce.agents import (
     Agent,
     AgentOverrides,
     AgentSession,
+    AgentTask,
     DialogueOptions,
     IntentClassifier,
     IntentMatch,
@@ -23,6 +25,7 @@ from vivavoce.agents import (
     State,
     StateGraph,
 )
+from vivavoce.agents.agent import Generate
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import (
     ScriptedLLM,
@@ -36,6 +39,7 @@ from vivavoce.agents.testing import (
 )
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import CapabilityError
+from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
@@ -213,6 +217,57 @@ def test_the_model_of_an_agent_chooses_too() -> None:
     session = session_of(chosen_by_model(), without_model(), clever)
     with pytest.raises(CapabilityError, match=NEEDS_MODEL):
         _ = session.update_agent(Agent("Help."))
+
+
+class Books(Agent):
+    """Chooses the first intent at "table" by itself, and answers without the pipeline's model."""
+
+    async def llm_stage(self, request: GenerateRequest, generate: Generate) -> AsyncGenerator[Any, None]:
+        if any(tool.name == "intent_book" for tool in request.tools):
+            yield chooses("book", people=2, day="monday")[0]
+        else:
+            yield "Two on monday."
+
+
+class Ask(AgentTask[str]):
+    """A task that says a word and is over."""
+
+    async def on_enter(self) -> None:
+        await self.session.say("One moment.")
+        self.complete("done")
+
+
+def test_an_agent_that_answers_without_the_pipeline_s_model_may_choose_the_intents() -> None:
+    stt = ScriptedSTT()
+    pipeline = CascadingPipeline(stt=stt, tts=ScriptedTTS(), vad=ScriptedVAD())
+    options = SessionOptions(dialogue=DialogueOptions(graph=chosen_by_model()))
+    harness = SessionHarness(Books("Help."), stt=stt, pipeline=pipeline, options=options)
+    harness.caller.says("a table for two on monday", 1.0, 2.0)
+    harness.run(until=6.0)
+
+    assert way(harness) == ["greeting", "details"]
+    assert harness.messages[-1] == ("assistant", "Two on monday.")
+
+
+def test_only_the_agent_that_follows_the_graph_has_to_choose_also_while_its_task_has_the_conversation() -> None:
+    async def act(harness: SessionHarness) -> None:
+        class Change(Ask):
+            async def on_enter(self) -> None:
+                with refusal:
+                    _ = harness.session.change_pipeline(without_model())
+                await super().on_enter()
+
+        await harness.session.change_pipeline(without_model())
+        assert await harness.session.run_task(Ask("Wait.", overrides=AgentOverrides(tts=ScriptedTTS()))) == "done"
+        refusal: AbstractContextManager[Any] = nullcontext()
+        assert await harness.session.run_task(Change("Wait.")) == "done"
+        refusal = pytest.raises(CapabilityError, match=NEEDS_MODEL)
+        with refusal:
+            _ = harness.session.update_agent(Agent("Help."))
+        await harness.session.update_agent(Agent("Help.", overrides=AgentOverrides(llm=ScriptedLLM())))
+        assert await harness.session.run_task(Change("Wait.")) == "done"
+
+    graph_harness(chosen_by_model(), agent=Books("Help.")).run(act)
 
 
 def test_a_change_to_a_pipeline_without_the_model_that_chooses_is_refused_too() -> None:
