@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import anyio
 import pytest
@@ -61,6 +62,35 @@ async def test_each_blockage_is_reported_by_itself() -> None:
                 await watching.changed.wait()
                 assert len(watching.over) == count
             tasks.cancel_scope.cancel()
+
+
+def _block_computing(count: int) -> float:
+    """Hold the interpreter's lock, as one call of C does, and return the seconds of processor time that it took."""
+    began = time.thread_time()
+    sum(range(count))
+    return time.thread_time() - began
+
+
+async def test_code_that_holds_the_interpreter_is_named_when_it_lets_the_watch_look() -> None:
+    count = 1_000_000
+    while _block_computing(count) < 2 * LIMIT:
+        count *= 2
+    watching = _Watching()
+    with LoopWarnings.collected() as warnings:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(LoopWatch(LIMIT, watching.on_over).run)
+            await anyio.wait_all_tasks_blocked()
+            while not watching.over:  # a watch that lost the processor within its look reports the next call
+                _block_computing(count)
+                with anyio.move_on_after(LIMIT):
+                    await watching.changed.wait()
+            tasks.cancel_scope.cancel()
+
+    [blockage] = watching.over
+    assert blockage.stack.startswith(f"{__file__}:")
+    assert "in _block_computing" in blockage.stack.splitlines()[0]
+    assert blockage.seconds > LIMIT
+    assert any("is blocked for" in message and "in _block_computing" in message for message in warnings.messages)
 
 
 async def test_a_stall_of_the_whole_process_is_no_code_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
