@@ -86,6 +86,7 @@ class TextSender:
         self._pending: dict[str, _Transcript | _Record] = {}
         self._open: dict[str, _OpenSegment] = {}
         self._records = 0
+        self._is_dropped = False
         self._added = anyio.Event()
 
     def add_transcript(self, segment: TranscriptSegment, *, sender: str | None, track_sid: str | None) -> None:
@@ -105,7 +106,8 @@ class TextSender:
         self._added.set()
 
     def drop(self) -> None:
-        """Drop queued texts and open streams: the room is gone."""
+        """Drop queued texts and open streams, and send none again: the room is gone for good."""
+        self._is_dropped = True
         self._pending.clear()
         self._open.clear()
 
@@ -149,7 +151,8 @@ class TextSender:
             if isinstance(item, _Transcript):
                 self._open.pop(item.segment.segment_id, None)
                 key = _key(item.segment)
-                if item.segment.is_final and not item.is_again and key not in self._pending:
+                may_again = item.segment.is_final and not item.is_again and not self._is_dropped
+                if may_again and key not in self._pending:
                     self._add(key, replace(item, is_again=True))
                     return
                 what = f"{item.segment.who} transcript"

@@ -106,6 +106,19 @@ def test_final_words_that_the_room_takes_at_no_try_are_given_up_with_one_warning
     ]
 
 
+@pytest.mark.parametrize("who", ["user", "agent"])
+def test_final_words_on_their_way_to_a_room_that_goes_are_not_sent_again(who: Literal["user", "agent"]) -> None:
+    async def act(sender: TextSender) -> None:
+        says(sender, who, "Hello, there.", is_final=True)
+        await anyio.wait_all_tasks_blocked()
+        sender.drop()
+        await anyio.sleep(10)
+
+    room = Unreliable("lost")
+    sent(room, act)
+    assert room.streams == 0
+
+
 def test_words_that_are_not_final_are_not_sent_again_since_newer_ones_come() -> None:
     async def act(sender: TextSender) -> None:
         says(sender, "agent", "Hello,", is_final=False)
