@@ -100,7 +100,7 @@ def test_a_wrong_limit_is_refused(values: dict[str, Any], words: str) -> None:
 def test_processes_without_room_for_the_workers_jobs_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="which is 4; set max_jobs=4, or raise one of them"):
         WorkerOptions(max_jobs=10, executor=ProcessExecution(processes=2, jobs_per_process=2))
-    with pytest.raises(ConfigurationError, match="executor must be TaskExecution"):
+    with pytest.raises(ConfigurationError, match=r"executor must be ProcessExecution\(…\) or TaskExecution\(…\)"):
         WorkerOptions(executor="process")  # type: ignore[arg-type]
 
 
