@@ -122,7 +122,7 @@ async def test_a_caller_whose_place_is_taken_says_that_it_was_not_the_agent(
 async def test_the_script_goes_on_with_another_agent_that_takes_over(
     embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
 ) -> None:
-    script = "takeover = 60\n" + TWO_LINES.format(expect="") + "expect = { may_leave = true }\n"
+    script = "takeover = 60\npatience = 40\n" + TWO_LINES.format(expect="") + "expect = { may_leave = true }\n"
     (tmp_path / "call.toml").write_text(script)
     url, key, secret = embedded_room.url, embedded_room.api_key, embedded_room.api_secret
     account = ("--url", url, "--api-key", key, "--api-secret", secret)
