@@ -164,7 +164,8 @@ def test_a_thread_past_its_timeout_is_counted_and_can_say_nothing_any_more() -> 
     agent = Searcher()
 
     async def main() -> None:  # real time: virtual time stands still while a thread works
-        async with search("hangs", "It hangs.", agent=agent) as harness:
+        call = ToolCall(call_id="c1", name="hangs", arguments="{}")
+        async with SessionHarness(agent, ScriptedLLM([call], "It hangs.")) as harness:  # the caller says nothing
             await harness.session.reply("Go on.")
             agent.release.set()
             with anyio.fail_after(5):
