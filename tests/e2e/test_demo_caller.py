@@ -21,7 +21,11 @@ from vivavoce.agents.cli.demo.agent import GREETING, VOICE, WORDS_PER_MINUTE, di
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.plugins import espeak
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
+
+WHOLE = "hello this is the corner table for which day would you like a table"
+TRIES = 3
+"""A busy machine may garble a word for one caller; a beginning that the ears miss is missed by each."""
 
 FRAME_BYTES = 2 * FRAME_SAMPLES
 
@@ -53,10 +57,8 @@ async def greeting_agent(server: RoomEndpoint, room_name: str) -> AsyncIterator[
         await source.aclose()
 
 
-async def test_a_caller_whose_ears_open_slowly_hears_the_greeting_whole(
-    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+async def heard_by_caller(server: RoomEndpoint, room_name: str, folder: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Return the events of a caller up to its first answer."""
     events: list[tuple[str, dict[str, Any]]] = []
     has_answered = anyio.Event()
 
@@ -65,14 +67,23 @@ async def test_a_caller_whose_ears_open_slowly_hears_the_greeting_whole(
         if event == "says":
             has_answered.set()
 
-    request = CallRequest(
-        url=embedded_room.url, token=token(embedded_room, room_name, "caller"), wav=str(tmp_path / "call.wav")
-    )
-    async with greeting_agent(embedded_room, room_name), anyio.create_task_group() as tasks:
+    request = CallRequest(url=server.url, token=token(server, room_name, "caller"), wav=str(folder / "call.wav"))
+    async with greeting_agent(server, room_name), anyio.create_task_group() as tasks:
         tasks.start_soon(run_caller, "kit.e2e.slow_ears", asdict(request), note)
         with anyio.fail_after(2 * LIMIT):
             await has_answered.wait()
         tasks.cancel_scope.cancel()
-    heard = [data["text"] for event, data in events if event == "heard"]
-    assert " ".join(heard) == "hello this is the corner table for which day would you like a table"
-    assert events[-1] == ("says", {"text": "table for friday please"})
+    return events
+
+
+async def test_a_caller_whose_ears_open_slowly_hears_the_greeting_whole(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    tried = []
+    for number in range(TRIES):
+        *events, last = await heard_by_caller(embedded_room, f"{room_name}-{number}", tmp_path)
+        tried.append(" ".join(data["text"] for event, data in events if event == "heard"))
+        if (tried[-1], last) == (WHOLE, ("says", {"text": "table for friday please"})):
+            return
+    pytest.fail(f"no caller heard the whole greeting: {tried}")
