@@ -1,6 +1,9 @@
 # make demo | test | lint | clean. Needs Python >= 3.11 and make; everything else goes into .venv.
 PYTHON ?= python3
 ARGS ?=
+# How often a failed test is tried again. CI gives 1: real sound on two busy cores garbles a word now and then. By hand
+# none, so that a fault that shows now and then is seen.
+RERUNS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 LOGS := .cache/logs
@@ -68,7 +71,7 @@ test-all: test
 # when most calls are over: beside calls they keep one core busy, not both.
 IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 19)
 # -P: the script's folder is no place for imports.
-PYTEST := tests/kit/run_pytest.py -p no:cacheprovider --durations=15
+PYTEST := tests/kit/run_pytest.py -p no:cacheprovider --durations=15 $(if $(RERUNS),--reruns $(RERUNS) --rerun-show-tracebacks)
 CALLS := $(BIN)/python -P $(PYTEST)
 COVERED := $(BIN)/python -P -m coverage run $(PYTEST)
 UNITS := VIVAVOCE_TRACED_SCENARIOS=1 $(IDLE) $(COVERED) --timeout=120
