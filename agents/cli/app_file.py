@@ -41,11 +41,6 @@ class App:
     runs: str = ""
 
 
-def load_worker(file: Path) -> Worker:
-    """Return the worker that an app's file describes; see `load_app`."""
-    return load_app(file).worker
-
-
 def load_app(file: Path, *, has_default: bool = False) -> App:
     """Return the app in a file.
 

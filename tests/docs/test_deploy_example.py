@@ -17,7 +17,7 @@ from kit.e2e.working import Working
 from kit.servers import install
 from kit.servers.agent_server import AgentServer
 from kit.servers.missing import missing
-from vivavoce.agents.cli.app_file import load_worker
+from vivavoce.agents.cli.app_file import load_app
 from vivavoce.agents.job import JobContext
 from vivavoce.agents.worker.executors.options import TaskExecution
 from vivavoce.agents.worker.job import LEAVE_LIMIT
@@ -52,7 +52,7 @@ def _container() -> Manifest:
 @pytest.fixture(scope="module")
 def worker() -> Worker:
     """The worker of the image."""
-    return load_worker(DEPLOY / "agent.py")
+    return load_app(DEPLOY / "agent.py").worker
 
 
 def test_hadolint_finds_nothing_in_the_dockerfile() -> None:

@@ -12,7 +12,7 @@ from kit.e2e.called_agent import running_agent
 from kit.e2e.caller_command import call, checks
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.working import Working
-from vivavoce.agents.cli.app_file import load_worker, with_options
+from vivavoce.agents.cli.app_file import load_app, with_options
 from vivavoce.pipelines.media.wav import read_wav
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
@@ -69,7 +69,7 @@ async def test_the_readme_s_script_passes_against_the_readme_s_agent(
 ) -> None:
     (script,) = re.findall(r"^```toml\n(.*?)^```", README.read_text(encoding="utf-8"), flags=re.M | re.S)
     account = {"url": embedded_room.url, "api_key": embedded_room.api_key, "api_secret": embedded_room.api_secret}
-    hello = load_worker(README.parent / "examples/hello.py")
+    hello = load_app(README.parent / "examples/hello.py").worker
     async with Working(with_options(hello, **account, agent_name=room_name, health_port=None, health_host=None)):
         status, printed, result = await call(
             embedded_room, tmp_path, "--room", room_name, "--agent-name", room_name, script=script

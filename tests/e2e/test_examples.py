@@ -13,7 +13,7 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Peer, joined
 from kit.e2e.working import Working
 from vivavoce.agents import Worker
-from vivavoce.agents.cli.app_file import load_worker, with_options
+from vivavoce.agents.cli.app_file import load_app, with_options
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
 
@@ -28,7 +28,7 @@ def agent_said(peer: Peer) -> list[str]:
 def worker_of(example: str, server: RoomEndpoint) -> Worker:
     """The worker of an example, as the command line would start it for that server."""
     return with_options(
-        load_worker(EXAMPLES / example),
+        load_app(EXAMPLES / example).worker,
         url=server.url,
         api_key=server.api_key,
         api_secret=server.api_secret,

@@ -19,7 +19,7 @@ from kit.e2e.sdk_client import Peer, joined
 from kit.e2e.talker import record
 from kit.e2e.working import Working
 from vivavoce.agents import Agent, Worker, WorkerOptions
-from vivavoce.agents.cli.app_file import load_worker
+from vivavoce.agents.cli.app_file import load_app
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness
 from vivavoce.agents.worker.executors.options import TaskExecution
 from vivavoce.pipelines.llm.base import LLMCapabilities
@@ -118,7 +118,7 @@ def the_detector() -> TurnDetector:
 
 
 async def test_the_detector_of_one_s_own_keeps_the_promises_of_the_port() -> None:
-    assert load_worker(EXAMPLES / "own_turn_detector.py")
+    assert load_app(EXAMPLES / "own_turn_detector.py").worker
     await check_turn_detector(the_detector, TurnContext(text="one two three four"), TurnContext(text="one two"))
     await check_turn_detector(the_detector, TurnContext(text="That is it."), TurnContext(text="my code is"))
 

@@ -20,7 +20,7 @@ from kit.e2e.worker_tap import WorkerTap
 from kit.e2e.working import Working
 from kit.servers.agent_server import AgentServer
 from vivavoce.agents import ProcessExecution
-from vivavoce.agents.cli.app_file import load_worker
+from vivavoce.agents.cli.app_file import load_app
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -57,7 +57,7 @@ async def test_ten_calls_with_full_audio_at_once_are_all_answered_by_one_worker(
     livekit_room: RoomEndpoint, room_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCH.parent))
-    bench = load_worker(BENCH)
+    bench = load_app(BENCH).worker
     words = "a table for four on friday at seven please"
     pcm = (await record([words]))[words]
     async with WorkerTap(livekit_room.url) as tap, AsyncExitStack() as stack:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vivavoce.agents.cli.app_file import load_worker, with_options
+from vivavoce.agents.cli.app_file import load_app, with_options
 
 WORKER = """
 from vivavoce.agents import Worker
@@ -42,17 +42,17 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def test_a_worker_comes_before_an_entrypoint_and_may_have_two_names(tmp_path: Path) -> None:
-    assert load_worker(_file(tmp_path, WORKER)).agent_name == "special"
+    assert load_app(_file(tmp_path, WORKER)).worker.agent_name == "special"
 
 
 def test_a_function_entrypoint_is_enough(tmp_path: Path) -> None:
-    worker = load_worker(_file(tmp_path, "async def entrypoint(ctx): ...\n"))
+    worker = load_app(_file(tmp_path, "async def entrypoint(ctx): ...\n")).worker
     assert worker.entrypoint.__name__ == "entrypoint"
 
 
 def test_an_app_may_import_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "some_neighbour.py").write_text("async def entrypoint(ctx): ...\n")
-    worker = load_worker(_file(tmp_path, "from some_neighbour import entrypoint\n"))
+    worker = load_app(_file(tmp_path, "from some_neighbour import entrypoint\n")).worker
     assert worker.entrypoint.__module__ == "some_neighbour"
 
 
@@ -67,11 +67,11 @@ class Mine(Agent):
     def pipeline(self):
         return None
 """
-    assert load_worker(_file(tmp_path, text)).agent_name == ""
+    assert load_app(_file(tmp_path, text)).worker.agent_name == ""
 
 
 def test_the_command_line_wins_and_leaves_the_rest_as_it_is(tmp_path: Path) -> None:
-    worker = load_worker(_file(tmp_path, WORKER))
+    worker = load_app(_file(tmp_path, WORKER)).worker
     changed = with_options(worker, **_given(url="ws://flag", api_key="key"))
     assert (changed.options.url, changed.options.api_key, changed.options.max_jobs) == ("ws://flag", "key", 3)
     assert changed.agent_name == "special"

@@ -13,7 +13,7 @@ import pytest
 from kit import job_process_app as app
 from kit.job_pool import JobPool
 from vivavoce.agents import ProcessExecution, Telemetry, TelemetryOptions
-from vivavoce.agents.cli.app_file import load_worker
+from vivavoce.agents.cli.app_file import load_app
 from vivavoce.agents.job import JobContext
 from vivavoce.agents.worker.executors.parcel import pack
 from vivavoce.agents.worker.options import WorkerOptions
@@ -113,7 +113,7 @@ async def test_the_file_of_the_command_line_is_loaded_by_its_path_under_the_same
     before = sys.modules.get("random")
     (tmp_path / name).write_text(APP)
     (tmp_path / "neighbour.py").write_text("kind = 'inn'")
-    worker = load_worker(tmp_path / name)
+    worker = load_app(tmp_path / name).worker
     module = worker.entrypoint.__module__
     try:
         async with JobPool(worker.entrypoint, processes=1) as pool:
@@ -140,7 +140,7 @@ async def test_an_agent_class_of_the_command_lines_file_reaches_the_processes(
         "    def __init__(self):\n        super().__init__('Be brief.')\n"
         "    def pipeline(self):\n        raise ValueError(f'of {type(self).__name__} in {__name__}')\n"
     )
-    worker = load_worker(tmp_path / "inn.py")
+    worker = load_app(tmp_path / "inn.py").worker
 
     async with JobPool(worker.entrypoint, processes=1) as pool:
         pool.start("job", "")
@@ -152,7 +152,7 @@ async def test_an_application_that_starts_threads_while_it_is_loaded_is_loaded_a
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "busy_hotel.py").write_text("async def entrypoint(ctx):\n    ctx.shutdown('fine')\n" + THREADS)
-    worker = load_worker(tmp_path / "busy_hotel.py")
+    worker = load_app(tmp_path / "busy_hotel.py").worker
 
     async with JobPool(worker.entrypoint, processes=2) as pool:
         pool.start("job", "")
@@ -170,7 +170,7 @@ async def test_an_application_that_fails_to_load_in_another_process_ends_the_wor
         "if multiprocessing.current_process().name != 'MainProcess':\n    raise OSError('the disk is gone')\n"
         "async def entrypoint(ctx):\n    pass\n"
     )
-    worker = load_worker(tmp_path / "shy_hotel.py")
+    worker = load_app(tmp_path / "shy_hotel.py").worker
 
     with pytest.raises(WorkerError, match="cannot be loaded for the job processes: OSError: the disk is gone"):
         async with JobPool(worker.entrypoint, processes=2):
