@@ -13,7 +13,7 @@ import anyio
 
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker import healing as h
-from vivavoce.agents.worker.agent_token import agent_token, identity_in
+from vivavoce.agents.worker.agent_token import agent_identity, agent_token, identity_in
 from vivavoce.agents.worker.effects import JobEnded, JoinRequested
 from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.room_facts import NewDispatch
@@ -182,7 +182,7 @@ class Healer:
             heals=wanted.heals,
             resumes=wanted.resumes,
         )
-        identity = f"agent-{wanted.heals}"
+        identity = agent_identity(None, job_id=wanted.heals, room=wanted.room)
         permissions = self._worker.options.permissions
         token = agent_token(
             self._worker.account, wanted.room, identity, permissions, agent_name=self._worker.agent_name
