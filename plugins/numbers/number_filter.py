@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from unicode_rbnf import RbnfEngine
 
 _DIGIT = re.compile(r"[0-9]")
+_APOSTROPHES = "'\u2019"
 _N_CASE = frozenset("ab am beim bis dem den des im seit vom zum zur".split())
 """German words that an ordinal with the ending -n follows."""
 _E_CASE = frozenset("das der die".split())
@@ -67,6 +68,14 @@ def _speller(name: str) -> _Speller:
     return _Speller(LANGUAGES[locale.language], RbnfEngine.for_language(locale.language), locale)
 
 
+def _group_characters(symbol: str) -> str:
+    """Return the pattern of the characters that group digits where the locale data name `symbol`."""
+    if not symbol.strip():
+        return r"[\u00a0\u202f ]"
+    # Releases of CLDR differ in which apostrophe they name; people write both.
+    return rf"[\u00a0\u202f{_APOSTROPHES if symbol in _APOSTROPHES else re.escape(symbol)}]"
+
+
 class _Speller:
     """Finds the numbers of one locale in a text and spells them."""
 
@@ -79,8 +88,7 @@ class _Speller:
         self._is_english = locale.language == "en"
         self._is_month_first = locale.date_formats["short"].pattern.lower().startswith("m")
         self._decimal = str(symbols["decimal"])
-        group = re.escape(str(symbols["group"]).strip())
-        group = f"[\u00a0\u202f{group}]" if group else "[\u00a0\u202f ]"
+        group = _group_characters(str(symbols["group"]))
         number = rf"(?:\d{{1,3}}(?:{group}\d{{3}})+(?!\d)|\d+)(?:{re.escape(self._decimal)}\d+)?"
         self._number = re.compile(number)
         rules = self._rules(number)

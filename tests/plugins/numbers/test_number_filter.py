@@ -56,6 +56,7 @@ from vivavoce.plugins.numbers import NumberFilter
         ("de", "1999, 5-10, 2,5 %", "neunzehnhundertneunundneunzig, fünf bis zehn, zwei Komma fünf Prozent"),
         ("de", "030 123456", "null drei null, eins zwei drei vier fünf sechs"),
         ("de-CH", "1’200.50, CHF 20", "eintausendzweihundert Komma fünf null, zwanzig Franken"),
+        ("de-CH", "1'200.50, CHF 1'200", "eintausendzweihundert Komma fünf null, eintausendzweihundert Franken"),
         ("fr", "1 200 et 3,5, 80 %", "mille deux cents et trois virgule cinq, quatre-vingts pour cent"),
         ("fr", "3,50 €, 17h30, 1h, 2e", "trois euros cinquante, dix-sept heures trente, une heure, deuxième"),
         ("fr", "le 1er mai, 2026-05-01", "le premier mai, premier mai deux mille vingt-six"),
