@@ -38,11 +38,18 @@ CHILD_SETTLING = 3.0
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave tests that only `make test-all` runs out of other runs; give each test a lane's higher `--timeout`."""
     _raise_limits(items, config.getoption("timeout") or 0.0)
+    of_all = [item for item in items if _is_of_test_all(item)]
     if all_are_wanted():
         return
-    left_out = [item for item in items if item.get_closest_marker("test_all") is not None]
-    items[:] = [item for item in items if item not in left_out]
-    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in of_all]
+    config.hook.pytest_deselected(items=of_all)
+
+
+def _is_of_test_all(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("test_all")
+    if mark is not None and not mark.args:
+        raise pytest.UsageError(f"{item.nodeid}: the mark test_all needs the reason why it is not in make test")
+    return mark is not None
 
 
 def _raise_limits(items: list[pytest.Item], limit: float) -> None:

@@ -68,7 +68,7 @@ def test_each_manifest_is_valid_for_kubernetes(manifest: Manifest) -> None:
     kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
 
 
-@pytest.mark.test_all  # building kube-score takes minutes
+@pytest.mark.test_all("building kube-score takes minutes")
 @pytest.mark.timeout(900)
 def test_kube_score_finds_nothing_in_the_manifests() -> None:
     try:

@@ -151,7 +151,7 @@ async def test_the_callers_words_cut_the_avatar_and_the_answer_comes_through_it(
     assert it.caller.heard.get("agent", []) == []
 
 
-@pytest.mark.test_all  # the development room takes 10 s to notice
+@pytest.mark.test_all("the development room takes 10 s to notice")
 async def test_when_the_avatar_dies_the_agents_own_track_speaks(call: Start) -> None:
     it = await call()
     await it.session.say(SHORT)

@@ -52,7 +52,7 @@ async def test_fifty_scripted_calls_at_once_all_succeed_and_offers_are_answered_
     assert median(waits) < AVAILABILITY_LIMIT
 
 
-@pytest.mark.test_all
+@pytest.mark.test_all("it keeps both cores busy with sound")
 async def test_ten_calls_with_full_audio_at_once_are_all_answered_by_one_worker(
     livekit_room: RoomEndpoint, room_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,13 +1,13 @@
-"""Which tests a run wants."""
+"""Which suite runs: `make test`, or `make test-all`, which holds every test."""
 
 from __future__ import annotations
 
 import os
 
-ALL = "VIVAVOCE_TEST_TWINS"
-"""Set to 1 by `make test-all`: every test runs, and those that can on both servers."""
+SUITE = "VIVAVOCE_SUITE"
+"""Environment variable; `make test-all` sets it to `all`: every test runs, on both servers where it can."""
 
 
 def all_are_wanted() -> bool:
     """Return whether the run is that of `make test-all`."""
-    return os.environ.get(ALL) == "1"
+    return os.environ.get(SUITE) == "all"

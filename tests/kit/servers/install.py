@@ -1,6 +1,6 @@
 """Fetches the tests' further programs into the git-ignored `.cache/`: a LiveKit server, peers.
 
-Run as a script it installs everything, so that a build does not use up a test's time limit. Standard library only.
+Run as a script it installs everything, so that a build does not use up a test's time limit. Standard library only, and `kit.wanted`.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def main() -> int:
         ("livekit-agents", livekit_agents_python),
         ("livekit-client", livekit_client),
     ]
-    if os.environ.get("VIVAVOCE_TEST_TWINS") == "1":  # make test-all
+    if all_are_wanted():
         components.append(("kube-score", kube_score))
     for name, install in components:
         try:
