@@ -30,6 +30,7 @@ from vivavoce.plugins import espeak, pocketsphinx, silero
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(150),
+    pytest.mark.test_all("real voices are timed, and a recogniser may mishear a word"),
 ]
 
 SHORT = "We have a table for you on friday"

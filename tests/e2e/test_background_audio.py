@@ -19,7 +19,11 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
 from vivavoce.pipelines.testing import ScriptedSTT, ScriptedVAD
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(60),
+    pytest.mark.test_all("real sound is judged by its level, which a busy machine may change"),
+]
 
 RATE = 24000
 AMPLITUDE = 8000.0

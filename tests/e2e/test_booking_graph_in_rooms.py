@@ -27,7 +27,11 @@ from vivavoce.pipelines.testing.realtime_server import AskedFor, ScriptedRealtim
 from vivavoce.plugins import pocketsphinx
 from vivavoce.plugins.openai.realtime_messages import SAY
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(90),
+    pytest.mark.test_all("a recogniser may mishear a word on a busy machine"),
+]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "booking_graph.py"
 SAYS = ("a table please", "when are you open", "goodbye", "for two people", "yes")

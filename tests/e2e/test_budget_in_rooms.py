@@ -16,7 +16,11 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from vivavoce.agents import BudgetOptions, MemoryOptions, Price
 from vivavoce.agents.events import BudgetExceeded, ErrorOccurred
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(90),
+    pytest.mark.test_all("a recogniser may mishear a word on a busy machine"),
+]
 
 SOUND = 0.35
 ANSWER = "We have a table for you on friday by the window"

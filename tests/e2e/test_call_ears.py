@@ -14,7 +14,11 @@ from kit.e2e.talker import RATE, record
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(150),
+    pytest.mark.test_all("a recogniser may mishear a word on a busy machine"),
+]
 
 GRAMMAR = """#JSGF V1.0;
 grammar host;

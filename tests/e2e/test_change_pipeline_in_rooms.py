@@ -21,7 +21,11 @@ from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.testing.realtime_server import AnswerFault, ScriptedAnswer, ScriptedRealtimeServer
 from vivavoce.plugins import espeak, pocketsphinx, silero
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(90),
+    pytest.mark.test_all("a recogniser may mishear a word on a busy machine"),
+]
 
 ASKS = "table for friday please"
 ANSWER = "We have a table for you on friday"

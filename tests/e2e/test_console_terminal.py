@@ -18,7 +18,11 @@ from kit.e2e.terminal import terminal
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(170),
+    pytest.mark.test_all("a sound server and a recogniser on a busy machine may lose a word"),
+]
 
 RULES = (
     "We keep every table for fifteen minutes, the kitchen takes the last order at ten in the evening, and children "

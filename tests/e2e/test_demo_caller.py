@@ -21,7 +21,11 @@ from vivavoce.agents.cli.demo.agent import GREETING, VOICE, WORDS_PER_MINUTE, di
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.plugins import espeak
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(150),
+    pytest.mark.test_all("a recogniser may mishear a word on a busy machine"),
+]
 
 WHOLE = "hello this is the corner table for which day would you like a table"
 TRIES = 3
