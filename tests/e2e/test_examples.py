@@ -1,4 +1,8 @@
-"""The examples keep their promises, in a room, on both servers."""
+"""The examples keep their promises, in a room, on both servers.
+
+`make test` holds the README's agent here; the others' conversations run there in virtual time, in
+`tests/docs/test_examples_in_writing.py` and in the files beside it.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from vivavoce.agents import Worker
 from vivavoce.agents.cli.app_file import load_app, with_options
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+
+IN_A_ROOM = pytest.mark.test_all("the same conversation in virtual time is in make test: this is its copy in a room")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -48,6 +54,7 @@ async def test_the_readme_s_agent_greets_asks_and_books(room_server: RoomEndpoin
         await anna.until(lambda: booked in agent_said(anna))
 
 
+@IN_A_ROOM
 async def test_a_caller_who_says_nothing_is_asked_and_then_hung_up_on(
     room_server: RoomEndpoint, room_name: str
 ) -> None:
@@ -73,6 +80,7 @@ def has_said(peer: Peer, text: str) -> bool:
     return text in agent_said(peer)
 
 
+@IN_A_ROOM
 async def test_without_a_server_the_fallback_s_local_parts_hold_the_call(
     room_server: RoomEndpoint, room_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +91,7 @@ async def test_without_a_server_the_fallback_s_local_parts_hold_the_call(
         await anna.until(lambda: "We will see you on friday. Is there anything else?" in agent_said(anna))
 
 
+@IN_A_ROOM
 async def test_a_conversation_flow_takes_an_order_without_a_model(room_server: RoomEndpoint, room_name: str) -> None:
     worker = worker_of("conversation_flow.py", room_server)
     async with Working(worker), joined(room_server, room_name, "anna") as anna:
@@ -96,6 +105,7 @@ async def test_a_conversation_flow_takes_an_order_without_a_model(room_server: R
             await anna.until(partial(has_said, anna, answer))
 
 
+@IN_A_ROOM
 async def test_a_voice_and_a_model_of_one_s_own_answer_in_a_room(room_server: RoomEndpoint, room_name: str) -> None:
     worker = worker_of("custom_plugin.py", room_server)
     async with Working(worker), joined(room_server, room_name, "anna") as anna:
@@ -104,6 +114,7 @@ async def test_a_voice_and_a_model_of_one_s_own_answer_in_a_room(room_server: Ro
         await anna.until(partial(has_said, anna, "two"))
 
 
+@IN_A_ROOM
 async def test_a_call_goes_to_another_language_and_back(room_server: RoomEndpoint, room_name: str) -> None:
     worker = worker_of("two_languages.py", room_server)
     async with Working(worker), joined(room_server, room_name, "anna") as anna:

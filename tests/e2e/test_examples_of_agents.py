@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.test_examples import EXAMPLES, has_said, worker_of
+from e2e.test_examples import EXAMPLES, IN_A_ROOM, has_said, worker_of
 from e2e.test_video import RED, color_of, is_near, showing
 from livekit import rtc
 
@@ -35,6 +35,7 @@ async def types_and_hears(anna: Peer, text: str, answer: str) -> None:
     await anna.until(partial(has_said, anna, answer))
 
 
+@IN_A_ROOM
 async def test_a_receptionist_hands_over_to_billing_which_hands_back(room_server: RoomEndpoint, room_name: str) -> None:
     worker = worker_of("receptionist.py", room_server)
     async with Working(worker), joined(room_server, room_name, "anna") as anna:
@@ -45,6 +46,7 @@ async def test_a_receptionist_hands_over_to_billing_which_hands_back(room_server
         await types_and_hears(anna, "back to reception", "Reception again.")
 
 
+@IN_A_ROOM
 async def test_an_appointment_is_a_typed_result_which_the_caller_confirms(
     room_server: RoomEndpoint, room_name: str
 ) -> None:
@@ -63,6 +65,7 @@ async def calls(caller: Listener, method: str) -> str:
     return await caller.room.local_participant.perform_rpc(destination_identity=agent, method=method, payload="")
 
 
+@IN_A_ROOM
 async def test_a_button_begins_and_ends_turns(room_server: RoomEndpoint, room_name: str) -> None:
     lines = await record(["on friday"])
     worker, token = worker_of("push_to_talk.py", room_server), room_server.token("caller", room_name)
@@ -76,6 +79,7 @@ async def test_a_button_begins_and_ends_turns(room_server: RoomEndpoint, room_na
         await hears(caller, "We will see you on friday.")
 
 
+@IN_A_ROOM
 async def test_a_guard_lets_the_caller_hear_only_what_passed(room_server: RoomEndpoint, room_name: str) -> None:
     async with Working(worker_of("guard.py", room_server)), joined(room_server, room_name, "anna") as anna:
         await anna.until(partial(has_said, anna, "Hello! For which day?"))
@@ -83,6 +87,7 @@ async def test_a_guard_lets_the_caller_hear_only_what_passed(room_server: RoomEn
         await types_and_hears(anna, "on sunday", "On Sunday we are closed. Is there anything else?")
 
 
+@IN_A_ROOM
 async def test_a_helper_sees_the_screen_that_the_caller_shares(
     room_server: RoomEndpoint, room_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +106,7 @@ async def test_a_helper_sees_the_screen_that_the_caller_shares(
     assert is_near(color_of(picture), RED)
 
 
+@IN_A_ROOM
 async def test_a_code_is_noted_by_the_app_with_a_detector_of_its_own(room_server: RoomEndpoint, room_name: str) -> None:
     worker = worker_of("own_turn_detector.py", room_server)
     async with Working(worker), joined(room_server, room_name, "anna") as anna:
