@@ -219,9 +219,7 @@ class Dev:
     async def _watch(self) -> None:
         """Record every save; from before the first load on, so that none is missed."""
         folders = [self._options.file.resolve().parent, *self._options.watched]
-        async for changes in awatch(
-            *folders, watch_filter=PythonFilter(), raise_interrupt=False, stop_event=self._is_over
-        ):
+        async for changes in awatch(*folders, watch_filter=PythonFilter(), stop_event=self._is_over):
             self._note(f"saved: {', '.join(sorted({Path(path).name for _, path in changes}))}")
             self._has_saved = True
             self._due.set()

@@ -3,110 +3,41 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from vivavoce.agents.cli.app import run_command
+from kit.cli import MAIN, Command, in_a_process, in_this_process
 
-MAIN = "from vivavoce.agents.cli import main; main()"
-WITHOUT = "import sys; sys.modules.update(dict.fromkeys({missing!r})); " + MAIN
 SECRET = "a-secret-that-nobody-must-see-in-any-output"
-
-
-FOREIGN = ("LIVEKIT_", "OPENAI_", "GOOGLE_", "GEMINI_", "OTEL_", "COLUMNS")
-
-
-def _vivavoce(
-    *arguments: str, code: str = MAIN, cwd: Path | None = None, env: Mapping[str, str] | None = None
-) -> tuple[int, str]:
-    """Run the command in a process of its own and return its exit status and all that it printed."""
-    env = {**_own_environment(), **(env or {})}
-    command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
-    return done.returncode, done.stdout + done.stderr
-
-
-def _own_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-
-
-InProcess = Callable[..., tuple[int, str]]
+ACCOUNT = ("--url", "ws://127.0.0.1:1", "--api-key", "key", "--api-secret", SECRET)
+"""A server that is not there."""
 
 
 @pytest.fixture
-def vivavoce(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> InProcess:
-    """Run the command in this process, at a tenth of the cost; state of the process that it changes is restored.
-
-    An exception that the command does not answer in words leaves the call, where a process would show its traceback.
-    """
-
-    def run(*arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> tuple[int, str]:
-        capsys.readouterr()
-        with monkeypatch.context() as patch, _restored_process():
-            os.environ.clear()
-            os.environ.update({**_own_environment(), "COLUMNS": "80", **(env or {})})
-            patch.setattr(sys, "argv", ["vivavoce", *arguments])
-            if cwd is not None:
-                patch.chdir(cwd)
-            with pytest.raises(SystemExit) as ended:
-                run_command()
-        status = ended.value.code
-        assert status is None or isinstance(status, int)
-        printed = capsys.readouterr()
-        return status or 0, printed.out + printed.err
-
-    return run
-
-
-@contextmanager
-def _restored_process() -> Iterator[None]:
-    """Restore a process's settings that commands change: environment, import path, an app's modules, logging,
-    warnings.
-    """
-    environment, path, modules = dict(os.environ), list(sys.path), set(sys.modules)
-    root = logging.getLogger()
-    handlers, root.handlers = root.handlers, []  # or `basicConfig` closes pytest's own
-    levels = {logger: logger.level for logger in (root, *map(logging.getLogger, ("vivavoce", "livekit")))}
-    try:
-        with warnings.catch_warnings():
-            yield
-    finally:
-        os.environ.clear()
-        os.environ.update(environment)
-        of_apps = set(sys.path) - set(path)
-        sys.path[:] = path
-        for name in set(sys.modules) - modules:
-            file = getattr(sys.modules[name], "__file__", None)
-            if file is not None and str(Path(file).parent) in of_apps:
-                del sys.modules[name]
-        root.handlers = handlers
-        for logger, level in levels.items():
-            logger.setLevel(level)
+def vivavoce(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run the command in this process."""
+    return in_this_process(capsys)
 
 
 pytestmark = pytest.mark.timeout(60)
 
 
 def test_without_arguments_the_commands_are_listed_and_where_to_begin() -> None:
-    status, printed = _vivavoce()
+    status, printed = in_a_process()  # the one command that shows how its process ends
     assert status != 0
     for word in ("demo", "dev", "start", "connect", "doctor", "room", "New here? Run: vivavoce demo"):
         assert word in printed
 
 
-def test_help_tells_what_a_command_does_and_takes(vivavoce: InProcess) -> None:
+def test_help_tells_what_a_command_does_and_takes(vivavoce: Command) -> None:
     status, printed = vivavoce("demo", "--help")
     assert status == 0
     for word in ("--once", "--report", "--wav", "--no-call", "--port", "--url", "--api-key", "LIVEKIT_API_SECRET"):
@@ -123,30 +54,30 @@ HELP = {
 
 
 @pytest.mark.parametrize("command", HELP)
-def test_the_help_of_a_command_says_what_it_is_for_and_its_options(command: str, vivavoce: InProcess) -> None:
+def test_the_help_of_a_command_says_what_it_is_for_and_its_options(command: str, vivavoce: Command) -> None:
     status, printed = vivavoce(command, "--help", env={"COLUMNS": "160"})
     assert status == 0
     for words in HELP[command]:
         assert words in printed
 
 
-@pytest.mark.parametrize(("arguments", "wanted"), [(("--help",), 0), ((), 2)])
-def test_the_usage_of_start_names_the_program_though_it_runs_in_a_process_of_its_own(
-    arguments: tuple[str, ...], wanted: int
-) -> None:
-    status, printed = _vivavoce("start", *arguments)
-    assert status == wanted
+def test_the_usage_of_start_names_the_program_though_it_runs_in_a_process_of_its_own(vivavoce: Command) -> None:
+    status, printed = in_a_process("start")
+    assert status == 2
+    assert "Usage: vivavoce start [OPTIONS]" in printed
+    status, printed = vivavoce("start", "--help")
+    assert status == 0
     assert "Usage: vivavoce start [OPTIONS]" in printed
 
 
-def test_the_version_is_printed(vivavoce: InProcess) -> None:
+def test_the_version_is_printed(vivavoce: Command) -> None:
     status, printed = vivavoce("--version")
     assert status == 0
     assert printed.startswith("vivavoce ")
 
 
 def test_env_in_the_working_directory_is_read_the_environment_wins_over_it_and_flags_over_both(
-    apps: Path, vivavoce: InProcess
+    apps: Path, vivavoce: Command
 ) -> None:
     account = f"LIVEKIT_API_KEY=filekey\nLIVEKIT_API_SECRET='{SECRET}'\n"
     (apps / ".env").write_text(f"# a comment\nexport LIVEKIT_URL=from-the-file\n{account}")
@@ -161,7 +92,7 @@ def test_env_in_the_working_directory_is_read_the_environment_wins_over_it_and_f
         assert SECRET not in printed
 
 
-def test_another_file_can_be_named_for_the_environment(apps: Path, vivavoce: InProcess) -> None:
+def test_another_file_can_be_named_for_the_environment(apps: Path, vivavoce: Command) -> None:
     (apps / "staging.env").write_text("LIVEKIT_URL=staging\nLIVEKIT_API_KEY=k\nLIVEKIT_API_SECRET=s\n")
     status, printed = vivavoce("--env-file", "staging.env", "connect", "app.py", "--room", "r", cwd=apps)
     assert (status, "got 'staging'" in printed) == (1, True)
@@ -231,13 +162,13 @@ def test_another_file_can_be_named_for_the_environment(apps: Path, vivavoce: InP
         (["demo", "--llm", "ollama"], "needed rules or openai, got 'ollama'"),
         (["demo", "--llm-model", "m"], "'m' needs --llm openai or --llm-base-url"),
         (["demo", "--once", "--llm", "openai"], "with a language model none is placed"),
-        (["demo", "--port", "0", "--llm", "openai"], "OPENAI_API_KEY"),
-        (["demo", "--port", "0", "--llm-base-url", "http://127.0.0.1:1/v1"], "model"),
+        (["demo", *ACCOUNT, "--llm", "openai"], "OPENAI_API_KEY"),
+        (["demo", *ACCOUNT, "--llm-base-url", "http://127.0.0.1:1/v1"], "needs model"),
         (["dance"], "No such command 'dance'"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
-def test_a_mistake_is_answered_in_words(arguments: list[str], words: str, apps: Path, vivavoce: InProcess) -> None:
+def test_a_mistake_is_answered_in_words(arguments: list[str], words: str, apps: Path, vivavoce: Command) -> None:
     status, printed = vivavoce(*arguments, cwd=apps)
     assert status != 0
     assert words in printed
@@ -246,7 +177,7 @@ def test_a_mistake_is_answered_in_words(arguments: list[str], words: str, apps: 
 
 
 def test_start_says_which_code_runs_by_default_options_if_no_name_of_the_file_holds_a_worker(
-    apps: Path, vivavoce: InProcess
+    apps: Path, vivavoce: Command
 ) -> None:
     head = "from vivavoce.agents import Worker\n\nasync def entrypoint(ctx): ...\n\n"
     (apps / "hidden.py").write_text(f"{head}workers = [Worker(entrypoint, agent_name='hidden')]\n")
@@ -264,8 +195,8 @@ def test_start_says_which_code_runs_by_default_options_if_no_name_of_the_file_ho
     assert "top-level" not in said("app.py")
 
 
-def test_of_an_error_of_the_apps_own_its_own_lines_are_shown(apps: Path) -> None:
-    status, printed = _vivavoce("start", "broken.py", cwd=apps)
+def test_of_an_error_of_the_apps_own_its_own_lines_are_shown(apps: Path, vivavoce: Command) -> None:
+    status, printed = vivavoce("start", "broken.py", cwd=apps)
     lines = [line for line in printed.splitlines() if line.strip()]
     assert status == 1
     assert lines[:2] == ["error: broken.py raises while it is loaded", "Traceback (most recent call last):"]
@@ -276,8 +207,8 @@ def test_of_an_error_of_the_apps_own_its_own_lines_are_shown(apps: Path) -> None
     assert lines[-1] == "RuntimeError: mine"
 
 
-def test_of_an_error_in_a_job_the_apps_own_lines_are_shown(apps: Path) -> None:
-    status, printed = _vivavoce("console", "--text", "broken_job.py", cwd=apps)
+def test_of_an_error_in_a_job_the_apps_own_lines_are_shown(apps: Path, vivavoce: Command) -> None:
+    status, printed = vivavoce("console", "--text", "broken_job.py", cwd=apps)
     assert status == 1
     assert [line.rpartition("/")[2] for line in printed.splitlines() if "File " in line] == [
         'broken_job.py", line 3, in entrypoint',
@@ -286,15 +217,15 @@ def test_of_an_error_in_a_job_the_apps_own_lines_are_shown(apps: Path) -> None:
     assert "the agent failed: RuntimeError: mine" in printed
 
 
-def test_an_entrypoint_without_a_session_ends_the_console_with_the_remedy(apps: Path) -> None:
-    status, printed = _vivavoce("console", "--text", "no_session.py", cwd=apps)
+def test_an_entrypoint_without_a_session_ends_the_console_with_the_remedy(apps: Path, vivavoce: Command) -> None:
+    status, printed = vivavoce("console", "--text", "no_session.py", cwd=apps)
     assert status == 1
     wanted = "the agent failed: the entrypoint has returned without a session; await AgentSession(…).start(), or ctx."
     assert wanted in " ".join(printed.split())
     assert printed.count("has returned without") == 1
 
 
-def test_a_taken_port_is_said_so(apps: Path, taken_port: int, vivavoce: InProcess) -> None:
+def test_a_taken_port_is_said_so(apps: Path, taken_port: int, vivavoce: Command) -> None:
     status, printed = vivavoce("demo", "--once", "--port", str(taken_port), cwd=apps)
     assert status == 1
     assert f"port {taken_port} on 127.0.0.1 is taken" in printed
@@ -316,10 +247,8 @@ def test_the_room_command_prints_what_an_agent_and_a_client_need_and_ends_at_ctr
     assert lines[4][1].count(".") == 2
 
 
-def test_a_server_that_cannot_be_reached_is_said_so(apps: Path, taken_port: int) -> None:
-    url = f"ws://127.0.0.1:{taken_port}"  # listens, and never answers as a LiveKit server
-    account = ["--api-key", "key", "--api-secret", SECRET]
-    status, printed = _vivavoce("demo", "--once", "--url", url.replace(str(taken_port), "1"), *account, cwd=apps)
+def test_a_server_that_cannot_be_reached_is_said_so(apps: Path, vivavoce: Command) -> None:
+    status, printed = vivavoce("demo", "--once", *ACCOUNT, cwd=apps)
     assert status == 1
     assert "could not register with the LiveKit server" in printed
     assert "Traceback" not in printed
@@ -339,28 +268,27 @@ def web_server() -> Iterator[str]:
             thread.join()
 
 
-def test_a_server_that_is_none_of_livekit_s_is_said_to_be_none(apps: Path, web_server: str) -> None:
+def test_a_server_that_is_none_of_livekit_s_is_said_to_be_none(apps: Path, web_server: str, vivavoce: Command) -> None:
     account = ["--url", web_server, "--api-key", "key", "--api-secret", "short"]
-    status, printed = _vivavoce("start", "quick.py", *account, cwd=apps)
+    status, printed = vivavoce("start", "quick.py", *account, cwd=apps)
     assert status == 1
     assert "answered with status 501, not with a websocket: is it a LiveKit server?" in printed
-    status, joined = _vivavoce("connect", "quick.py", "--room", "r", *account, cwd=apps)
+    status, joined = vivavoce("connect", "quick.py", "--room", "r", *account, cwd=apps)
     assert status == 1
     assert "with a web page: is it a LiveKit server?" in " ".join(joined.split())
     assert "<!DOCTYPE" not in joined
     assert "Warning" not in printed + joined
 
 
-def test_dev_cannot_register_at_a_server_that_is_not_there_and_says_so(apps: Path) -> None:
-    account = ["--url", "ws://127.0.0.1:1", "--api-key", "key", "--api-secret", SECRET]
-    status, printed = _vivavoce("dev", "quick.py", *account, cwd=apps)
+def test_dev_cannot_register_at_a_server_that_is_not_there_and_says_so(apps: Path, vivavoce: Command) -> None:
+    status, printed = vivavoce("dev", "quick.py", *ACCOUNT, cwd=apps)
     assert status == 1
     assert "could not register with the LiveKit server" in printed
     assert "Traceback" not in printed
     assert SECRET not in printed
 
 
-def test_doctor_says_what_is_wrong_and_what_to_do_and_shows_no_secret(vivavoce: InProcess) -> None:
+def test_doctor_says_what_is_wrong_and_what_to_do_and_shows_no_secret(vivavoce: Command) -> None:
     env = {
         "LIVEKIT_URL": "ws://127.0.0.1:1",
         "LIVEKIT_API_KEY": "key",
@@ -380,8 +308,8 @@ def test_doctor_says_what_is_wrong_and_what_to_do_and_shows_no_secret(vivavoce: 
 
 
 @pytest.mark.parametrize("missing", [["aiortc"], ["pocketsphinx", "espeakng_loader"]], ids=" ".join)
-def test_a_missing_extra_is_named_with_its_remedy(missing: list[str], apps: Path) -> None:
-    status, printed = _vivavoce("demo", "--once", code=WITHOUT.format(missing=missing), cwd=apps)
+def test_a_missing_extra_is_named_with_its_remedy(missing: list[str], apps: Path, vivavoce: Command) -> None:
+    status, printed = vivavoce("demo", "--once", missing=missing, cwd=apps)
     assert status == 1
     assert "Traceback" not in printed
     assert "pip install 'vivavoce[demo]'" in printed

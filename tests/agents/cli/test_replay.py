@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from kit.cli import in_this_process
 from kit.dialogue import booking, graph_harness
 from vivavoce.agents import Agent, SessionOptions
 from vivavoce.agents.cli.app import app
@@ -210,7 +209,6 @@ def _files(folder: Path) -> None:
     (folder / "some" / "a.jsonl").write_text("")
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -226,13 +224,14 @@ def _files(folder: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_a_mistake_is_answered_in_words(arguments: list[str], words: str, tmp_path: Path) -> None:
+def test_a_mistake_is_answered_in_words(
+    arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     _files(tmp_path)
-    command = [sys.executable, "-c", "from vivavoce.agents.cli import main; main()", "replay", *arguments]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode != 0
-    assert words in done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
+    status, printed = in_this_process(capsys)("replay", *arguments, cwd=tmp_path)
+    assert status != 0
+    assert words in printed
+    assert "Traceback" not in printed
 
 
 def test_help_tells_how_to_record_one() -> None:

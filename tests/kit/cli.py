@@ -1,0 +1,100 @@
+"""Commands of `vivavoce`: in the test's own process, or in a process of their own where the process is what is tested.
+
+A process of its own costs about a second of processor time, nearly all of it for imports.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from vivavoce.agents.cli.app import run_command
+
+MAIN = "from vivavoce.agents.cli import main; main()"
+
+FOREIGN = ("LIVEKIT_", "OPENAI_", "GOOGLE_", "GEMINI_", "OTEL_", "COLUMNS")
+"""Beginnings of the names of variables that a test gives itself."""
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Command = Callable[..., tuple[int, str]]
+"""Runs a command with its arguments; returns its exit status and all that it printed."""
+
+
+def in_a_process(*arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Run the command as a user does, in a process of its own."""
+    env = {**_own_environment(), **(env or {})}
+    command = [sys.executable, "-c", MAIN, *arguments]
+    done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def in_this_process(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return a function that runs a command in this process and restores what the command changes of it.
+
+    An exception that the command does not answer in words leaves the call, where a process would show its traceback.
+    """
+
+    def run(
+        *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, missing: Sequence[str] = ()
+    ) -> tuple[int, str]:
+        capsys.readouterr()
+        with pytest.MonkeyPatch.context() as patch, _restored(), Path(os.devnull).open(encoding="utf-8") as nothing:
+            os.environ.clear()
+            os.environ.update({**_own_environment(), "COLUMNS": "80", **(env or {})})
+            patch.setattr(sys, "argv", ["vivavoce", *arguments])
+            patch.setattr(sys, "stdin", nothing)
+            if cwd is not None:
+                patch.chdir(cwd)
+            for package in missing:  # as if it were not installed
+                patch.setitem(sys.modules, package, None)
+            with pytest.raises(SystemExit) as ended:
+                run_command()
+        status = ended.value.code
+        assert status is None or isinstance(status, int)
+        printed = capsys.readouterr()
+        return status or 0, printed.out + printed.err
+
+    return run
+
+
+def _own_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+
+
+@contextmanager
+def _restored() -> Iterator[None]:
+    """Restore what commands change of a process: environment, import path, an app's modules, logging, warnings,
+    handlers of signals.
+    """
+    environment, path, modules = dict(os.environ), list(sys.path), set(sys.modules)
+    handlers_of_signals = {number: signal.getsignal(number) for number in SIGNALS}
+    root = logging.getLogger()
+    handlers, root.handlers = root.handlers, []  # or `basicConfig` closes pytest's own
+    levels = {logger: logger.level for logger in (root, *map(logging.getLogger, ("vivavoce", "livekit")))}
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        os.environ.clear()
+        os.environ.update(environment)
+        of_apps = set(sys.path) - set(path)
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file is not None and str(Path(file).parent) in of_apps:
+                del sys.modules[name]
+        root.handlers = handlers
+        for logger, level in levels.items():
+            logger.setLevel(level)
+        for number, handler in handlers_of_signals.items():
+            signal.signal(number, handler)
