@@ -1,7 +1,7 @@
 """Runs one call on scripted providers in this process and prints, as JSON, the modules imported after its start.
 
-Arguments: the pipeline (`cascading` or `realtime`), then any of `tools` (agents with tools, and a handoff), `late` (the
-agent with tools comes by `update_agent()`), `mcp` (a server beside them), `telemetry` (spans into memory).
+Arguments of `main`: the pipeline (`cascading` or `realtime`), then any of `tools` (agents with tools, and a handoff),
+`late` (the agent with tools comes by `update_agent()`), `mcp` (a server beside them), `telemetry` (spans into memory).
 """
 
 from __future__ import annotations
@@ -162,7 +162,3 @@ def main(pipeline: str, *features: str) -> None:
         print(json.dumps(told))
 
     harness.run(scenario)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from kit.forks import printed_by_forks
 from vivavoce.agents import Agent, SessionOptions, function_tool
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
@@ -24,46 +21,40 @@ from vivavoce.pipelines.llm.tools import ToolCall
 TOOLS = ["book", "look_up", "fail", "none_such", "look_up", "hand_over", "order", "fetch"]
 
 
-@functools.cache
-def report_of(*arguments: str) -> dict[str, Any]:
-    """Return the output of a call in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-m", "kit.warm_start", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+FEATURES: dict[tuple[str, ...], list[str]] = {
+    (): [],
+    ("tools",): TOOLS,
+    ("tools", "telemetry"): TOOLS,
+    ("tools", "mcp"): TOOLS,
+    ("late",): ["order", "fetch"],
+}
+"""What a call uses -> the tools that it calls."""
+
+CALLS = [(pipeline, *features) for features in FEATURES for pipeline in ("cascading", "realtime")]
+
+Reports = dict[tuple[str, ...], dict[str, Any]]
 
 
-@pytest.mark.timeout(90)
-@pytest.mark.parametrize("pipeline", ["cascading", "realtime"])
-@pytest.mark.parametrize(
-    ("features", "tools"),
-    [
-        ((), []),
-        (("tools",), TOOLS),
-        (("tools", "telemetry"), TOOLS),
-        (("tools", "mcp"), TOOLS),
-        (("late",), ["order", "fetch"]),
-    ],
-)
-def test_no_turn_of_a_call_imports_anything(pipeline: str, features: tuple[str, ...], tools: list[str]) -> None:
-    call = report_of(pipeline, *features)
-    assert sorted(call["tools"]) == sorted(tools)
-    assert "completed" in call["outcomes"]
-    assert call["imported"] == {}
+@pytest.fixture(scope="module")
+def reports() -> Reports:
+    """What each call tells, each from a fork of one interpreter: none profits from what another has loaded."""
+    printed = printed_by_forks("kit.warm_start:main", CALLS)
+    return {call: json.loads(report) for call, report in zip(CALLS, printed, strict=True)}
 
 
-@pytest.mark.timeout(90)
-def test_only_an_agent_with_tools_has_pydantic_loaded() -> None:
-    assert "pydantic" not in report_of("cascading")["loaded_before"]
-    assert "pydantic" in report_of("cascading", "tools")["loaded_before"]
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("call", CALLS, ids=" ".join)
+def test_no_turn_of_a_call_imports_anything(call: tuple[str, ...], reports: Reports) -> None:
+    report = reports[call]
+    assert sorted(report["tools"]) == sorted(FEATURES[call[1:]])
+    assert "completed" in report["outcomes"]
+    assert report["imported"] == {}
+
+
+@pytest.mark.timeout(150)
+def test_only_an_agent_with_tools_has_pydantic_loaded(reports: Reports) -> None:
+    assert "pydantic" not in reports["cascading",]["loaded_before"]
+    assert "pydantic" in reports["cascading", "tools"]["loaded_before"]
 
 
 class Plain(Agent):
