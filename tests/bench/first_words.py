@@ -16,6 +16,8 @@ from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, SessionHarness
 WORDS = "hello there"
 SPEECH = (0.0, 0.2)
 """When the caller speaks, in seconds from the call of `start()`."""
+LIMIT = 20.0
+"""Seconds after which the words are lost."""
 
 
 async def is_heard() -> bool:
@@ -23,7 +25,8 @@ async def is_heard() -> bool:
     harness = SessionHarness(Agent("Help."), ScriptedLLM("Fine."), stt=ScriptedSTT([WORDS]))
     harness.caller.makes_noise(*SPEECH)
     async with harness:
-        await harness.until(1.5)
+        while ("user", WORDS) not in harness.messages and harness.now < LIMIT:
+            await harness.until(harness.now + 0.1)
     return ("user", WORDS) in harness.messages
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from kit.project import run_pytest
 from vivavoce import agents, pipelines
 from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.caller.script import CallScript, Ears, Expectation, Step, Voice, read_script
@@ -71,15 +70,13 @@ def test_the_keys_of_a_script_are_those_told() -> None:
     assert {*keys, *Voice.model_fields} <= set(re.findall(r"`(\w+)`", told))
 
 
-def test_the_test_shown_passes_beside_the_agent_shown(tmp_path: Path) -> None:
+def test_the_test_shown_passes_beside_the_agent_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hello, test = blocks("python")
     (tmp_path / "hello.py").write_text(hello, encoding="utf-8")
     (tmp_path / "test_hello.py").write_text(test, encoding="utf-8")
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    status, printed = run_pytest(tmp_path, capsys=capsys)
+    assert status == 0, printed
+    assert "1 passed" in printed
 
 
 PEERS = re.compile(r"^(\|[^|\n]*\|)(?:[^|\n]*\|){3}$", flags=re.M)

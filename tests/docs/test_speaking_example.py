@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from kit.project import run_script
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "speaking.py"
 
 
-@pytest.mark.timeout(60)
-def test_the_guide_says_replies_and_is_interrupted_by_the_application() -> None:
-    run = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=50, check=True)
-    assert [tuple(line.split(maxsplit=3)[2:]) for line in run.stdout.splitlines()] == [
+def test_the_guide_says_replies_and_is_interrupted_by_the_application(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = run_script(EXAMPLE, folder=tmp_path, capsys=capsys)
+    assert [tuple(line.split(maxsplit=3)[2:]) for line in printed.splitlines()] == [
         ("completed", "Welcome. This call is recorded."),
         ("completed", "Which room are you in?"),
         ("interrupted", "This ship lay under the ice for ninety years until two fishermen caught"),
@@ -24,4 +25,3 @@ def test_the_guide_says_replies_and_is_interrupted_by_the_application() -> None:
         ("completed", "Please return the headphones."),
         ("completed", "Goodbye, and thank you for coming."),
     ]
-    assert run.stderr == ""

@@ -1,18 +1,22 @@
 """A project of its own uses the test kit: under pytest alone, pytest-asyncio strict and auto, and asyncio.run.
 
-Each runs as a user would run it, in a process and a folder of its own, with nothing of this repository's tests.
+Each has a folder of its own and none of this repository's settings; one runs in a process of its own, where nothing of
+this repository's tests can be imported.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from kit.project import run_pytest, run_script
+
 LIMIT = 60.0
-LOOP = ("-o", "asyncio_default_fixture_loop_scope=function")  # the plugin warns without it
+LOOP = "asyncio_default_fixture_loop_scope = function"  # the plugin warns without it
 
 AGENT = '''
 from vivavoce.agents import Agent, function_tool
@@ -105,59 +109,56 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(project: Path, *arguments: str) -> str:
-    """Run Python in the project's folder; return its output."""
-    done = subprocess.run([sys.executable, *arguments], cwd=project, capture_output=True, text=True, timeout=LIMIT)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def pytest_in(project: Path, test: str, *options: str) -> str:
+def pytest_in(project: Path, test: str, mode: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a test under a mode of pytest-asyncio, with warnings as errors; return the output."""
     (project / "test_host.py").write_text(test)
+    ini = f"filterwarnings = error\nasyncio_mode = {mode}\n{LOOP}\n"
+    status, printed = run_pytest(project, "-p", "asyncio", ini=ini, capsys=capsys)
+    assert status == 0, printed
+    return printed
+
+
+@pytest.mark.timeout(90)
+def test_under_pytest_alone_in_a_process_of_its_own(project: Path) -> None:
+    (project / "test_host.py").write_text(PLAIN_TEST)
     (project / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
-    return run(project, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options)
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=project,
+        env={**alone, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
 
 
-@pytest.mark.timeout(90)
-def test_under_pytest_without_any_asyncio_plugin(project: Path) -> None:
-    assert "1 passed" in pytest_in(project, PLAIN_TEST, "-p", "no:asyncio", "-p", "no:anyio")
+@pytest.mark.parametrize(
+    ("mode", "test"),
+    [("auto", PLAIN_TEST), ("auto", AUTO_TEST), ("strict", PLAIN_TEST), ("strict", STRICT_TEST)],
+    ids=["auto, plain", "auto, async", "strict, plain", "strict, async"],
+)
+def test_under_pytest_asyncio(mode: str, test: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "1 passed" in pytest_in(project, test, mode, capsys)
 
 
-@pytest.mark.timeout(90)
-def test_a_plain_test_is_not_disturbed_by_the_plugin(project: Path) -> None:
-    assert "1 passed" in pytest_in(project, PLAIN_TEST, "-o", "asyncio_mode=auto", *LOOP)
-
-
-@pytest.mark.timeout(90)
-def test_under_pytest_asyncio_strict(project: Path) -> None:
-    assert "1 passed" in pytest_in(project, STRICT_TEST, "-o", "asyncio_mode=strict", *LOOP)
-
-
-@pytest.mark.timeout(90)
-def test_under_pytest_asyncio_auto(project: Path) -> None:
-    assert "1 passed" in pytest_in(project, AUTO_TEST, "-o", "asyncio_mode=auto", *LOOP)
-
-
-@pytest.mark.timeout(90)
-def test_under_plain_asyncio_run_and_run_virtual(project: Path) -> None:
+def test_under_plain_asyncio_run_and_run_virtual(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "main.py").write_text(SCRIPT)
-    assert run(project, "-W", "error", "main.py") == "True 0.06\n"
+    assert run_script(project / "main.py", capsys=capsys) == "True 0.06\n"
 
 
-@pytest.mark.timeout(90)
-def test_a_failing_expectation_fails_the_project_s_test_with_the_conversation(project: Path) -> None:
+def test_a_failing_expectation_fails_the_project_s_test_with_the_conversation(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broken = PLAIN_TEST.replace(
         "harness().run", "harness().run(until=1.0).expect.tool_call('refund')\n    harness().run"
     )
     (project / "test_host.py").write_text(broken)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-    )
-    assert done.returncode == 1
-    assert "expected a tool call refund()" in done.stdout
-    assert "came instead: assistant: 'Hello!'" in done.stdout
-    assert "expectations.py" not in done.stdout  # the test's own line is shown
+    status, printed = run_pytest(project, capsys=capsys)
+    assert status == 1
+    assert "expected a tool call refund()" in printed
+    assert "came instead: assistant: 'Hello!'" in printed
+    assert "expectations.py" not in printed  # the test's own line is shown
