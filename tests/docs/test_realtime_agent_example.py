@@ -16,7 +16,7 @@ from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.testing.realtime_server import ScriptedAnswer, ScriptedCall, ScriptedRealtimeServer
 
 EXAMPLE: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "realtime_agent.py"))
-LIMIT = 15.0
+LIMIT = 60.0
 
 
 async def test_the_host_greets_books_a_table_and_goes_on_after_a_lost_connection(

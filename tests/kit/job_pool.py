@@ -22,8 +22,8 @@ from vivavoce.agents.worker.executors.process import ProcessExecutor
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.protocol import JobAssigned
 
-READY_LIMIT = 40.0
-LIMIT = 40.0
+LIMIT = 100.0
+"""Seconds after which a wait counts as hung: a starved machine needs a minute for processes that are made twice."""
 
 
 class JobPool:
@@ -62,10 +62,10 @@ class JobPool:
         self._running = loop.create_task(self.executor.run(self._on_ended, self.states.append, task_status=self))
         ready = loop.create_task(self._ready.wait())
         try:
-            await asyncio.wait({self._running, ready}, timeout=READY_LIMIT, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({self._running, ready}, timeout=LIMIT, return_when=asyncio.FIRST_COMPLETED)
             if self._running.done():
                 await self._running
-            assert self._ready.is_set(), f"the processes were not ready within {READY_LIMIT} s"
+            assert self._ready.is_set(), f"the processes were not ready within {LIMIT} s"
         except BaseException:
             await self._close()
             raise

@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 import numpy as np
 
+from kit.blocked_loop import LoopWarnings
 from kit.idle_job import keep_job
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.job import JobContext
@@ -115,7 +116,8 @@ async def entrypoint(ctx: JobContext) -> None:
         case "block":
             time.sleep(600)  # noqa: ASYNC251, TID251 - blocking code is what the test is about
         case "block shortly":
-            time.sleep(1.5)  # noqa: ASYNC251, TID251 - as above
+            with LoopWarnings.collected() as warnings:
+                warnings.block(0.1)
             ctx.shutdown("blocked")
         case "deaf":
             while True:

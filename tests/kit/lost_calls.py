@@ -27,7 +27,7 @@ from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.agents.worker.worker_view import WorkerView
 from vivavoce.pipelines.core.clock import LoopClock
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 
 def dead_owner(job_id: str) -> str:

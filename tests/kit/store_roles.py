@@ -41,7 +41,7 @@ async def write_numbers(where: str, prefix: str, count: int) -> None:
     from vivavoce.agents import SessionMemory
 
     store = opened(where, prefix)
-    async with SessionMemory.attach(store, "call", timeout=10.0) as memory:
+    async with SessionMemory.attach(store, "call", timeout=60.0) as memory:
         stream = await memory.open_stream("numbers", tags=["numbers"])
         for first in range(0, count, AT_ONCE):
             await asyncio.gather(*(stream.write(number) for number in range(first, first + AT_ONCE)))
@@ -54,7 +54,7 @@ async def follow(where: str, prefix: str, tag: str) -> None:
     from vivavoce.agents import SessionMemory
 
     store = opened(where, prefix)
-    async with SessionMemory.attach(store, "call", timeout=10.0) as memory:
+    async with SessionMemory.attach(store, "call", timeout=60.0) as memory:
         async for stream, item in memory.subscribe([tag]):
             if not item.is_end:
                 tell([stream.name, item.value])
@@ -66,11 +66,11 @@ async def help_call(where: str, prefix: str) -> None:
     from vivavoce.agents import SessionMemory
 
     store = opened(where, prefix)
-    async with SessionMemory.attach(store, "call") as memory:
+    async with SessionMemory.attach(store, "call", timeout=60.0) as memory:
         question = await memory.data.get("question")
         await memory.agent_data("desk").set("answer", question * 2)
         await memory.stop()
-        tell(await memory.wait(timeout=10.0))
+        tell(await memory.wait(timeout=60.0))
     await store.aclose()
 
 

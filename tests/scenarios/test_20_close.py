@@ -400,7 +400,7 @@ async def test_code_that_swallows_its_cancellation_holds_no_close_on_a_real_loop
 
     clock = LoopClock()
     session: AgentSession[None] = AgentSession(
-        Swallows("x"), SessionHarness(Agent("x")).pipeline, options=SessionOptions(clock=clock, close_timeout=3.0)
+        Swallows("x"), SessionHarness(Agent("x")).pipeline, options=SessionOptions(clock=clock, close_timeout=0.5)
     )
     await session.start(LocalTransport(clock))
     report = await session.close()

@@ -139,7 +139,7 @@ async def test_on_wake_up_closes_a_session_in_real_time() -> None:
     pipeline = SessionHarness(Agent("x")).pipeline
     session: AgentSession[None] = AgentSession(Agent("x"), pipeline, wake_up=0.05, options=SessionOptions(clock=clock))
     session.on_wake_up = session.close
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await session.start(LocalTransport(clock))
         report = await session.wait_closed()
     assert report.is_clean

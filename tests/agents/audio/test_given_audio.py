@@ -182,7 +182,7 @@ async def test_a_file_that_does_not_come_fails_its_speech_at_its_limit(
 ) -> None:
     path, goes_on = tmp_path / "slow.wav", threading.Event()
     write_wav(path, numbered(RATE))
-    monkeypatch.setattr(AudioFileReader, "read", lambda self: goes_on.wait(10) and None)
+    monkeypatch.setattr(AudioFileReader, "read", lambda self: goes_on.wait(60) and None)
     options = SessionOptions(speech=SpeechLimits(tts_stall=0.1))
     try:
         async with SessionHarness(Agent("x"), options=options) as harness:  # in real time, which no thread holds

@@ -111,8 +111,11 @@ async def _called(data: Namespace, name: str, arguments: list[Any]) -> Any:
     return await getattr(data, name)(*arguments)
 
 
+UNCHECKED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+"""A busy machine is slow; the fixtures give each example a place of its own."""
+
 # The calls' own code is the same for all stores: other stores need examples of their own work only.
-LAWS = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LAWS = settings(max_examples=25, deadline=None, suppress_health_check=UNCHECKED)
 
 
 @settings(max_examples=100)

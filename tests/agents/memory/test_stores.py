@@ -10,6 +10,9 @@ from vivavoce.agents.memory.stores.store import CALLS, METADATA, LogState, Place
 from vivavoce.agents.memory.stores.values import MAX_BYTES
 from vivavoce.pipelines.core.errors import StoreTypeError, StoreValueError
 
+LIMIT = 60.0
+"""Seconds after which a call counts as hung."""
+
 VALUES: tuple[object, ...] = (
     None,
     True,
@@ -29,7 +32,7 @@ VALUES: tuple[object, ...] = (
 
 
 def namespace(store: SessionStore, name: str = "data", session_id: str = "session_1") -> Namespace:
-    return Namespace(store, Place(session_id, name), timeout=10.0)
+    return Namespace(store, Place(session_id, name), timeout=LIMIT)
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -148,7 +151,7 @@ async def test_a_log_counts_its_records_and_keeps_the_newest(store: SessionStore
 async def test_a_reader_waits_for_the_next_record(store: SessionStore) -> None:
     log = Place("session_1", "stream")
     await store.log(log, ["0"], keep=10)
-    with anyio.fail_after(5):
+    with anyio.fail_after(LIMIT):
         await store.wait(log, 0, 60)  # is there already
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(store.wait, log, 1, 60)
@@ -166,7 +169,7 @@ async def test_records_of_several_logs_come_with_one_call(store: SessionStore) -
     assert {place.name: [(record.index, record.text) for record in records] for place, records in found.items()} == {
         "one": [(1, "b"), (2, "c")]
     }
-    with anyio.fail_after(5):
+    with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: store.log(none, ["e"], keep=2))
             found = await store.follow({one: 3, two: 1, none: 0}, 10, 60.0)
@@ -182,7 +185,7 @@ async def test_calls_side_by_side_all_take_effect_and_get_their_own_results(stor
             assert following is not None
             found[following - 1] = f"{one} {number}"
 
-    with anyio.fail_after(15):
+    with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as tasks:
             for one in range(20):
                 tasks.start_soon(write, one)
@@ -199,7 +202,7 @@ async def test_readers_of_many_sessions_wait_side_by_side(store: SessionStore) -
             found.extend(record.text for record in records)
 
     logs = [Place(f"session_{number}", "log") for number in range(150)]
-    with anyio.fail_after(15):
+    with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as tasks:
             for log in logs:
                 tasks.start_soon(follow, log)
@@ -242,11 +245,11 @@ async def test_one_holder_has_a_session_until_it_gives_it_up_or_another_takes_ov
 
 async def test_a_lease_ends_by_itself(store: SessionStore) -> None:
     assert await store.hold("session_1", "a", 0.01)
-    with anyio.fail_after(5):
+    with anyio.fail_after(LIMIT):
         while not await store.hold("session_1", "b", 60):  # noqa: ASYNC110 - time is the event
             await anyio.sleep(0.01)
     assert await store.hold("session_2", "a", 0.01)
-    with anyio.fail_after(5):
+    with anyio.fail_after(LIMIT):
         while await store.is_held("session_2"):  # noqa: ASYNC110 - time is the event
             await anyio.sleep(0.01)
 

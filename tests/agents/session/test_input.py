@@ -104,6 +104,6 @@ async def test_an_interruption_from_a_thread_acts_and_cannot_be_awaited() -> Non
         result = await anyio.to_thread.run_sync(session.interrupt)
         with pytest.raises(SessionError, match="called in a thread"):
             await result
-        with anyio.fail_after(5.0):
+        with anyio.fail_after(60.0):
             await speech
         assert speech.outcome in ("interrupted", "cancelled")

@@ -328,7 +328,11 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+UNCHECKED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+"""A busy machine is slow; the fixtures give each example a place of its own."""
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=UNCHECKED)
 @given(calls=st.lists(st.tuples(st.sampled_from(sorted(set(CALLS) - {"close(reason)"})), VALUES), max_size=8))
 def test_no_row_of_random_calls_ends_the_session(calls: list[tuple[str, Any]]) -> None:
     async def scenario(harness: SessionHarness) -> None:

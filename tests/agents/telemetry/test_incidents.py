@@ -358,7 +358,7 @@ async def test_what_the_agent_says_is_counted_as_lost_where_the_room_does_not_ta
 ) -> None:
     watching, sink = Watching(), kind(LoopClock(), sample_rate=24000)
     session = AgentSession[None](Agent("Help."), make(), options=SessionOptions(telemetry=watching.telemetry))
-    with anyio.fail_after(15):
+    with anyio.fail_after(60):
         async with session:
             await session.start(Room(sink))
             is_over = anyio.Event()

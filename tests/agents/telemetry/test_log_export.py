@@ -282,7 +282,7 @@ class Stuck(LogRecordExporter):
 
     def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
         self.is_asked.set()
-        assert self.may_go.wait(10)
+        assert self.may_go.wait(60)
         self.taken += [str(record.log_record.body) for record in batch]
         return LogRecordExportResult.SUCCESS
 
@@ -303,13 +303,13 @@ def test_a_full_queue_drops_the_newest_and_counts_them() -> None:
     backend.telemetry = Telemetry(TelemetryOptions(logger_provider=provider))
     token = log_export.set(TelemetryControl.of(backend.telemetry).logs)
     mine.info("0")
-    assert exporter.is_asked.wait(10)  # the thread holds the first, and no code waits for it
+    assert exporter.is_asked.wait(60)  # the thread holds the first, and no code waits for it
     for number in range(1, 9):
         mine.info(str(number))
     log_export.reset(token)
     assert (counts.waiting, counts.dropped) == (3, 5)
     exporter.may_go.set()
-    shut_down_providers([provider]).result(10)
+    shut_down_providers([provider]).result(60)
     assert exporter.taken == ["0", "1", "2", "3"]
     assert (counts.delivered, counts.lost, counts.waiting) == (4, 0, 0)
 
@@ -321,8 +321,7 @@ async def test_records_that_cannot_be_delivered_are_counted_and_the_close_does_n
     mine.info("lost")
     log_export.reset(token)
     assert telemetry.waiting_logs == 1
-    with anyio.fail_after(10):
-        await telemetry.aclose(limit=8)
+    assert await telemetry.aclose(limit=60)  # the export itself has given up
     assert (telemetry.waiting_logs, telemetry.dropped_logs) == (0, 1)
 
 

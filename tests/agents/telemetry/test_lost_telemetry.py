@@ -78,7 +78,7 @@ class Late(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.is_asked.set()
-        assert self.may_go.wait(10)
+        assert self.may_go.wait(60)
         return SpanExportResult.SUCCESS
 
 
@@ -89,13 +89,13 @@ def test_what_comes_through_after_all_is_delivered_and_not_lost() -> None:
     tracers.add_span_processor(CountedSpans(exporter, counts, limits))
     for number in range(5):
         tracers.get_tracer("test").start_span(str(number)).end()
-    assert exporter.is_asked.wait(10)
+    assert exporter.is_asked.wait(60)
     assert (counts.undelivered, counts.unsettled) == (0, 5)  # one batch is being sent, others wait
     done = shut_down_providers([tracers])
     counts.give_up()
     assert counts.undelivered == 5
     exporter.may_go.set()
-    done.result(10)
+    done.result(60)
     assert (counts.undelivered, counts.delivered, counts.unsettled) == (0, 5, 0)
 
 
@@ -105,7 +105,7 @@ async def test_an_endpoint_variable_without_a_scheme_is_said_once_and_what_it_lo
     monkeypatch.setenv(VARIABLE, "me:secret@127.0.0.1:4318?key=secret")
     telemetry = Telemetry()
     end_spans(telemetry, 3)
-    assert await telemetry.aclose(8)
+    assert await telemetry.aclose(60)
     assert (telemetry.dropped_spans, telemetry.delivered_spans) == (3, 0)
     assert caplog.messages == [REFUSED.format(VARIABLE, "127.0.0.1:4318", "traces, metrics, logs")]
 
@@ -131,7 +131,7 @@ async def test_a_protocol_of_the_environment_that_is_none_costs_what_it_would_ha
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "http/protobuf")
     telemetry = Telemetry()
     end_spans(telemetry, 3)
-    assert await telemetry.aclose(8)
+    assert await telemetry.aclose(60)
     assert (telemetry.dropped_spans, telemetry.delivered_spans) == (3, 0)
     assert caplog.messages == [
         "OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or grpc, got 'http/json'; calls go on, and their traces, "

@@ -289,7 +289,7 @@ class ScriptedStream:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110 - blocks come from a device
             await anyio.sleep(0.01)
 

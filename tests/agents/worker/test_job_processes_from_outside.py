@@ -18,9 +18,9 @@ from vivavoce.agents.worker.executors.options import ProcessExecution
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(180)
 
-LIMIT = 30.0
+LIMIT = 60.0
 
 Samples = dict[str, float]
 

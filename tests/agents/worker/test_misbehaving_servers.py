@@ -174,7 +174,7 @@ async def test_a_slow_server_is_waited_for() -> None:
 
     async def slow(conversation: Conversation) -> None:
         await conversation.read()
-        await anyio.sleep(1.5)
+        await anyio.sleep(0.3)
         await conversation.send(wire.ServerMessage(register=wire.RegisterWorkerResponse(worker_id="AW_1")))
         await conversation.send(wire.ServerMessage(availability=wire.AvailabilityRequest(job=wire.Job(id="AJ_1"))))
         await conversation.read_until(lambda message: message.availability.available)

@@ -8,8 +8,8 @@ from typing import Self
 
 from vivavoce.agents.worker.worker import Worker
 
-READY_LIMIT = 20.0
-CLOSE_LIMIT = 40.0
+READY_LIMIT = 60.0
+CLOSE_LIMIT = 60.0
 
 
 class Working:

@@ -399,8 +399,12 @@ async def test_an_answer_whose_events_come_out_of_order_is_whole() -> None:
 async def test_a_stalled_answer_can_be_given_up() -> None:
     async with ScriptedRealtimeServer() as server, session(server) as opened:
         server.answers(ScriptedAnswer(text="one two three", fault=AnswerFault.STALL))
-        with anyio.move_on_after(0.5) as scope:
-            await opened.answer()
+        answer = opened.connection.generate(ASKING)
+        with anyio.fail_after(LIMIT):
+            await anext(answer)
+        with anyio.move_on_after(0.2) as scope:
+            while True:
+                await anext(answer)
         assert scope.cancelled_caught
         await server.received("response.cancel")
 
@@ -408,8 +412,10 @@ async def test_a_stalled_answer_can_be_given_up() -> None:
 async def test_an_answer_closed_before_the_server_began_it_is_cancelled_once_it_does() -> None:
     async with ScriptedRealtimeServer() as server, session(server) as opened:
         server.answers(ScriptedAnswer(text="one", delay=30), "Fine.")
-        with anyio.move_on_after(0.2):
-            await opened.answer()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(opened.answer)
+            await server.received("response.create")
+            tasks.cancel_scope.cancel()
         await server.received("response.cancel")
 
 

@@ -160,7 +160,7 @@ async def test_short_answers_are_whole_only_as_answers() -> None:
 
 
 @pytest.mark.parametrize(("language", "word"), [("en", "I would like it to be "), ("de", "mach ruf komm und ")])
-@pytest.mark.timeout(5)
+@pytest.mark.timeout(60)  # a backtracking rule would need hours
 async def test_a_very_long_turn_is_judged_by_its_end(language: str, word: str) -> None:
     assert await is_whole(word * 5000 + "danke", language=language)
     assert not await is_whole(word * 5000 + "um", language=language)

@@ -52,8 +52,12 @@ class Desk(Agent):
         return "free"
 
 
-def harness(llm: ScriptedLLM, store: SessionStore | None = None) -> SessionHarness:
-    memory = MemoryOptions(store=store)
+PATIENT = 60.0
+"""Seconds for a call to a real store, where none may fail."""
+
+
+def harness(llm: ScriptedLLM, store: SessionStore | None = None, *, timeout: float = 2.0) -> SessionHarness:
+    memory = MemoryOptions(store=store, timeout=timeout)
     return SessionHarness(Desk(), llm, options=SessionOptions(memory=memory))
 
 
@@ -139,14 +143,14 @@ async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def test_another_process_reads_the_same_history_also_after_the_call(shared: SessionStore) -> None:
-    async with harness(calls_look(), shared) as running:
+    async with harness(calls_look(), shared, timeout=PATIENT) as running:
         memory = running.session.memory
         await running.user("is friday free?")
         await memory.save_reasoning_event("task_list_update", {"thought": "done"})
         assert await memory.link_pending_reasoning_events() == 1
         chat, events = await memory.get_chat_history(), await memory.get_reasoning_events()
         session_id = running.session.id
-    async with SessionMemory.attach(shared, session_id) as attached:
+    async with SessionMemory.attach(shared, session_id, timeout=PATIENT) as attached:
         assert await attached.get_chat_history() == chat
         assert await attached.get_reasoning_events() == events
         assert await attached.get_chat_history(1) == chat[-1:]

@@ -15,10 +15,10 @@ from kit.store_writer import opened
 from vivavoce.agents import AgentSession, MemoryOptions, RedisStore, SessionMemory, StoreUnavailable
 from vivavoce.pipelines.core.clock import LoopClock
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 COUNT = 300
-PATIENT = 30.0
+PATIENT = 60.0
 """Seconds for a call to the store where none may fail."""
 Where = tuple[str, str]
 
@@ -63,7 +63,7 @@ async def test_a_helper_process_follows_the_transcript_of_a_call(
     async def follow() -> None:
         told.extend(await players[0].play("follow", *where, "transcript"))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow)
             await session.say("Hello there.")
@@ -93,7 +93,7 @@ async def test_a_follower_of_a_redis_that_is_lost_is_told(own_server: RedisServe
 
     async with (
         SessionMemory.attach(store, "call", timeout=PATIENT) as memory,
-        SessionMemory.attach(store, "call", timeout=2.0) as hasty,
+        SessionMemory.attach(store, "call", timeout=4.0) as hasty,
     ):
         numbers = await memory.open_stream("numbers", tags=["numbers"])
         async with anyio.create_task_group() as tasks:
@@ -115,7 +115,5 @@ async def test_a_follower_of_a_redis_that_is_lost_is_told(own_server: RedisServe
 
 def _freeze(server: RedisServer, lost: list[str]) -> None:
     with server.frozen():
-        for _ in range(600):
-            if len(lost) == 2:
-                return
+        while len(lost) < 2:  # the test has its own limit
             anyio.from_thread.run(anyio.sleep, 0.01)

@@ -23,8 +23,8 @@ LIMIT = 30.0
 
 @pytest.fixture(autouse=True)
 def idle_readers_look_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have an idle reader look after half a second whether the session is still there."""
-    monkeypatch.setattr(following, "WAIT_SHARE", 0.5 / LIMIT)
+    """Have an idle reader look after a tenth of a second whether the session is still there."""
+    monkeypatch.setattr(following, "WAIT_SHARE", 0.1 / LIMIT)
 
 
 def streams_of(store: SessionStore, *, clock: Clock | None = None) -> Streams:

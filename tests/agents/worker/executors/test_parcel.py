@@ -21,7 +21,7 @@ from vivavoce.agents.worker.request import JobRequest
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 APP = """
 import json, os, sys

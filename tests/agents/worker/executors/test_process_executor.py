@@ -21,7 +21,7 @@ from kit.job_pool import LIMIT, JobPool
 from vivavoce.agents.worker.executors.nursery_process import NurseryProcess, start_nursery
 from vivavoce.pipelines.core.errors import WorkerError
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 async def test_each_crash_ends_the_jobs_of_its_process_alone_and_says_how_it_ended(
