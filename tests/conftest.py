@@ -14,11 +14,12 @@ import pytest
 from kit.wanted import all_are_wanted
 from vivavoce.pipelines.testing import LOOP_LIMIT, LoopGuard, LoopHeldError
 
-# CI draws the same examples in each run, so that chance refuses no change; a run by hand draws new ones. No deadline: a
-# busy machine is late, and pytest's timeout holds.
-DRAWS = hypothesis.settings.get_profile("ci" if os.environ.get("CI") else "default")
-hypothesis.settings.register_profile("house", DRAWS, deadline=None)
-hypothesis.settings.load_profile("house")
+# make test draws the same examples in each run, so that chance refuses no change. make test-all draws new ones, and so
+# does `pytest --hypothesis-profile=new`. hypothesis' own profile for CI has no deadline: a busy machine is late.
+SAME = hypothesis.settings(hypothesis.settings.get_profile("ci"))
+hypothesis.settings.register_profile("same", SAME)
+hypothesis.settings.register_profile("new", SAME, derandomize=False)
+hypothesis.settings.load_profile("new" if all_are_wanted() else "same")
 
 SETTLING_STEPS = 5
 """Loop iterations in which callbacks of closed objects may still run."""

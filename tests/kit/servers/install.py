@@ -1,6 +1,6 @@
-"""Fetches the tests' further programs into the git-ignored `.cache/`: a LiveKit server, peers.
+"""Fetches the tests' further programs into the user's cache, where every clone finds them: a LiveKit server, peers.
 
-Run as a script it installs everything, so that a build does not use up a test's time limit. Standard library only, and `kit.wanted`.
+Run as a program it installs those of the suite, so that a build does not use up a test's time limit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parents[3] / ".cache"
+from kit.wanted import all_are_wanted, nothing_may_be_missing
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").resolve() / "vivavoce-tests"
+"""Holds each program by its version."""
 
 LIVEKIT_SERVER_VERSION = "v1.13.5"
 """The newest version whose go.mod has no `replace`, which `go install` refuses."""
@@ -276,23 +279,22 @@ def _say(line: str) -> None:
 
 
 def main() -> int:
-    """Install every component; return the exit status."""
+    """Install every component of the suite; return the exit status."""
     status = 0
     components = [
         ("livekit-server", livekit_server),
         ("otel-collector", otel_collector),
-        ("livekit-agents", livekit_agents_python),
         ("livekit-client", livekit_client),
     ]
     if all_are_wanted():
-        components.append(("kube-score", kube_score))
+        components += [("livekit-agents", livekit_agents_python), ("kube-score", kube_score)]
     for name, install in components:
         try:
             install()
         except InstallError as error:
             _say(f"Missing test component {name}: {error}")
             status = 1
-    return status
+    return status if nothing_may_be_missing() else 0
 
 
 if __name__ == "__main__":

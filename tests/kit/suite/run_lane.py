@@ -1,6 +1,6 @@
-"""pytest for one lane: it ends with pytest's own status, in spite of livekit's threads, and writes down each test's time.
+"""pytest for one lane: it ends with its own status, in spite of livekit's threads, and writes the time of each test.
 
-    python -P tests/kit/suite/run_lane.py TIMES.jsonl [pytest's arguments]
+python -P tests/kit/suite/run_lane.py TIMES.jsonl [pytest's arguments]
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class Stopwatch:
         try:
             return (yield)
         finally:
-            times = {"wall": round(time.monotonic() - wall, 3), "cpu": round(_cpu() - cpu, 3)}
-            print(json.dumps({"test": item.nodeid, "outcome": self._outcome, **times}), file=self._file)
+            seconds = {"wall": round(time.monotonic() - wall, 3), "cpu": round(_cpu() - cpu, 3)}
+            line = {"test": item.nodeid, "times": {"outcome": self._outcome, **seconds}}
+            print(json.dumps(line), file=self._file)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.outcome != "passed":

@@ -1,6 +1,6 @@
-"""Where the time of the last runs went, side by side: their lanes, and their slowest tests.
+"""Where the time of the last runs went, side by side: their lanes and their slowest tests.
 
-    python -P tests/kit/suite/times.py [--runs 4] [--slowest 20]    (make times)
+PYTHONPATH=tests python -P -m kit.suite.times [--runs 4] [--slowest 20]    (make times ARGS=...)
 """
 
 from __future__ import annotations
@@ -11,10 +11,16 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 
-RUNS = Path(__file__).resolve().parents[3] / ".cache" / "runs"
+from rich.console import Console
+from rich.table import Table
+
+from kit.suite.lanes import ROOT
+
+RUNS = ROOT / ".cache" / "runs"
+WIDTH = 220
+"""Columns; the output is read in logs, where no terminal tells how wide it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +42,17 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Time:
-    """The outcome of a test, and its seconds of wall and of CPU."""
+class Timed:
+    """A test that has run: its outcome, and its seconds of wall and of CPU."""
 
     outcome: str
     wall: float
     cpu: float
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run of a suite: its folder, when it began, on which commit, and its lanes."""
+    """One run of a suite: its folder, its suite, when it began, on which commit, and its lanes."""
 
     folder: Path
     suite: str
@@ -64,94 +70,84 @@ class Run:
     @classmethod
     def read(cls, folder: Path) -> Run:
         """Read a run that is over."""
-        written = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        results = [Result(**result) for result in written.pop("results")]
-        return cls(folder=folder, results=results, **written)
+        facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        results = [Result(**result) for result in facts.pop("results")]
+        return cls(folder=folder, results=results, **facts)
 
     def write(self) -> None:
-        """Write the run down; the lanes have written the times of their tests."""
-        written = {"suite": self.suite, "began": self.began, "commit": self.commit}
-        written_results = [asdict(result) for result in self.results]
-        (self.folder / "run.json").write_text(json.dumps(written | {"results": written_results}, indent=1) + "\n")
+        """Write the facts of the run; its lanes have written the times of their tests."""
+        facts = {name: value for name, value in asdict(self).items() if name != "folder"}
+        (self.folder / "run.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
-    @cached_property
-    def tests(self) -> dict[str, Time]:
-        """Each test's time."""
-        times = {}
-        for result in self.results:
-            path = self.folder / f"{result.lane}.jsonl"
-            if path.is_file():
-                for line in path.read_text(encoding="utf-8").splitlines():
-                    test = json.loads(line)
-                    times[test.pop("test")] = Time(**test)
-        return times
+    def tests(self, lane: str) -> dict[str, Timed]:
+        """Return the tests of a lane, by their ids."""
+        path = self.folder / f"{lane}.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        return {test["test"]: Timed(**test["times"]) for test in map(json.loads, lines)}
 
     @property
     def wall(self) -> float:
         """Seconds from its start to the end of its last lane."""
         return max((result.began + result.wall for result in self.results), default=0.0)
 
-
-def compared(runs: Sequence[Run], *, slowest: int) -> str:
-    """Return a table of the runs' lanes and a table of their slowest tests, a run a column: wall (CPU), in seconds."""
-    lanes = list(dict.fromkeys(result.lane for run in runs for result in run.results))
-    head = ["", *(f"{run.suite} {run.commit}" for run in runs)]
-    rows = [[lane, *(_lane(run, lane) for run in runs)] for lane in lanes]
-    whole = ["whole run", *(f"{run.wall:.0f} ({sum(result.cpu for result in run.results):.0f})" for run in runs)]
-    began = ["began", *(run.began for run in runs)]
-    lines = ["Where the time went: seconds of wall (of CPU)", *_table([head, began, *rows, whole])]
-    walls: dict[str, float] = {}
-    for run in runs:
-        for test, time in run.tests.items():
-            walls[test] = max(walls.get(test, 0.0), time.wall)
-    longest = sorted(walls, key=lambda test: -walls[test])[:slowest]
-    lines += ["", f"The {len(longest)} slowest tests"]
-    lines += _table([[_short(test), *(_test(run, test) for run in runs)] for test in longest])
-    return "\n".join(lines)
+    @property
+    def cpu(self) -> float:
+        """Seconds of CPU of all lanes."""
+        return sum(result.cpu for result in self.results)
 
 
-def _lane(run: Run, lane: str) -> str:
-    result = next((result for result in run.results if result.lane == lane), None)
+def show(runs: Sequence[Run], *, slowest: int) -> None:
+    """Print a table of the runs' lanes, and one of their slowest tests, with a column for each run."""
+    console = Console(width=WIDTH, highlight=False, markup=False)
+    console.print(_table("lane", runs, _lanes(runs), "Where the time went: seconds of wall (of CPU)"))
+    tests = [{test: timed for result in run.results for test, timed in run.tests(result.lane).items()} for run in runs]
+    worst: dict[str, float] = {}
+    for test, timed in (item for each in tests for item in each.items()):
+        worst[test] = max(worst.get(test, 0.0), timed.wall)
+    rows = [
+        [test.removeprefix("tests/"), *(_seconds(each[test]) if test in each else "-" for each in tests)]
+        for test in sorted(worst, key=lambda test: -worst[test])[:slowest]
+    ]
+    console.print(_table("test", runs, rows, f"The {len(rows)} slowest tests: seconds of wall (of CPU)"))
+
+
+def _lanes(runs: Sequence[Run]) -> list[list[str]]:
+    names = dict.fromkeys(result.lane for run in runs for result in run.results)
+    rows = [[name, *(_lane(run, name) for run in runs)] for name in names]
+    return [*rows, ["all", *(f"{run.wall:.0f} ({run.cpu:.0f})" for run in runs)]]
+
+
+def _lane(run: Run, name: str) -> str:
+    result = next((result for result in run.results if result.lane == name), None)
     if result is None:
         return "-"
-    said = [time.outcome for test, time in run.tests.items()] if len(run.results) == 1 else _outcomes(run, lane)
-    failed = said.count("failed")
-    counts = f" {len(said)} tests" if said else ""
-    return f"{result.wall:.0f} ({result.cpu:.0f}){counts}" + (f", {failed} FAILED" if failed else "")
+    outcomes = [timed.outcome for timed in run.tests(name).values()]
+    failed = f", {outcomes.count('failed')} failed" if "failed" in outcomes else ""
+    return f"{result.wall:.0f} ({result.cpu:.0f}) from {result.began:.0f}: {len(outcomes)} tests{failed}"
 
 
-def _outcomes(run: Run, lane: str) -> list[str]:
-    path = run.folder / f"{lane}.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return [json.loads(line)["outcome"] for line in lines]
+def _seconds(timed: Timed) -> str:
+    return f"{timed.wall:.1f} ({timed.cpu:.1f})"
 
 
-def _test(run: Run, test: str) -> str:
-    time = run.tests.get(test)
-    return "-" if time is None else f"{time.wall:.1f} ({time.cpu:.1f})"
-
-
-def _short(test: str) -> str:
-    name = test.removeprefix("tests/")
-    return name if len(name) <= 110 else f"{name[:107]}..."
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
-    return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def _table(first: str, runs: Sequence[Run], rows: Sequence[Sequence[str]], title: str) -> Table:
+    table = Table(first, *(f"{run.suite} {run.commit}\n{run.began}" for run in runs), title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def main() -> int:
     """Run the command line; return the status."""
     parser = argparse.ArgumentParser(description="Show where the time of the last runs went, side by side.")
-    parser.add_argument("--runs", type=int, default=4, help="how many (default: 4)")
+    parser.add_argument("--runs", type=int, default=4, help="how many of the last ones (default: 4)")
     parser.add_argument("--slowest", type=int, default=20, help="how many tests (default: 20)")
     given = parser.parse_args()
     folders = sorted(path.parent for path in RUNS.glob("*/run.json"))[-given.runs :]
     if not folders:
-        print(f"{RUNS} holds no run that is over; make test writes one", file=sys.stderr)
+        print(f"there is no run in {RUNS}; make test makes one", file=sys.stderr)
         return 1
-    print(compared([Run.read(folder) for folder in folders], slowest=given.slowest))
+    show([Run.read(folder) for folder in folders], slowest=given.slowest)
     return 0
 
 

@@ -1,0 +1,152 @@
+"""The lanes of a suite: which tests run one after the other, and beside which others.
+
+Calls and commands run in real time, with priority, in two rows of lanes. Tests that compute run in the idle class of the
+scheduler, in the remaining time; a real-time test there would starve. Both suites have the same lanes: the mark
+`test_all` says which tests only `make test-all` runs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+E2E = "tests/e2e"
+SUITES = ("test", "test-all")
+OF_ALL = SUITES[1:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """Tests that run one after the other.
+
+    Args:
+        name: Names it on the command line and in the tables.
+        paths: Files and folders of tests, as glob patterns from the root of the repository; in this order.
+        but: Patterns of those in `paths` that belong to other lanes.
+        after: The lanes that must be over before this one begins.
+        is_idle: Whether it runs in the idle class, with patience.
+        suites: Those in which it runs.
+        covered: The suites in which its coverage is measured.
+        program: It runs this module and no tests.
+    """
+
+    name: str
+    paths: tuple[str, ...] = ()
+    but: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    is_idle: bool = False
+    suites: tuple[str, ...] = SUITES
+    covered: tuple[str, ...] = ()
+    program: str = ""
+
+    def command(self, suite: str, times: Path, arguments: Sequence[str]) -> list[str]:
+        """Return the command that runs it; it writes the time of each test to `times`."""
+        python = [sys.executable, "-P"]  # -P: the script's folder is no place for imports
+        if self.program:
+            return [*python, "-m", self.program]
+        if suite in self.covered:
+            python += ["-m", "coverage", "run"]
+        ignored = [f"--ignore={path}" for pattern in self.but for path in _found(pattern)]
+        paths = [path for pattern in self.paths for path in _found(pattern)]
+        idle = [*_idle_class(), *python] if self.is_idle else python
+        patience = ["--timeout=120"] if self.is_idle else []
+        pytest = ["tests/kit/suite/run_lane.py", str(times), "-p", "no:cacheprovider", *patience]
+        return [*idle, *pytest, *paths, *ignored, *arguments]
+
+    def files(self) -> set[Path]:
+        """Return the files of its tests."""
+        files = {file for pattern in self.paths for path in _found(pattern) for file in _tests(path)}
+        return files - {file for pattern in self.but for path in _found(pattern) for file in _tests(path)}
+
+
+def _found(pattern: str) -> list[str]:
+    found = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(pattern))
+    if not found:
+        raise FileNotFoundError(f"a lane names {pattern}, and there is no such test")
+    return found
+
+
+def _tests(path: str) -> list[Path]:
+    place = ROOT / path
+    return sorted(place.rglob("test_*.py")) if place.is_dir() else [place]
+
+
+def _idle_class() -> list[str]:
+    chrt = ["chrt", "--idle", "0"]
+    if shutil.which("chrt") and subprocess.run([*chrt, "true"], capture_output=True, check=False).returncode == 0:
+        return chrt
+    return ["nice", "-n", "19"]
+
+
+CALLS_OF_THE_DEMO = (f"{E2E}/test_demo.py", f"{E2E}/test_demo_telemetry.py", f"{E2E}/test_report_page.py")
+"""First of their lane: some compare a report with the caller's recording to a few hundredths of a second."""
+
+FORKED = (
+    "tests/agents/worker/executors/test_parcel.py",
+    "tests/agents/worker/executors/test_process_executor.py",
+    "tests/agents/worker/test_job_processes_from_outside.py",
+)
+"""Units that fork job processes: they starve in the idle class, and coverage would add to the processes' memory."""
+
+COMMANDS = (
+    f"{E2E}/test_call*.py",
+    f"{E2E}/test_connect.py",
+    f"{E2E}/test_demo_caller.py",
+    f"{E2E}/test_demo_life.py",
+    f"{E2E}/test_dev*.py",
+    f"{E2E}/test_examples*.py",
+    f"{E2E}/test_fallback_in_rooms.py",
+    f"{E2E}/test_job_server_access.py",
+    f"{E2E}/test_job_types.py",
+    f"{E2E}/test_start.py",
+    f"{E2E}/test_table_booking_example.py",
+    f"{E2E}/test_tools_and_mcp_example.py",
+)
+PATIENT = (
+    f"{E2E}/room/test_server_api.py",
+    f"{E2E}/test_crash_safety.py",
+    f"{E2E}/test_healing.py",
+    f"{E2E}/test_job_processes.py",
+    f"{E2E}/test_livekit_microphone.py",
+    f"{E2E}/test_mcp_servers.py",
+    f"{E2E}/test_telemetry.py",
+    f"{E2E}/test_worker.py",
+)
+PAGES = (f"{E2E}/room/test_livekit_client.py", f"{E2E}/test_page*.py")
+LOAD = (f"{E2E}/test_livekit_agents.py", f"{E2E}/test_many_calls.py", "tests/soak/test_soak.py")
+"""They keep both cores busy, so that they run when all others are over."""
+
+LANES = (
+    Lane(name="programs", program="kit.servers.install"),
+    Lane(name="turn", paths=("tests/agents/turn",), is_idle=True, covered=SUITES),
+    Lane(
+        name="agents",
+        paths=("tests/agents",),
+        but=("tests/agents/turn", *FORKED),
+        after=("turn",),
+        is_idle=True,
+        covered=OF_ALL,
+    ),
+    Lane(
+        name="rest",
+        paths=("tests",),
+        but=("tests/agents", E2E, "tests/soak/test_soak.py"),
+        is_idle=True,
+        covered=OF_ALL,
+    ),
+    Lane(name="commands", paths=(*CALLS_OF_THE_DEMO, *COMMANDS, *FORKED), after=("programs",)),
+    Lane(name="pages", paths=PAGES, after=("commands",), covered=OF_ALL),
+    Lane(
+        name="rooms",
+        paths=(E2E,),
+        but=(*CALLS_OF_THE_DEMO, *COMMANDS, *PATIENT, *PAGES, *LOAD[:2]),
+        after=("programs",),
+    ),
+    Lane(name="patient", paths=PATIENT, after=("rooms",), covered=OF_ALL),
+    Lane(name="load", paths=LOAD, after=("agents", "rest", "pages", "patient"), suites=OF_ALL),
+)
