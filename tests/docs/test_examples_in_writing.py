@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import runpy
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest

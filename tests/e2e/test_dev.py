@@ -20,8 +20,8 @@ from kit.e2e.talker import record
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 MAX_SILENCE = 1.0
-END_LIMIT = 15.0
-"""Seconds in which Ctrl-C ends everything, on a machine that may be loaded."""
+END_LIMIT = 30.0
+"""Seconds in which everything has ended, on a machine that may be loaded."""
 
 
 @pytest.fixture
@@ -44,6 +44,7 @@ def wait_for_nobody(command: Running, limit: float) -> None:
     assert command.family() == {}
 
 
+@pytest.mark.test_all("the silence of a real call is judged, and a recogniser may mishear a word")
 async def test_a_save_keeps_the_caller_and_the_conversation_and_is_heard_without_a_gap(
     dev: Running, folder: Path
 ) -> None:
@@ -117,6 +118,7 @@ async def test_ctrl_c_in_a_call_ends_everything(dev: Running) -> None:
     assert "Traceback" not in dev.seen
 
 
+@pytest.mark.test_all("its seconds are judged, and a busy machine needs more of them")
 async def test_ctrl_c_does_not_wait_for_the_watch_of_the_files(dev: Running, folder: Path) -> None:
     (folder / "notes.txt").write_text("no Python: it only has the watch begin a new wait of 5 s")
     await anyio.sleep(1.0)  # for the watch to see it, which shows nowhere
