@@ -1,7 +1,7 @@
 """The lanes of a suite: which tests run one after the other, and beside which others.
 
-Calls and commands run in real time, with priority, in two rows of lanes. Tests that compute run in the idle class of the
-scheduler, in the remaining time; a real-time test there would starve. Both suites have the same lanes: the mark
+Calls and commands run in real time, with priority, in two rows of lanes. Tests that compute run in the idle class of
+the scheduler, in the remaining time; a real-time test there would starve. Both suites have the same lanes: the mark
 `test_all` says which tests only `make test-all` runs.
 """
 
