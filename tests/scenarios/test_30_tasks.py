@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -203,8 +204,8 @@ def test_a_result_that_does_not_validate_goes_back_to_the_model_with_the_reason(
     harness.caller.says("high street five", 8.0, 9.0)
     harness.run(until=14.0)
     (output,) = [item for item in items(harness) if item.startswith("output: The result is not valid")]
-    assert "street: String should have at least 3 characters" in output
-    assert "number: Input should be a valid integer" in output
+    assert re.search(r"street: .+ 3 ", output)
+    assert re.search("number: .+ integer", output)
     assert "got Address(street='High Street', number=5)" in log
     assert harness.recording.of(ErrorOccurred) == []
 

@@ -367,7 +367,7 @@ class HangingFile:
         self.calls: list[tuple[str, int]] = []
 
     def write(self, data: bytes) -> None:
-        self.may_write.wait(20)
+        self.may_write.wait(60)
         self.calls.append(("write", threading.get_ident()))
 
     def close(self) -> None:
@@ -382,7 +382,7 @@ async def test_a_file_that_hangs_is_closed_by_the_thread_that_writes_it(
     monkeypatch.setattr("vivavoce.agents.audio.recording.recorder.create", lambda path, rate: file)
     recorder = Recorder(file.path, RATE, LoopClock(), began_at=0.0)
     await recorder.open()
-    monkeypatch.setattr("vivavoce.agents.audio.recording.recorder.WRITE_LIMIT", 1.0)
+    monkeypatch.setattr("vivavoce.agents.audio.recording.recorder.WRITE_LIMIT", 0.2)
     await anyio.sleep(0.1)
     with pytest.raises(SessionError, match="did not take"):
         await recorder.finish()

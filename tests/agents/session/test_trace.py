@@ -203,7 +203,7 @@ def test_a_disk_that_is_too_slow_ends_the_trace_and_not_the_call(
 
     class Stalling(TraceWriter):
         def _open(self):  # type: ignore[no-untyped-def]
-            released.wait(10)
+            released.wait(60)
             return super()._open()
 
     async def main() -> None:
@@ -213,7 +213,7 @@ def test_a_disk_that_is_too_slow_ends_the_trace_and_not_the_call(
             machine.handle(i.Tick(), now=float(now))
         await writer.written(0.01)
         released.set()
-        await writer.written(5.0)
+        await writer.written(60.0)
         writer.close()
 
     anyio.run(main)

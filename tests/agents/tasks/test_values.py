@@ -30,7 +30,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 
 def test_an_address_is_checked_and_in_lower_case() -> None:
     assert email_address("Ann at Example dot com") == "ann@example.com"
-    with pytest.raises(ToolError, match=r"'annexample.com' is no e-mail address: .*@-sign"):
+    with pytest.raises(ToolError, match=r"'annexample.com' is no e-mail address: .*@"):
         email_address("ann example dot com")
     with pytest.raises(ToolError, match="is no e-mail address"):
         email_address("ann at example")
@@ -139,7 +139,7 @@ def test_a_task_needs_a_type_of_result_that_pydantic_can_validate() -> None:
     assert Derived("Ask.").outcome is None
     with pytest.raises(SessionError, match="has not begun; await it first"):
         Derived("Ask.").complete(5)
-    with pytest.raises(ToolError, match="The result is not valid: result: Input should be a valid integer"):
+    with pytest.raises(ToolError, match="The result is not valid: result: .+ integer"):
         Derived("Ask.").complete("five")  # type: ignore[arg-type]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, Literal
@@ -78,19 +79,19 @@ def test_arguments_arrive_as_the_types_that_the_function_names() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "day: Field required; guests: Field required"),
-        ("not json", "arguments: Invalid JSON"),
-        ("[]", "arguments: Input should be an object"),
-        ('{"day": "friday", "guests": [{}]}', "guests.0.name: Field required"),
-        ('{"day": "friday", "guests": [], "people": 0}', "people: Input should be greater than or equal to 1"),
-        ('{"day": "friday", "guests": [], "colour": 1}', "colour: Extra inputs are not permitted"),
+        ("", "day: .+; guests: .+"),
+        ("not json", "arguments: .+"),
+        ("[]", "arguments: .+"),
+        ('{"day": "friday", "guests": [{}]}', r"guests\.0\.name: .+"),
+        ('{"day": "friday", "guests": [], "people": 0}', "people: .+ 1"),
+        ('{"day": "friday", "guests": [], "colour": 1}', "colour: .+"),
     ],
 )
 def test_what_is_wrong_with_arguments_is_said_by_name_and_without_what_they_were(text: str, says: str) -> None:
     with pytest.raises(ToolError) as caught:
         book.parse_arguments(text)
-    assert says in str(caught.value)
-    assert str(caught.value).startswith("The arguments are not valid: ")
+    # The words behind a name are those of pydantic's release.
+    assert re.match(f"The arguments are not valid: {says}", str(caught.value))
     assert caught.value.__cause__ is None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
+import onnxruntime  # type: ignore[import-untyped]
 import pytest
 
 import kit.networks
