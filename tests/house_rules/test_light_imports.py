@@ -1,6 +1,6 @@
-"""An import loads no package that only a later step needs: the cost of a start, and extras that may be missing.
+"""An import, or a call, loads no package that only a later step needs: the cost of a start, extras that may be missing.
 
-One interpreter forks for each import, so that each begins with nothing loaded and none pays for a start of its own.
+One interpreter forks for each code, so that each begins with nothing loaded and none pays for a start of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ import pytest
 
 SDKS = "aiohttp numpy livekit pydantic aiortc av rich typer soxr google"
 TELEMETRY = "opentelemetry.sdk opentelemetry.exporter opentelemetry.proto opentelemetry.instrumentation"
+CALL = """from vivavoce.agents import Agent
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+harness = SessionHarness(Agent("x"), ScriptedLLM("Hi."))
+harness.caller.says("hello", 0.5, 1.0)
+harness.run(until=4.0)
+assert harness.session.turns
+"""
 SERVER = "Agent('x', mcp_servers=[MCPServerHTTP('http://127.0.0.1:1/mcp')])"
 
 UNLOADED = {
@@ -30,6 +37,7 @@ UNLOADED = {
     f"from vivavoce.agents import Agent, AgentSession, MCPServerHTTP; {SERVER}": "mcp httpx2 starlette",
     "from vivavoce.plugins import openai": "openai",
     "import vivavoce.plugins.smart_turn": "numpy onnxruntime",
+    CALL: "opentelemetry.sdk opentelemetry.exporter",  # of OpenTelemetry nothing but its interface
 }
 """Code -> packages that it must not load."""
 
@@ -50,7 +58,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """The modules that are loaded after each code."""
     folder: Path = tmp_path_factory.mktemp("elsewhere")
     done = subprocess.run(
-        [sys.executable, "-c", FORKS],
+        [sys.executable, "-I", "-c", FORKS],
         input=json.dumps(list(UNLOADED)),
         cwd=folder,
         capture_output=True,
@@ -63,7 +71,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("code", UNLOADED)
+@pytest.mark.parametrize("code", UNLOADED, ids=lambda code: "a call" if code is CALL else code)
 def test_an_import_loads_nothing_that_only_a_later_step_needs(code: str, loaded: dict[str, list[str]]) -> None:
     unwanted = UNLOADED[code].split()
     assert [name for name in loaded[code] if any(name == one or name.startswith(f"{one}.") for one in unwanted)] == []

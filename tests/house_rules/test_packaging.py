@@ -13,17 +13,11 @@ import pytest
 from house_rules.tree import PRODUCT, ROOT, files
 
 
-def _run(code: str, cwd: Path) -> str:
-    """Run `code` in an isolated interpreter: no PYTHONPATH, no current folder on `sys.path`."""
-    done = subprocess.run([sys.executable, "-I", "-c", code], cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.mark.parametrize("top", PRODUCT)
-def test_installing_vivavoce_takes_no_plain_top_level_name(top: str, tmp_path: Path) -> None:
-    code = f"import importlib.util as u; print(u.find_spec({top!r}) is None, u.find_spec('vivavoce.agents') is None)"
-    assert _run(code, tmp_path).split() == ["True", "False"]
+def test_installing_vivavoce_takes_no_plain_top_level_name(tmp_path: Path) -> None:
+    """In an isolated interpreter: no PYTHONPATH, no current folder on `sys.path`."""
+    code = f"import importlib.util as u; print([n for n in {[*PRODUCT, 'vivavoce.agents']!r} if u.find_spec(n)])"
+    done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("['vivavoce.agents']", "")
 
 
 def test_plugins_and_vivavoce_stay_open_namespaces() -> None:
@@ -34,21 +28,6 @@ def test_plugins_and_vivavoce_stay_open_namespaces() -> None:
 def test_every_distributed_package_is_marked_as_typed() -> None:
     packages = [ROOT / "agents", ROOT / "pipelines", *(f.parent for f in (ROOT / "plugins").glob("*/__init__.py"))]
     assert [str(package) for package in packages if not (package / "py.typed").is_file()] == []
-
-
-@pytest.mark.timeout(60)
-def test_a_call_without_telemetry_loads_nothing_of_opentelemetry_but_its_interface(tmp_path: Path) -> None:
-    code = (
-        "import sys\n"
-        "from vivavoce.agents import Agent\n"
-        "from vivavoce.agents.testing import ScriptedLLM, SessionHarness\n"
-        "harness = SessionHarness(Agent('x'), ScriptedLLM('Hi.'))\n"
-        "harness.caller.says('hello', 0.5, 1.0)\n"
-        "harness.run(until=4.0)\n"
-        "assert harness.session.turns\n"
-        "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter'))])"
-    )
-    assert _run(code, tmp_path).strip() == "[]"
 
 
 @pytest.mark.parametrize("package", ["vivavoce.agents", "vivavoce.pipelines"])
