@@ -216,7 +216,7 @@ def test_a_sync_tool_past_its_timeout_is_answered_while_its_thread_hangs() -> No
     @function_tool(timeout=0.05)
     def stuck() -> str:
         """Hang in a thread."""
-        release.wait(10)
+        release.wait(60)
         return "late"
 
     async def main() -> None:  # real time: virtual time stands still while a thread works

@@ -26,7 +26,7 @@ async def test_a_disconnect_for_a_reason_that_the_sdk_has_no_name_for_ends_the_j
     async with anyio.create_task_group() as tasks:
         control = RoomJob(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
         control.context.room.emit("disconnected", 99)
-        with anyio.fail_after(1):
+        with anyio.fail_after(60):
             await control.wait_ended()
     assert control.context.reason == "room disconnected: REASON_99"
 
@@ -35,7 +35,7 @@ async def test_a_known_disconnect_reason_is_named() -> None:
     async with anyio.create_task_group() as tasks:
         control = RoomJob(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
         control.context.room.emit("disconnected", rtc.DisconnectReason.ROOM_DELETED)
-        with anyio.fail_after(1):
+        with anyio.fail_after(60):
             await control.wait_ended()
     assert control.context.reason == "room disconnected: ROOM_DELETED"
 
@@ -45,7 +45,7 @@ async def test_a_job_knows_whether_another_agent_took_its_place(reason: str) -> 
     async with anyio.create_task_group() as tasks:
         control = RoomJob(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
         control.context.room.emit("disconnected", rtc.DisconnectReason.Value(reason))
-        with anyio.fail_after(1):
+        with anyio.fail_after(60):
             await control.wait_ended()
     assert control.is_replaced == (reason == "DUPLICATE_IDENTITY")
 

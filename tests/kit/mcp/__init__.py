@@ -32,7 +32,7 @@ async def http_server(transport: str, *behaviour: str, port: int = 0) -> AsyncIt
         assert process.stdout is not None
         try:
             line = b""
-            with anyio.fail_after(15):
+            with anyio.fail_after(60):
                 while not line.endswith(b"\n"):
                     line += await process.stdout.receive()
             yield f"http://127.0.0.1:{int(line)}"

@@ -41,4 +41,4 @@ def otlp_endpoint() -> Iterator[OtlpEndpoint]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(60)

@@ -392,7 +392,7 @@ async def test_a_memory_that_a_thread_is_the_first_to_use_gives_an_agent_its_ite
     await anyio.to_thread.run_sync(lambda: session.memory.private.set("visits", 1))  # as a sync tool would
     await session.memory.add_agent(agent, tags=["orders"])
     await (await session.memory.open_stream("orders", tags=["orders"])).write("tea")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while not agent.items:  # noqa: ASYNC110 - it comes from the store
             await anyio.sleep(0.01)
     assert agent.items == [("orders", "tea")]
