@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def test_two_runs_are_shown_side_by_side(tmp_path: Path, capsys: pytest.CaptureF
 
     show(runs, slowest=20)
 
-    rows = [[cell.strip() for cell in line.strip("│ ").split("│")] for line in capsys.readouterr().out.splitlines()]
+    rows = [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines()]
     assert ["rooms", "30 (6) from 2: 1 tests", "20 (6) from 2: 1 tests, 1 failed"] in rows
     assert ["all", "32 (6)", "22 (6)"] in rows
     assert ["test_a.py::test_b", "3.0 (1.0)", "2.0 (1.0)"] in rows

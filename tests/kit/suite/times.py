@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -99,7 +100,8 @@ class Run:
 def show(runs: Sequence[Run], *, slowest: int) -> None:
     """Print a table of the runs' lanes, and one of their slowest tests, with a column for each run."""
     console = Console(width=WIDTH, highlight=False, markup=False)
-    console.print(_table("lane", runs, _lanes(runs), "Where the time went: seconds of wall (of CPU)"))
+    console.print("Where the time went, in seconds of wall (of CPU):")
+    console.print(_table("lane", runs, _lanes(runs)))
     tests = [{test: timed for result in run.results for test, timed in run.tests(result.lane).items()} for run in runs]
     worst: dict[str, float] = {}
     for test, timed in (item for each in tests for item in each.items()):
@@ -108,7 +110,7 @@ def show(runs: Sequence[Run], *, slowest: int) -> None:
         [test.removeprefix("tests/"), *(_seconds(each[test]) if test in each else "-" for each in tests)]
         for test in sorted(worst, key=lambda test: -worst[test])[:slowest]
     ]
-    console.print(_table("test", runs, rows, f"The {len(rows)} slowest tests: seconds of wall (of CPU)"))
+    console.print(_table(f"the {len(rows)} slowest tests", runs, rows))
 
 
 def _lanes(runs: Sequence[Run]) -> list[list[str]]:
@@ -130,8 +132,8 @@ def _seconds(timed: Timed) -> str:
     return f"{timed.wall:.1f} ({timed.cpu:.1f})"
 
 
-def _table(first: str, runs: Sequence[Run], rows: Sequence[Sequence[str]], title: str) -> Table:
-    table = Table(first, *(f"{run.suite} {run.commit}\n{run.began}" for run in runs), title=title, title_justify="left")
+def _table(first: str, runs: Sequence[Run], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(first, *(f"{run.suite} {run.commit}\n{run.began}" for run in runs), box=SIMPLE_HEAD)
     for row in rows:
         table.add_row(*row)
     return table
