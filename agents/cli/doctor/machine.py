@@ -13,7 +13,7 @@ from vivavoce.agents.cli.environment import masked
 from vivavoce.agents.cli.running import own_version
 
 OLDEST_PYTHON = (3, 11)
-WITHOUT_USE = frozenset({"dev", "mutate"})
+WITHOUT_USE = frozenset({"dev", "lock", "mutate"})
 """Extras without a use for users: they are for developers."""
 
 PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
