@@ -15,6 +15,7 @@ from vivavoce.agents.memory.budget.budget import Budget
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.streams.following import WAIT_SHARE
 from vivavoce.agents.testing import run_virtual
+from vivavoce.agents.transports.local import VirtualSink
 
 TIMEOUT = 1.0
 
@@ -101,3 +102,26 @@ def test_without_its_store_a_call_of_another_process_raises_within_the_limit(cal
         await session.close()
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize("fault", ["is_down", "hangs"])
+def test_a_store_that_is_away_during_speech_makes_no_gap_in_it(fault: str) -> None:
+    async def call() -> None:
+        store = ScriptedStore()
+        session = session_with(MemoryOptions(store=store, timeout=TIMEOUT))
+        room = await started(session)
+        speech = session.say("one two three four five six seven eight nine ten")
+        await anyio.sleep(0.3)
+        setattr(store, fault, True)
+        await anyio.sleep(0.5)
+        setattr(store, fault, False)
+        await speech
+        assert isinstance(room.sink, VirtualSink)
+        frames = room.sink.frames()
+        ends = [played.at + played.frame.duration for played in frames]
+        assert [played.at for played in frames[1:]] == pytest.approx(ends[:-1])
+        assert ends[-1] - frames[0].at > 1.5
+        report = await session.close()
+        assert (report.is_clean, report.lost_writes) == (True, 0)
+
+    run_virtual(call())

@@ -29,13 +29,13 @@ Where = tuple[str, str]
 OpenStore = Callable[[], SessionStore]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 async def test_two_processes_append_8000_values_and_lose_none(where: Where, players: list[RolePlayer]) -> None:
     async with anyio.create_task_group() as tasks:
         for player, first in zip(players, (0, EACH), strict=True):
             tasks.start_soon(player.play, "append_numbers", *where, first, EACH)
     store = opened(*where)
-    values = await Namespace(store, PLACE, timeout=10.0).get("list")
+    values = await Namespace(store, PLACE, timeout=60.0).get("list")
     await store.aclose()
     assert sorted(values) == list(range(2 * EACH))
 
@@ -54,14 +54,14 @@ async def test_kill_9_loses_nothing_that_was_acknowledged(where: Where) -> None:
     rest, _ = await anyio.to_thread.run_sync(process.communicate)
     acknowledged = int((rest.split() or ["200"])[-1])
     store = opened(*where)
-    values = await Namespace(store, PLACE, timeout=10.0).get("list")
+    values = await Namespace(store, PLACE, timeout=60.0).get("list")
     await store.aclose()
     assert set(range(acknowledged)) <= set(values)
 
 
 async def test_redis_that_is_down_makes_calls_fail_and_they_work_once_it_is_back(own_server: RedisServer) -> None:
     store = RedisStore(own_server.url)
-    data = Namespace(store, PLACE, timeout=2.0)
+    data = Namespace(store, PLACE, timeout=60.0)
     await data.set("key", 1)
     own_server.stop()
     for call in (data.get("key"), data.set("key", 2), data.append("list", 1), data.get_all(), data.delete("key")):
@@ -74,7 +74,7 @@ async def test_redis_that_is_down_makes_calls_fail_and_they_work_once_it_is_back
 
 async def test_a_store_that_does_not_answer_is_given_up_within_the_limit(own_server: RedisServer) -> None:
     store = RedisStore(own_server.url)
-    data = Namespace(store, PLACE, timeout=5.0)
+    data = Namespace(store, PLACE, timeout=60.0)
     await data.set("key", 1)
     with own_server.frozen(), pytest.raises(StoreUnavailable, match="within 0.2 s"):
         await Namespace(store, PLACE, timeout=0.2).get("key")
@@ -133,7 +133,7 @@ async def test_a_text_an_id_or_a_change_that_fails_does_so_alone_and_is_not_show
 
 async def test_a_sqlite_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    data = Namespace(SqliteStore(tmp_path / "folder"), PLACE, timeout=5.0)
+    data = Namespace(SqliteStore(tmp_path / "folder"), PLACE, timeout=60.0)
     with pytest.raises(StoreUnavailable, match="folder"):
         await data.get("key")
 
@@ -149,7 +149,7 @@ async def test_a_redis_without_memory_is_unavailable_and_the_error_shows_no_valu
     async with Redis.from_url(own_server.url) as client:
         await client.config_set("maxmemory", 1)
     store = RedisStore(own_server.url)
-    data = Namespace(store, PLACE, timeout=2.0)
+    data = Namespace(store, PLACE, timeout=60.0)
     with pytest.raises(StoreUnavailable, match="Redis takes no calls now: O") as raised:
         await data.set("card", "4111 1111")
     assert "4111" not in str(raised.value)

@@ -29,7 +29,7 @@ async def test_a_process_that_is_over_while_its_stacks_are_awaited_costs_nothing
 
     causes: list[str] = []
     handle = ProcessHandle(1, lambda message: None, over)
-    with anyio.fail_after(10.0):
+    with anyio.fail_after(60.0):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(handle.log_stacks)
             await anyio.lowlevel.checkpoint()
@@ -72,7 +72,7 @@ async def test_a_message_that_cannot_be_read_is_named_and_the_connection_goes_on
         theirs.send_bytes(b"no pickle")
         theirs.send("two")
         theirs.close()
-        with anyio.fail_after(10.0):
+        with anyio.fail_after(60.0):
             await over.wait()
         reader.join()
 
@@ -135,7 +135,7 @@ async def test_a_killed_process_is_over_though_the_nursery_reports_neither_its_b
             os.close(received)  # so its process has ended
         not_made.fork(nursery)
         not_made.kill()
-        with anyio.fail_after(10.0):
+        with anyio.fail_after(60.0):
             await over.wait()
         not_made.close()
         made.close()
