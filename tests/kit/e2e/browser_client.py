@@ -56,7 +56,6 @@ SETUP = """() => {
 
 MEASURE = """async (identity) => {
   const { context, analyser } = window.heard[identity];
-  await new Promise((done) => setTimeout(done, 1000));
   const samples = new Float32Array(analyser.fftSize);
   analyser.getFloatTimeDomainData(samples);
   const bins = new Float32Array(analyser.frequencyBinCount);
@@ -84,9 +83,15 @@ class BrowserClient:
         async with asyncio.timeout(LIMIT):
             return await self.page.evaluate(script, argument)
 
-    async def hears(self, identity: str) -> dict[str, float]:
-        """Return level (dBFS) and frequency (Hz) of a participant's last second."""
-        return dict(await self.run(MEASURE, identity))
+    async def hears(self, identity: str, hertz: float, *, near: float = 3.0, low: float = -25.0) -> None:
+        """Wait for two thirds of a second of a participant's tone: within `near` Hz, and louder than `low` dBFS."""
+        last: dict[str, float] = {}
+        with anyio.move_on_after(LIMIT):
+            while not last or abs(last["hertz"] - hertz) > near or last["level"] <= low:
+                await anyio.sleep(0.2)
+                last = dict(await self.run(MEASURE, identity))
+            return
+        raise AssertionError(f"no {hertz:g} Hz of {identity} within {LIMIT:g} s; the last is {last}")
 
     async def event(self, event: str, limit: float = LIMIT, **fields: Any) -> None:
         """Wait for an event with these fields; past ones count."""

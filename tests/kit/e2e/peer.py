@@ -8,15 +8,20 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from livekit import rtc
 
 RATE = 48_000
 FRAME = RATE // 100
 AMPLITUDE = 0.25  # a sine of this peak has 20·log10(0.25/√2) = −15.05 dBFS
+STRETCH = RATE // 2
+SILENCE = 32  # of 32768: −60 dBFS
+HEARING_LIMIT = 15.0
 
 
 class Peer:
@@ -154,12 +159,51 @@ class Peer:
         except TimeoutError:
             parts.append(np.zeros(need - have, dtype=np.int16))
         await stream.aclose()
-        pcm = np.concatenate(parts)[int(skip * RATE) :].astype(np.float64) / 32768
-        spectrum = np.abs(np.fft.rfft(pcm * np.hanning(len(pcm)), n=8 * len(pcm)))
-        return {
-            "level": float(20 * np.log10(max(np.sqrt(np.mean(pcm**2)), 1e-9))),
-            "hertz": float(np.argmax(spectrum) * RATE / (8 * len(pcm))),
-        }
+        return measured(np.concatenate(parts)[int(skip * RATE) :])
+
+    async def hears(
+        self, identity: str, hertz: float, near: float = 5.0, low: float = -16.05, high: float = -14.05
+    ) -> None:
+        """Wait for half a second of one participant's tone: its frequency within `near` Hz, its level in dBFS.
+
+        A busy machine loses packets: an earlier half second may be broken.
+        """
+        last: dict[str, float] = {}
+        try:
+            async with asyncio.timeout(HEARING_LIMIT), aclosing(self._stretches(identity)) as stretches:
+                async for pcm in stretches:
+                    last = measured(pcm)
+                    if abs(last["hertz"] - hertz) <= near and low <= last["level"] <= high:
+                        return
+        except TimeoutError:
+            raise TimeoutError(
+                f"no {hertz:g} Hz of {identity} within {HEARING_LIMIT:g} s; the last is {last}"
+            ) from None
+
+    async def hears_silence(self, identity: str) -> None:
+        """Wait for half a second without a sound of one participant; missing audio counts as silence."""
+        async with asyncio.timeout(HEARING_LIMIT), aclosing(self._stretches(identity)) as stretches:
+            loudest = SILENCE
+            while loudest >= SILENCE:
+                try:
+                    async with asyncio.timeout(1.0):
+                        loudest = np.abs(await anext(stretches)).max()
+                except TimeoutError:
+                    return
+
+    async def _stretches(self, identity: str) -> AsyncGenerator[npt.NDArray[np.int16]]:
+        """The last half second of a participant, again and again."""
+        stream = rtc.AudioStream(self._tracks[identity], sample_rate=RATE, num_channels=1)
+        last, new = np.zeros(0, np.int16), 0
+        try:
+            async for event in stream:
+                part = np.frombuffer(event.frame.data, dtype=np.int16)
+                last, new = np.concatenate([last, part])[-STRETCH:], new + len(part)
+                if len(last) == STRETCH and new >= STRETCH // 5:
+                    new = 0
+                    yield last
+        finally:
+            await stream.aclose()
 
     async def send_data(self, text: str, reliable: bool, topic: str = "", to: list[str] | None = None) -> None:
         await self.room.local_participant.publish_data(
@@ -201,6 +245,16 @@ class Peer:
             await self.room.local_participant.set_attributes(attributes)
         if metadata is not None:
             await self.room.local_participant.set_metadata(metadata)
+
+
+def measured(pcm: npt.NDArray[np.int16]) -> dict[str, float]:
+    """Return level (dBFS) and frequency (Hz)."""
+    scaled = pcm.astype(np.float64) / 32768
+    spectrum = np.abs(np.fft.rfft(scaled * np.hanning(len(scaled))))
+    return {
+        "level": float(20 * np.log10(max(np.sqrt(np.mean(scaled**2)), 1e-9))),
+        "hertz": float(np.argmax(spectrum) * RATE / len(scaled)),
+    }
 
 
 async def main() -> None:
