@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Page
 
-from kit.page.browser import page_for_modules
+from kit.page.browser import ModulesPage, page_for_modules
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -31,9 +30,9 @@ async (steps) => {
 """
 
 
-@pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    async with page_for_modules() as page:
+@pytest.fixture(scope="module")
+def page() -> Iterator[ModulesPage]:
+    with page_for_modules() as page:
         yield page
 
 
@@ -60,12 +59,12 @@ def record(
     return [at, "record", {"tools": calls, "heard_text": heard, "ended_at": at - late - session}]
 
 
-async def shown(page: Page, *steps: list[Any]) -> list[str]:
-    return list(await page.evaluate(DRIVER, list(steps)))
+def shown(page: ModulesPage, *steps: list[Any]) -> list[str]:
+    return list(page.evaluate(DRIVER, list(steps)))
 
 
-async def test_a_call_stands_before_the_words_that_the_caller_said_before_the_answer_was_over(page: Page) -> None:
-    assert await shown(
+def test_a_call_stands_before_the_words_that_the_caller_said_before_the_answer_was_over(page: ModulesPage) -> None:
+    assert shown(
         page,
         [2.0, "user", "book at seven"],
         [3.5, "agent", "Your table is"],
@@ -74,8 +73,8 @@ async def test_a_call_stands_before_the_words_that_the_caller_said_before_the_an
     ) == ["book at seven", "book()", "Your table is", "no at eight"]
 
 
-async def test_a_call_whose_answer_has_words_before_it_stands_between_both(page: Page) -> None:
-    assert await shown(
+def test_a_call_whose_answer_has_words_before_it_stands_between_both(page: ModulesPage) -> None:
+    assert shown(
         page,
         [2.0, "user", "book at seven"],
         [2.8, "agent", "One moment."],
@@ -85,10 +84,10 @@ async def test_a_call_whose_answer_has_words_before_it_stands_between_both(page:
     ) == ["book at seven", "One moment.", "book()", "It is booked.", "thank you"]
 
 
-async def test_a_call_stands_before_what_the_caller_said_while_it_ran_also_where_no_words_are_in_the_record(
-    page: Page,
+def test_a_call_stands_before_what_the_caller_said_while_it_ran_also_where_no_words_are_in_the_record(
+    page: ModulesPage,
 ) -> None:
-    assert await shown(
+    assert shown(
         page,
         [2.0, "user", "book at seven"],
         [2.8, "agent", "One moment."],
@@ -98,8 +97,8 @@ async def test_a_call_stands_before_what_the_caller_said_while_it_ran_also_where
     ) == ["book at seven", "One moment.", "book()", "hello", "It is booked."]
 
 
-async def test_calls_of_one_turn_keep_their_order(page: Page) -> None:
-    assert await shown(
+def test_calls_of_one_turn_keep_their_order(page: ModulesPage) -> None:
+    assert shown(
         page,
         [2.0, "user", "book at seven"],
         [6.0, "agent", "It is booked."],
@@ -109,8 +108,8 @@ async def test_calls_of_one_turn_keep_their_order(page: Page) -> None:
     ) == ["book at seven", "look()", "check()", "book()", "It is booked.", "and a taxi", "taxi()"]
 
 
-async def test_a_call_stands_before_its_answer_also_where_the_record_is_late(page: Page) -> None:
-    assert await shown(
+def test_a_call_stands_before_its_answer_also_where_the_record_is_late(page: ModulesPage) -> None:
+    assert shown(
         page,
         [1.5, "agent", "For which day?"],
         record(2.5, "For which day?"),
@@ -120,8 +119,8 @@ async def test_a_call_stands_before_its_answer_also_where_the_record_is_late(pag
     ) == ["For which day?", "book at seven", "book()", "It is booked."]
 
 
-async def test_a_call_of_another_session_stands_at_its_place_by_the_time_of_that_session(page: Page) -> None:
-    assert await shown(
+def test_a_call_of_another_session_stands_at_its_place_by_the_time_of_that_session(page: ModulesPage) -> None:
+    assert shown(
         page,
         [1.5, "agent", "For which day?"],
         record(2.5, "For which day?"),

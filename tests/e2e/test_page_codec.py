@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,9 +13,8 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
-from playwright.async_api import Page
 
-from kit.page.browser import page_for_modules
+from kit.page.browser import ModulesPage, page_for_modules
 from kit.page.schema import MESSAGES, descriptor
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
@@ -43,9 +42,9 @@ async ({ cases, broken }) => {
 """
 
 
-@pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    async with page_for_modules() as page:
+@pytest.fixture(scope="module")
+def page() -> Iterator[ModulesPage]:
+    with page_for_modules() as page:
         yield page
 
 
@@ -113,11 +112,11 @@ def _plain(message: Message) -> dict[str, Any]:
     return out
 
 
-async def test_every_message_is_read_and_written_as_pythons_protobuf_does(page: Page) -> None:
+def test_every_message_is_read_and_written_as_pythons_protobuf_does(page: ModulesPage) -> None:
     dice = random.Random(7)
     made = [(name, _fill(GetMessageClass(descriptor(name))(), name, dice)) for name in MESSAGES for _ in range(20)]
     cases = [(name, base64.b64encode(message.SerializeToString()).decode()) for name, message in made]
-    result = await page.evaluate(DRIVER, {"cases": cases, "broken": []})
+    result = page.evaluate(DRIVER, {"cases": cases, "broken": []})
     assert len(made) > 800
     for (name, message), (read, written) in zip(made, result["read"], strict=True):
         assert json.loads(read) == _plain(message), name
@@ -125,7 +124,7 @@ async def test_every_message_is_read_and_written_as_pythons_protobuf_does(page: 
         assert again == message, f"{name}: {json_format.MessageToJson(message)}"
 
 
-async def test_bytes_that_are_cut_off_too_deep_or_no_message_are_refused(page: Page) -> None:
+def test_bytes_that_are_cut_off_too_deep_or_no_message_are_refused(page: ModulesPage) -> None:
     from livekit.protocol import rtc
 
     whole = rtc.SignalRequest(offer=rtc.SessionDescription(type="offer", sdp="v=0" * 50)).SerializeToString()
@@ -136,21 +135,21 @@ async def test_bytes_that_are_cut_off_too_deep_or_no_message_are_refused(page: P
         "the message is cut off": ("Room", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01a"),
     }
     odd = [(name, base64.b64encode(data).decode()) for name, data in broken.values()]
-    result = await page.evaluate(DRIVER, {"cases": [], "broken": cut + odd})
+    result = page.evaluate(DRIVER, {"cases": [], "broken": cut + odd})
     assert set(result["errors"][: len(cut)]) == {"the message is cut off"}
     assert result["errors"][len(cut) :] == list(broken)
 
 
-async def test_unknown_fields_and_those_of_another_wire_type_are_skipped(page: Page) -> None:
+def test_unknown_fields_and_those_of_another_wire_type_are_skipped(page: ModulesPage) -> None:
     unknown = b"\xfa\x3f\x03abc" + b"\xf8\x3f\x01" + b"\xfd\x3f\x00\x00\x80\x3f" + b"\xf9\x3f" + bytes(8)
     wrong = b"\x08\x07"  # field 1 of Room is text
     data = base64.b64encode(unknown + wrong + b"\x12\x02ab").decode()
-    result = await page.evaluate(DRIVER, {"cases": [("Room", data)], "broken": []})
+    result = page.evaluate(DRIVER, {"cases": [("Room", data)], "broken": []})
     assert json.loads(result["read"][0][0]) == {"name": "ab"}
 
 
-async def test_long_texts_are_cut_between_characters(page: Page) -> None:
-    lengths = await page.evaluate(
+def test_long_texts_are_cut_between_characters(page: ModulesPage) -> None:
+    lengths = page.evaluate(
         """async () => {
             const { chunks } = await import('/data.js');
             const text = 'a' + '🙂'.repeat(10000), strict = new TextDecoder('utf-8', { fatal: true });
@@ -161,8 +160,8 @@ async def test_long_texts_are_cut_between_characters(page: Page) -> None:
     assert lengths == [[14_997, 15_000, 10_004], True]
 
 
-async def test_a_waterfall_and_its_median_are_what_the_record_says(page: Page) -> None:
-    values = await page.evaluate(
+def test_a_waterfall_and_its_median_are_what_the_record_says(page: ModulesPage) -> None:
+    values = page.evaluate(
         """async () => {
             const { median, parseRecord } = await import('/turns.js');
             const { briefly } = await import('/captions.js');

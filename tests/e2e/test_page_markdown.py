@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
-import anyio
 import pytest
-from playwright.async_api import Page
 
-from kit.page.browser import page_for_modules
+from kit.page.browser import ModulesPage, page_for_modules
 from vivavoce.agents.memory.parts.part import MAX_TEXT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
@@ -65,27 +63,26 @@ async (text) => {
 """
 
 
-@pytest.fixture
-async def page() -> AsyncIterator[Page]:
-    async with page_for_modules() as page:
+@pytest.fixture(scope="module")
+def page() -> Iterator[ModulesPage]:
+    with page_for_modules() as page:
         yield page
 
 
-async def test_no_text_of_a_part_holds_the_page_up(page: Page) -> None:
+def test_no_text_of_a_part_holds_the_page_up(page: ModulesPage) -> None:
     slow: dict[str, float] = {}
     for name, text in HOSTILE.items():
-        with anyio.move_on_after(20) as limit:
-            slow[name] = await page.evaluate(TIME, text)
-        if limit.cancelled_caught:
+        try:
+            slow[name] = page.evaluate(TIME, text, limit=20)
+        except TimeoutError:
             pytest.fail(f"{name} takes more than 20 s")
     assert [name for name, seconds in slow.items() if seconds > 4.0] == []  # they take some milliseconds
 
 
-async def test_a_text_of_many_elements_is_shown(page: Page) -> None:
+def test_a_text_of_many_elements_is_shown(page: ModulesPage) -> None:
     for text in LONG.values():
-        with anyio.fail_after(60):
-            await page.evaluate(TIME, text)
+        page.evaluate(TIME, text)
 
 
-async def test_blocks_begin_and_end_where_they_should(page: Page) -> None:
-    assert [(text, await page.evaluate(HTML, text)) for text, _ in BLOCKS] == BLOCKS
+def test_blocks_begin_and_end_where_they_should(page: ModulesPage) -> None:
+    assert [(text, page.evaluate(HTML, text)) for text, _ in BLOCKS] == BLOCKS

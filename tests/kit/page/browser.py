@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from playwright.async_api import Browser, Page, async_playwright
 
 from kit.servers.missing import missing
@@ -51,9 +54,35 @@ async def chromium(
             await browser.close()
 
 
+class ModulesPage:
+    """A page at the page's own address, so that it may import the page's modules; its loop is in another thread."""
+
+    def __init__(self, portal: BlockingPortal, page: Page) -> None:
+        self._portal = portal
+        self._page = page
+
+    def evaluate(self, script: str, argument: Any = None, *, limit: float = 60.0) -> Any:
+        """Run a function in the page and return its result.
+
+        Raises:
+            TimeoutError: It has not returned within `limit` seconds.
+        """
+        return self._portal.call(self._evaluate, script, argument, limit)
+
+    async def _evaluate(self, script: str, argument: Any, limit: float) -> Any:
+        with anyio.fail_after(limit):
+            return await self._page.evaluate(script, argument)
+
+
+@contextmanager
+def page_for_modules() -> Iterator[ModulesPage]:
+    """Open one page for all tests of a module: a browser for each of them would take most of their time."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_served_page()) as page:
+        yield ModulesPage(portal, page)
+
+
 @asynccontextmanager
-async def page_for_modules() -> AsyncIterator[Page]:
-    """A browser at the page's own address, so that it may import the page's modules."""
+async def _served_page() -> AsyncIterator[Page]:
     async with (
         PageServer("ws://127.0.0.1:9", "key", "a-secret-of-at-least-thirty-two-characters") as server,
         chromium() as browser,
