@@ -24,6 +24,13 @@ from vivavoce.pipelines.llm.tools import ToolCall
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
 
+OLDER = pytest.mark.test_all("the older transport: only its answers are in make test")
+BY_URL = pytest.mark.parametrize(
+    ("transport", "path"), [("streamable_http", "/mcp"), pytest.param("sse", "/sse", marks=OLDER)]
+)
+END_LIMIT = 20.0
+"""Seconds in which a server that ignores its end is ended; by itself it would never end."""
+
 
 class House:
     """An agent whose servers are connected."""
@@ -94,7 +101,7 @@ async def test_a_server_at_a_url_answers_by_either_transport_and_auto_finds_it(t
             assert await house.call("add", a=1, b=2) == "3"
 
 
-@pytest.mark.parametrize(("transport", "path"), [("streamable_http", "/mcp"), ("sse", "/sse")])
+@BY_URL
 async def test_headers_are_sent_and_without_them_the_server_is_left_out(
     transport: Any, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -127,7 +134,7 @@ async def test_a_child_that_crashes_in_a_call_is_an_error_output_and_is_started_
     assert not is_running(int(second))
 
 
-@pytest.mark.parametrize(("transport", "path"), [("streamable_http", "/mcp"), ("sse", "/sse")])
+@BY_URL
 async def test_a_server_at_a_url_that_crashes_is_found_again_once_it_is_back(transport: Any, path: str) -> None:
     async with http_server(transport) as url:
         port = int(url.rpartition(":")[2])
@@ -140,7 +147,7 @@ async def test_a_server_at_a_url_that_crashes_is_found_again_once_it_is_back(tra
                 assert await house.call("add", a=1, b=2) == "3"
 
 
-@pytest.mark.parametrize(("transport", "path"), [("streamable_http", "/mcp"), ("sse", "/sse")])
+@BY_URL
 async def test_a_server_restarted_between_two_calls_costs_no_call(transport: Any, path: str) -> None:
     async with AsyncExitStack() as stack:
         async with http_server(transport) as url:
@@ -156,7 +163,7 @@ async def test_a_child_that_never_gets_ready_is_left_out_at_its_limit_and_ended(
     async with opened(stdio_server("hang", start_timeout=1.0), stdio_server(prefix="b_")) as house:
         assert house.names[0] == "b_add"
         assert house.errors == ["MCP server 'python': was not ready within 1 s"]
-        assert anyio.current_time() - began < 10
+        assert anyio.current_time() - began < END_LIMIT
 
 
 async def test_a_command_that_is_not_there_is_left_out_and_fails_the_start_if_required() -> None:
@@ -167,18 +174,22 @@ async def test_a_command_that_is_not_there_is_left_out_and_fails_the_start_if_re
             await House(MCPServerStdio("no-such-program-here", required=True)).open(group)
 
 
-@pytest.mark.parametrize("transport", ["stdio", "streamable_http", "sse"])
+@pytest.mark.parametrize("transport", ["stdio", "streamable_http", pytest.param("sse", marks=OLDER)])
 async def test_a_cancelled_call_is_cancelled_at_the_server_too(transport: str, tmp_path: Path) -> None:
     note = tmp_path / "note"
 
+    async def noted(word: str) -> None:
+        with anyio.fail_after(15):
+            while not note.exists() or word not in note.read_text():  # noqa: ASYNC110 - another process writes it
+                await anyio.sleep(0.02)
+
     async def check(server: MCPServer) -> None:
         async with opened(server) as house:
-            with anyio.move_on_after(0.5) as scope:
-                await house.call("wait", seconds=30, note=str(note))
-            assert scope.cancelled_caught
-            with anyio.fail_after(5):
-                while not note.exists():  # noqa: ASYNC110 - another process writes it
-                    await anyio.sleep(0.02)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: house.call("wait", seconds=60, note=str(note)))
+                await noted("begun")
+                tasks.cancel_scope.cancel()
+            await noted("cancelled")
             assert await house.call("add", a=1, b=2) == "3"
 
     if transport == "stdio":
@@ -188,12 +199,12 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_too(transport: str, t
             await check(MCPServerHTTP(url + ("/mcp" if transport == "streamable_http" else "/sse")))
 
 
-@pytest.mark.parametrize(("behaviour", "limit"), [("lingering", 4.0), ("stubborn", 6.0)])
-async def test_a_child_that_ignores_its_end_is_ended_within_a_bound(behaviour: str, limit: float) -> None:
+@pytest.mark.parametrize("behaviour", ["lingering", "stubborn"])
+async def test_a_child_that_ignores_its_end_is_ended_within_a_bound(behaviour: str) -> None:
     async with opened(stdio_server(behaviour)) as house:
         pid = int(await house.call("pid"))
         began = anyio.current_time()
-    assert anyio.current_time() - began < limit
+    assert anyio.current_time() - began < END_LIMIT
     assert not is_running(pid)
 
 
@@ -209,7 +220,7 @@ async def test_a_session_whose_server_ignores_its_end_closes_in_time_and_names_i
     async with harness:
         began = anyio.current_time()
         report = await harness.session.close()
-        assert anyio.current_time() - began < 6.0
+        assert anyio.current_time() - began < END_LIMIT
         assert [step.name for step in report.steps if step.error] == ["mcp"]
         with anyio.fail_after(5):
             while is_running(pids[0]):  # noqa: ASYNC110 - another process ends

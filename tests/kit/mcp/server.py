@@ -50,20 +50,22 @@ def refuse() -> str:
     raise ToolError("We are closed on Mondays.")
 
 
-def leave(note: str) -> None:
-    """Write that a call was cancelled."""
+def leave(note: str, word: str) -> None:
+    """Write what became of a call."""
     with open(note, "a") as file:
-        file.write("cancelled\n")
+        file.write(f"{word}\n")
 
 
 @books.tool()
 async def wait(seconds: float, note: str = "") -> str:
-    """Wait; leave a note of how it ended."""
+    """Wait; leave a note of its begin, and of a cancellation."""
+    if note:
+        leave(note, "begun")
     try:
         await anyio.sleep(seconds)
     except BaseException:
         if note:
-            leave(note)
+            leave(note, "cancelled")
         raise
     return f"waited {seconds:g}"
 
