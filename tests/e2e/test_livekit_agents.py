@@ -10,7 +10,13 @@ from kit.e2e.caller_command import call, checks
 from kit.e2e.livekit_agents_worker import livekit_agents_worker
 from kit.e2e.room_endpoint import RoomEndpoint
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(170),
+    pytest.mark.test_all(
+        "real ears on both sides: on a busy machine a recogniser mishears, and the peer's agent answers late"
+    ),
+]
 
 SCRIPT = """
 [ears]

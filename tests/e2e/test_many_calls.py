@@ -1,4 +1,4 @@
-"""Many calls at once on one worker: they keep both cores busy, so that they run before the tests beside each other."""
+"""Many calls at once on one worker: they keep both cores busy, so that only `make test-all` runs them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ from kit.servers.agent_server import AgentServer
 from vivavoce.agents import ProcessExecution
 from vivavoce.agents.cli.app_file import load_app
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(120),
+    pytest.mark.test_all("many calls keep both cores busy"),
+]
 
 BENCH = Path(__file__).parents[1] / "bench" / "calls" / "vivavoce_app.py"
-AVAILABILITY_LIMIT = 0.05
+AVAILABILITY_LIMIT = 0.5
+"""Seconds for the usual answer to an offer: some milliseconds on an idle machine, and far below a server's patience."""
 SCRIPTED_CALLS = 50
 FULL_CALLS = 10
 
@@ -52,7 +57,6 @@ async def test_fifty_scripted_calls_at_once_all_succeed_and_offers_are_answered_
     assert median(waits) < AVAILABILITY_LIMIT
 
 
-@pytest.mark.test_all("it keeps both cores busy with sound")
 async def test_ten_calls_with_full_audio_at_once_are_all_answered_by_one_worker(
     livekit_room: RoomEndpoint, room_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,13 @@ from vivavoce.pipelines.testing.realtime_server import (
     ScriptedWords,
 )
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(60),
+    pytest.mark.test_all(
+        "real sound, measured in real time; tests of sessions hold the same scenarios in virtual time"
+    ),
+]
 
 ROOM = 0.6
 SOUND = 0.35

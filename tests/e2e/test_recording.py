@@ -15,7 +15,11 @@ from kit.e2e.calls import Call, caller_and_agent, seconds_of
 from kit.e2e.room_endpoint import RoomEndpoint
 from vivavoce.pipelines.media.wav import read_wav
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(60),
+    pytest.mark.test_all("a spoken call whose lengths are measured in real time"),
+]
 
 ANSWER = "We have a table for you on friday"
 ROOM = 0.6

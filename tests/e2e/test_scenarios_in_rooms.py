@@ -22,7 +22,11 @@ from vivavoce.agents import WakeUp
 from vivavoce.agents.events import ErrorOccurred, FalseInterruption, WakeUpFired
 from vivavoce.pipelines.core.errors import ProviderError
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(60),
+    pytest.mark.test_all("real ears and voices; tests of sessions hold the same scenarios in virtual time"),
+]
 
 ROOM = 0.6
 SOUND = 0.35

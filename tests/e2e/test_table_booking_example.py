@@ -53,6 +53,7 @@ class RunningExample:
 
 @pytest.mark.e2e
 @pytest.mark.timeout(120)
+@pytest.mark.test_all("a spoken call of an example in a process of its own")
 async def test_the_table_booking_example_takes_a_booking(
     embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
 ) -> None:

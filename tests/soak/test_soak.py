@@ -1,9 +1,9 @@
 """Soak: twenty sessions at a time on the real clock with random actions, without growth, stuck states or lost words.
 
-In CI half a minute. By hand for longer, with a figure a minute: `VIVAVOCE_SOAK_SECONDS=1800 pytest tests/soak -s`. A
-failing run names its seed and the failing session's trace. `VIVAVOCE_SOAK_SEED=…` draws the same sessions again (times
-are real, so they never run quite the same way); `VIVAVOCE_TRACE=folder` keeps traces of failing sessions in that
-folder.
+Half a minute in `make test-all`. By hand for longer, with a figure a minute:
+`VIVAVOCE_SOAK_SECONDS=1800 VIVAVOCE_SUITE=all pytest tests/soak -s`. A failing run names its seed and the failing
+session's trace. `VIVAVOCE_SOAK_SEED=…` draws the same sessions again (times are real, so they never run quite the same
+way); `VIVAVOCE_TRACE=folder` keeps traces of failing sessions in that folder.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def frozen_heap() -> Iterator[None]:
 
 
 @pytest.mark.soak
+@pytest.mark.test_all("half a minute of the real clock, both cores busy")
 @pytest.mark.timeout(SECONDS + 100)
 async def test_random_sessions_leave_nothing_behind_and_keep_every_law(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("CRITICAL")  # provoked errors are logged too
