@@ -59,10 +59,18 @@ async def test_an_entrypoint_that_raises_exits_or_ignores_its_end_leaves_its_pro
         assert [facts.pid for facts in await pool.full()] == [process.pid]
 
 
+async def test_an_idle_process_shares_most_of_its_memory_with_the_others() -> None:
+    async with JobPool(app.entrypoint, prewarm=app.prewarm, processes=2) as pool:
+        for process in await pool.full():
+            own, whole = _kilobytes(process.pid, r"Private_\w+"), _kilobytes(process.pid, "Rss")
+            assert own < whole / 3, (own, whole)
+
+
+@pytest.mark.test_all("the megabytes are those of the releases that are installed")
 async def test_an_idle_process_has_less_than_fifteen_megabytes_of_its_own() -> None:
     async with JobPool(app.entrypoint, prewarm=app.prewarm, processes=2) as pool:
         for process in await pool.full():
-            own = _own_kilobytes(process.pid)
+            own = _kilobytes(process.pid, r"Private_\w+")
             print(f"an idle process has {own / 1000:.1f} MB of its own, and {process.memory / 1e6:.1f} MB by shares")
             assert own < 15_000
 
@@ -308,10 +316,10 @@ async def _state(pool: JobPool, *, is_ready: bool | None = None, is_failing: boo
             await anyio.sleep(0.02)
 
 
-def _own_kilobytes(pid: int) -> int:
-    """Return the memory of a process that it shares with no other one."""
+def _kilobytes(pid: int, kind: str) -> int:
+    """Return the memory of a process of the kinds that match: what is private it shares with no other one."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return sum(int(size) for size in re.findall(r"^Private_\w+:\s*(\d+) kB$", rollup, re.MULTILINE))
+    return sum(int(size) for size in re.findall(rf"^{kind}:\s*(\d+) kB$", rollup, re.MULTILINE))
 
 
 def _parent(pid: int) -> int:
