@@ -59,6 +59,7 @@ def vivavoce(*arguments: str, typed: str = "", cwd: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.test_all("a copy, with the README's agent, of the typed file in test_console_typed.py")
 def test_a_typed_conversation_is_answered_in_writing_and_ends_with_its_input(tmp_path: Path) -> None:
     status, printed = vivavoce("console", str(HELLO), "--text", typed="on friday\n\nat seven\n", cwd=tmp_path)
     assert status == 0, printed

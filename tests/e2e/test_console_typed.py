@@ -49,6 +49,7 @@ async def entrypoint(ctx: JobContext) -> None:
     session.on(events.HistoryItemAdded, hang_up)
     await session.start()
 """
+OTHER_INPUT = pytest.mark.test_all("each input is a process; the reader of lines has its own tests in make test")
 GREETING = "Hello! For which day?"
 BOOKED = "Your table is booked for friday at seven."
 END_LIMIT = 15.0
@@ -93,6 +94,7 @@ def test_a_line_typed_key_by_key_reaches_the_agent_whole_and_is_shown_once(tmp_p
         assert "call ended: the input has ended" in shown.seen
 
 
+@OTHER_INPUT
 def test_lines_pasted_at_once_are_all_answered(tmp_path: Path) -> None:
     with typing(tmp_path) as shown:
         shown.press("on friday\rat seven\r")
@@ -116,6 +118,7 @@ def test_an_answer_that_comes_while_a_line_is_being_typed_gets_a_line_of_its_own
         assert shown.wait(END_LIMIT) == 0
 
 
+@OTHER_INPUT
 def test_ctrl_c_ends_it(tmp_path: Path) -> None:
     with typing(tmp_path) as shown:
         shown.process.send_signal(signal.SIGINT)
@@ -164,6 +167,7 @@ def test_a_file_is_typed_to_its_last_line_which_may_lack_its_end(tmp_path: Path)
     assert BOOKED in printed
 
 
+@OTHER_INPUT
 def test_a_pipe_that_stays_open_does_not_keep_an_agent_that_hangs_up(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     try:
@@ -176,6 +180,13 @@ def test_a_pipe_that_stays_open_does_not_keep_an_agent_that_hangs_up(tmp_path: P
     assert "call ended: user_initiated" in printed
 
 
-@pytest.mark.parametrize("redirection", ["</dev/null", "<&-", "0>/dev/null"], ids=["null", "closed", "for writing"])
+@pytest.mark.parametrize(
+    "redirection",
+    [
+        pytest.param("</dev/null", id="null"),
+        pytest.param("<&-", id="closed", marks=OTHER_INPUT),
+        pytest.param("0>/dev/null", id="for writing", marks=OTHER_INPUT),
+    ],
+)
 def test_without_anything_to_read_it_ends_after_the_greeting(redirection: str, tmp_path: Path) -> None:
     assert "call ended: the input has ended" in spoken(tmp_path, subprocess.DEVNULL, redirection=redirection)

@@ -65,6 +65,7 @@ async def two_calls(dev: Running) -> AsyncIterator[dict[str, Listener]]:
         yield callers
 
 
+@pytest.mark.test_all("four sessions with ears of their own; make test holds a save in one call")
 async def test_several_calls_are_moved_by_one_save_each_with_its_own_conversation(dev: Running, folder: Path) -> None:
     async with two_calls(dev) as callers:
         write_app(folder, "v2", "The new code booked")

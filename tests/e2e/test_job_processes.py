@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -14,7 +15,7 @@ from livekit.protocol.agent import JobStatus
 from kit.e2e import talking_app
 from kit.e2e.command import running
 from kit.e2e.dev_app import seen
-from kit.e2e.listener import listening
+from kit.e2e.listener import Listener, listening
 from kit.e2e.many_calls import LIMIT, host_token, meets_agent, process_of_agent, worker_of
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.worker_process import WorkerProcess
@@ -26,37 +27,53 @@ from vivavoce.agents import ProcessExecution
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
+JOBS = 4
 
-@pytest.mark.both_servers
-async def test_the_kill_of_a_process_ends_its_call_with_the_cause_and_the_other_call_goes_on(
-    room_server: RoomEndpoint, room_name: str
-) -> None:
+
+@asynccontextmanager
+async def one_of_two_calls_is_killed(server: RoomEndpoint, room_name: str) -> AsyncIterator[tuple[Listener, int]]:
+    """Kill the process of one of two calls; yield the caller of the other one, and the place of the kill in its audio.
+
+    Afterwards the lost process is replaced.
+    """
     execution = ProcessExecution(processes=2)
-    async with WorkerTap(room_server.url) as tap, AsyncExitStack() as stack:
-        worker = worker_of(tap.url, room_server, talking_app.talks_on, executor=execution)
+    async with WorkerTap(server.url) as tap, AsyncExitStack() as stack:
+        worker = worker_of(tap.url, server, talking_app.talks_on, executor=execution)
         await stack.enter_async_context(Working(worker))
         one, two = [
-            await stack.enter_async_context(
-                listening(room_server.url, host_token(room_server, f"{room_name}-{number}"))
-            )
+            await stack.enter_async_context(listening(server.url, host_token(server, f"{room_name}-{number}")))
             for number in (1, 2)
         ]
         dead, other = await process_of_agent(one), await process_of_agent(two)
         assert dead != other, "two calls, two processes"
 
-        (agent,) = two.agents
-        audio = two.is_loud[agent]
-        killed_at = len(audio)
+        killed_at = len(two.is_loud[two.agents[0]])
         os.kill(dead, signal.SIGKILL)
 
         report = await tap.report(JobStatus.JS_FAILED)
         assert report.error.startswith("the job's process was ended by SIGKILL")
-        await two.until(lambda: len(audio) > killed_at + 150)  # three seconds
-        gap = two.longest_quiet(agent, killed_at - 25)
+        yield two, killed_at
+        third = await stack.enter_async_context(listening(server.url, host_token(server, f"{room_name}-3")))
+        assert await process_of_agent(third) not in (dead, other), "the lost process was replaced"
+
+
+async def test_the_kill_of_a_process_ends_its_call_with_the_cause_and_the_other_call_goes_on(
+    room_server: RoomEndpoint, room_name: str
+) -> None:
+    async with one_of_two_calls_is_killed(room_server, room_name) as (other, _):
+        heard = len(other.loud_at)
+        await other.until(lambda: len(other.loud_at) > heard + 25)
+
+
+@pytest.mark.test_all("the silence of a real call is judged by its seconds")
+async def test_the_other_call_has_no_gap_when_a_process_is_killed(room_server: RoomEndpoint, room_name: str) -> None:
+    async with one_of_two_calls_is_killed(room_server, room_name) as (other, killed_at):
+        (agent,) = other.agents
+        audio = other.is_loud[agent]
+        await other.until(lambda: len(audio) > killed_at + 150)  # three seconds
+        gap = other.longest_quiet(agent, killed_at - 25)
         print(f"the other call's longest silence around the kill is {gap:.2f} s")
         assert gap < 1.0
-        third = await stack.enter_async_context(listening(room_server.url, host_token(room_server, f"{room_name}-3")))
-        assert await process_of_agent(third) not in (dead, other), "the lost process was replaced"
 
 
 async def test_sigterm_under_load_lets_all_calls_finish_and_leaves_no_process(tmp_path: Path) -> None:
@@ -71,15 +88,15 @@ async def test_sigterm_under_load_lets_all_calls_finish_and_leaves_no_process(tm
         }
         with running(tmp_path, "start", "app.py", **account) as command:
             await seen(command, "registered as")
-            for number in range(8):
+            for number in range(JOBS):
                 await server.start(f"AJ_{number}")
             processes = descendants_of(command.process.pid)
 
             command.process.send_signal(signal.SIGTERM)
 
             with anyio.fail_after(40):
-                ends = [await server.ended(f"AJ_{number}", limit=None) for number in range(8)]
-            assert [end.error for end in ends] == [""] * 8
+                ends = [await server.ended(f"AJ_{number}", limit=None) for number in range(JOBS)]
+            assert [end.error for end in ends] == [""] * JOBS
             assert await anyio.to_thread.run_sync(command.process.wait) == 0
             assert len(processes) >= 3, "the worker, the one that forks, and the forked ones"
             assert not runs(processes)

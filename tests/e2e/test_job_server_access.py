@@ -23,13 +23,14 @@ from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import WorkerError
 
-pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
 
 LIMIT = 15.0
 
 Connect = Callable[..., Awaitable[PeerProcess]]
 
 
+@pytest.mark.real_server
 async def test_a_job_invites_a_second_participant_and_finds_it_by_the_server_api(
     room_server: RoomEndpoint, connect: Connect
 ) -> None:
@@ -81,6 +82,7 @@ async def test_a_job_invites_a_second_participant_and_finds_it_by_the_server_api
         _ = ctx.api
 
 
+@pytest.mark.both_servers
 async def test_a_job_whose_token_has_expired_fails_and_says_so(room_server: RoomEndpoint) -> None:
     async def entrypoint(ctx: JobContext) -> None:
         await ctx.connect()
