@@ -52,6 +52,7 @@ async def talk(url: str) -> dict[str, Any]:
     return seen
 
 
+@pytest.mark.test_all("a process of livekit-agents costs ten seconds of a processor, and tries the test kit alone")
 @pytest.mark.e2e
 @pytest.mark.timeout(120)
 async def test_livekit_plugins_openai_talks_calls_a_tool_and_keeps_the_same_history() -> None:

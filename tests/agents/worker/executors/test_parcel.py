@@ -104,7 +104,7 @@ def test_processes_without_room_for_the_workers_jobs_are_refused() -> None:
         WorkerOptions(executor="process")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["hotel.py", "my-hotel.v2.py", "random.py"])
+@pytest.mark.parametrize("name", ["my-hotel.v2.py", "random.py"])
 async def test_the_file_of_the_command_line_is_loaded_by_its_path_under_the_same_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
