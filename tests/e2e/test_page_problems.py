@@ -18,6 +18,8 @@ from vivavoce.agents.page.server import PageServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
 
+ONE_IS_ENOUGH = pytest.mark.test_all("one size and scheme is enough for make test")
+
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 RECORD = (
     '{"turn_id": "t", "kind": "turn", "user_text": "HOSTILE", "outcome": "HOSTILE", "e2e_latency": 0.5, "error": '
@@ -84,7 +86,7 @@ async def test_a_server_that_is_not_there_is_explained() -> None:
 
 
 async def test_without_an_agent_the_caller_is_told_what_to_start(page: str) -> None:
-    async with calling(page) as caller:
+    async with calling(page, script=SHORT_WAIT) as caller:
         await caller.click("join")
         await _title(caller, "No agent has come yet")
         assert "vivavoce start app.py" in await caller.text("#banner-text")
@@ -101,6 +103,7 @@ async def test_without_an_agent_the_caller_is_told_again_when_a_lost_connection_
         assert await caller.page.is_visible("#banner")
 
 
+@pytest.mark.test_all("a browser in trouble: half a minute each")
 @pytest.mark.parametrize("kind", ["embedded", "livekit"])
 async def test_a_killed_server_is_told_and_calling_again_says_that_it_is_gone(kind: str) -> None:
     if kind == "embedded":
@@ -169,8 +172,15 @@ async def test_names_captions_and_records_from_outside_stay_text(page: str, room
         await _title(caller, "The agent has hung up")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        pytest.param((1280, 800), "light", id="desktop-light"),
+        pytest.param((1280, 800), "dark", id="desktop-dark", marks=ONE_IS_ENOUGH),
+        pytest.param((390, 844), "light", id="phone-light", marks=ONE_IS_ENOUGH),
+        pytest.param((390, 844), "dark", id="phone-dark", marks=ONE_IS_ENOUGH),
+    ],
+)
 async def test_axe_finds_nothing_to_mend(
     embedded_room: RoomEndpoint, room_name: str, scheme: str, size: tuple[int, int]
 ) -> None:

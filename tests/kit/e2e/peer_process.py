@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 SCRIPT = Path(__file__).with_name("peer.py")
-CALL_LIMIT = 20.0
+CALL_LIMIT = 30.0
 
 
 class PeerError(Exception):
@@ -86,7 +86,7 @@ class PeerProcess:
             raise PeerError(message["error"])
         return message.get("result")
 
-    async def event(self, event: str, limit: float = 10.0, **fields: Any) -> dict[str, Any]:
+    async def event(self, event: str, limit: float = 20.0, **fields: Any) -> dict[str, Any]:
         """Wait for, and take, the first event of that name with these fields."""
 
         def find() -> dict[str, Any] | None:
