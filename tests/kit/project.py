@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import runpy
 import sys
 import warnings
@@ -30,11 +31,16 @@ def run_pytest(folder: Path, *arguments: str, ini: str = "", capsys: pytest.Capt
 
 def run_script(script: Path, *, folder: Path | None = None, capsys: pytest.CaptureFixture[str]) -> str:
     """Run a script as the main module, with warnings as errors; return what it printed, which must not be an error."""
+    root = logging.getLogger()
+    handlers, root.handlers = root.handlers, []  # so that a logged warning is on stderr
     capsys.readouterr()
-    with _in_folder(folder or script.parent), warnings.catch_warnings():
-        warnings.simplefilter("error")
-        sys.path.insert(0, str(script.parent))
-        runpy.run_path(str(script), run_name="__main__")
+    try:
+        with _in_folder(folder or script.parent), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            sys.path.insert(0, str(script.parent))
+            runpy.run_path(str(script), run_name="__main__")
+    finally:
+        root.handlers = handlers
     printed = capsys.readouterr()
     assert printed.err == ""
     return printed.out
