@@ -42,7 +42,7 @@ def run_script(script: Path, *, folder: Path | None = None, capsys: pytest.Captu
     finally:
         root.handlers = handlers
     printed = capsys.readouterr()
-    assert printed.err == ""
+    assert printed.err == "", printed.err
     return printed.out
 
 
