@@ -21,17 +21,21 @@ AT_ONCE = 10.0
 """Seconds for a busy machine; a client that tries again and again takes longer."""
 
 
+async def two(connect: Connect, server: RoomEndpoint) -> tuple[PeerProcess, PeerProcess]:
+    """Join two, one after the other: ben knows of ann."""
+    return await connect(server, "ann"), await connect(server, "ben")
+
+
 async def pair(connect: Connect, server: RoomEndpoint) -> tuple[PeerProcess, PeerProcess]:
-    """Join two, one after the other, so that each knows of the other."""
-    ann = await connect(server, "ann")
-    ben = await connect(server, "ben")
+    """Join two that know of each other; a LiveKit server takes three seconds to tell of one who publishes nothing."""
+    ann, ben = await two(connect, server)
     await ann.event("participant_connected", identity="ben")
     return ann, ben
 
 
 @pytest.mark.both_servers
 async def test_a_tone_arrives_at_its_level_and_frequency_both_ways(room_server: RoomEndpoint, connect: Connect) -> None:
-    ann, ben = await pair(connect, room_server)
+    ann, ben = await two(connect, room_server)
     await asyncio.gather(ann.call("publish_tone", hertz=440.0), ben.call("publish_tone", hertz=880.0))
     await asyncio.gather(
         ann.event("track_subscribed", identity="ben"),
@@ -58,7 +62,7 @@ async def test_everyone_of_five_hears_everyone_else(room_server: RoomEndpoint, c
 async def test_a_track_taken_back_and_published_again_is_heard_again(
     room_server: RoomEndpoint, connect: Connect
 ) -> None:
-    ann, ben = await pair(connect, room_server)
+    ann, ben = await two(connect, room_server)
     first = await ann.call("publish_tone", hertz=440.0)
     await ben.event("track_subscribed", identity="ann", sid=first)
     await ann.call("unpublish")
@@ -72,7 +76,7 @@ async def test_a_track_taken_back_and_published_again_is_heard_again(
 
 @pytest.mark.both_servers
 async def test_a_muted_track_is_silent_and_seen_as_muted(room_server: RoomEndpoint, connect: Connect) -> None:
-    ann, ben = await pair(connect, room_server)
+    ann, ben = await two(connect, room_server)
     await ann.call("publish_tone", hertz=440.0)
     await ben.event("track_subscribed", identity="ann")
     await ann.call("mute", on=True)
@@ -86,7 +90,7 @@ async def test_a_muted_track_is_silent_and_seen_as_muted(room_server: RoomEndpoi
 
 @pytest.mark.both_servers
 async def test_the_one_who_plays_is_the_active_speaker(room_server: RoomEndpoint, connect: Connect) -> None:
-    ann, ben = await pair(connect, room_server)
+    ann, ben = await two(connect, room_server)
     await ann.call("publish_tone", hertz=440.0)
 
     await ben.event("active_speakers", identities=["ann"])
@@ -215,7 +219,7 @@ async def test_a_second_client_of_the_same_identity_takes_the_place(
 
 @pytest.mark.both_servers
 async def test_a_client_that_leaves_is_gone_at_once(room_server: RoomEndpoint, connect: Connect) -> None:
-    ann, ben = await pair(connect, room_server)
+    ann, ben = await two(connect, room_server)
     await ann.call("publish_tone", hertz=440.0)
     await ben.event("track_subscribed", identity="ann")
     await ann.call("disconnect")
