@@ -29,7 +29,6 @@ from kit.e2e.sdk_client import (
 )
 from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
 from vivavoce.agents.transports.livekit import LiveKitTransport
-from vivavoce.agents.transports.livekit.outbound import TextSender
 from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.io import TranscriptSegment
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -101,57 +100,6 @@ def pitch_at_end(samples: npt.NDArray[np.int16]) -> float:
 
 
 @pytest.mark.both_servers
-async def test_agent_transcript_grows_in_one_stream_and_ends_final(
-    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
-) -> None:
-    heard, transport = Heard(), transport_in(agent_room)
-    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
-        await tasks.start(transport.run, heard)
-        await heard.until(lambda: "linked caller" in heard.log)
-        for text in ("Hello,", "Hello, there"):
-            transport.send_transcript(TranscriptSegment(segment_id="s1", who="agent", text=text, is_final=False))
-            await caller.until(lambda text=text: said(caller, "s1") == text)  # type: ignore[misc]
-        transport.send_transcript(TranscriptSegment(segment_id="s1", who="agent", text="Hello, there.", is_final=True))
-        await caller.until(lambda: said(caller, "s1") == "Hello, there." and caller.streams[0].is_final)
-        await transport.aclose()
-
-    (stream,) = caller.streams
-    assert stream.sender == "agent"
-    assert stream.chunks == ["Hello,", " there", "."]
-    assert stream.attributes["lk.transcribed_track_id"].startswith("TR_")
-
-
-async def test_agent_transcript_that_is_taken_back_starts_anew(
-    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
-) -> None:
-    transport = transport_in(agent_room)
-    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
-        await tasks.start(transport.run, Heard())
-        transport.send_transcript(TranscriptSegment(segment_id="s1", who="agent", text="One two three", is_final=False))
-        await caller.until(lambda: said(caller, "s1") == "One two three")
-        transport.send_transcript(TranscriptSegment(segment_id="s1", who="agent", text="One two", is_final=True))
-        await caller.until(lambda: said(caller, "s1") == "One two" and caller.streams[-1].is_final)
-        await transport.aclose()
-    assert len(caller.streams) == 2
-
-
-@pytest.mark.both_servers
-async def test_user_transcript_appears_under_the_callers_identity(
-    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
-) -> None:
-    heard, transport = Heard(), transport_in(agent_room)
-    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
-        await tasks.start(transport.run, heard)
-        await heard.until(lambda: "linked caller" in heard.log)
-        transport.send_transcript(TranscriptSegment(segment_id="u1", who="user", text="I scream", is_final=False))
-        await caller.until(lambda: said(caller, "u1") == "I scream")
-        transport.send_transcript(TranscriptSegment(segment_id="u1", who="user", text="Ice cream.", is_final=True))
-        await caller.until(lambda: said(caller, "u1") == "Ice cream.")
-        await transport.aclose()
-    assert [(each.sender, each.is_final) for each in caller.streams] == [("caller", False), ("caller", True)]
-
-
-@pytest.mark.both_servers
 async def test_only_the_linked_participant_interrupts_by_a_remote_call(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
@@ -186,47 +134,6 @@ async def test_only_the_linked_participant_s_keys_are_taken(
             await heard.until(lambda: "key #" in heard.log)
             assert "key 1" not in heard.log
         await transport.aclose()
-
-
-@pytest.mark.both_servers
-async def test_texts_that_wait_at_the_end_are_still_sent(
-    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
-) -> None:
-    heard, transport = Heard(), transport_in(agent_room, publish_turns=True)
-    async with (
-        joined(room_server, room_name, "caller") as caller,
-        joined(room_server, room_name, "guest") as guest,
-        anyio.create_task_group() as tasks,
-    ):
-        await tasks.start(transport.run, heard)
-        await heard.until(lambda: bool(heard.log))
-        linked, other = (caller, guest) if heard.log == ["linked caller"] else (guest, caller)
-        for number in range(5):
-            transport.send_turn_record(f'{{"turn": {number}}}')
-        transport.send_transcript(TranscriptSegment(segment_id="s9", who="agent", text="Bye.", is_final=True))
-        await transport.leave()
-        await linked.until(lambda: len(linked.streams) == 6 and said(linked, "s9") == "Bye.")
-        await other.until(lambda: said(other, "s9") == "Bye.")
-        await transport.aclose()
-    assert ["".join(each.chunks) for each in linked.streams[:5]] == [f'{{"turn": {number}}}' for number in range(5)]
-    assert len(other.streams) == 1
-    assert not agent_room.isconnected()
-
-
-async def test_last_words_are_sent_when_the_session_cancels_the_transport(
-    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
-) -> None:
-    transport = transport_in(agent_room)
-    async with joined(room_server, room_name, "caller") as caller:
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(transport.run, Heard())
-            transport.send_transcript(TranscriptSegment(segment_id="s1", who="agent", text="Bye.", is_final=False))
-            transport.send_transcript(TranscriptSegment(segment_id="s2", who="user", text="Bye bye.", is_final=True))
-            tasks.cancel_scope.cancel()
-        await caller.until(lambda: (said(caller, "s1"), said(caller, "s2")) == ("Bye.", "Bye bye."))
-        await transport.aclose()
-        assert agent_room.isconnected()
-        assert not agent_room.local_participant.track_publications
 
 
 @pytest.mark.both_servers
@@ -361,24 +268,6 @@ async def test_room_that_throws_the_agent_out_is_told_once_and_closing_stays_cle
         await transport.aclose()
         await transport.leave()
     assert [each for each in heard.log if each.startswith("closed")] == ["closed participant_removed"]
-
-
-async def test_text_that_is_open_when_the_room_goes_is_given_up(
-    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
-) -> None:
-    texts = TextSender(agent_room.local_participant)
-    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
-        tasks.start_soon(texts.run)
-        for segment_id in ("s1", "s2"):
-            opened = TranscriptSegment(segment_id=segment_id, who="agent", text="Hello,", is_final=False)
-            texts.add_transcript(opened, sender=None, track_sid=None)
-            await caller.until(lambda segment_id=segment_id: said(caller, segment_id) == "Hello,")  # type: ignore[misc]
-        await agent_room.disconnect()
-        last = TranscriptSegment(segment_id="s1", who="agent", text="Hello, there.", is_final=True)
-        texts.add_transcript(last, sender=None, track_sid=None)
-        tasks.cancel_scope.cancel()
-        with anyio.fail_after(LIMIT, shield=True):
-            await texts.finish()
 
 
 async def test_end_for_a_reason_that_the_sdk_has_no_name_for_is_told(
