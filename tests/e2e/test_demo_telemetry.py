@@ -54,7 +54,13 @@ def is_dropped(span: Span) -> bool:
     return bool(span["attributes"].get("vivavoce.turn.outcome") == "dropped")
 
 
-@pytest.fixture(params=[("on_livekit", "http_collector"), ("on_embedded", "grpc_collector")], ids=["http", "grpc"])
+@pytest.fixture(
+    params=[
+        pytest.param(("on_livekit", "http_collector"), marks=pytest.mark.test_all("a second demo call")),
+        ("on_embedded", "grpc_collector"),
+    ],
+    ids=["http", "grpc"],
+)
 def sent(request: pytest.FixtureRequest) -> tuple[Ran, Collector]:
     """A demo that has ended, and the collector that it sent to."""
     ran, collector = (request.getfixturevalue(name) for name in request.param)
@@ -150,10 +156,9 @@ def test_each_turns_span_adds_up_to_what_the_caller_waited(tree: Tree, turns: li
         waited = (int(playout["startTimeUnixNano"]) - int(speech["endTimeUnixNano"])) / 1e9
         assert waited == pytest.approx(turn["e2e_latency"], abs=0.002)
     held = sum(len(turn["interruptions"]) for turn in turns)
-    assert len(tree.of("interruption")) == held >= 1
+    assert len(tree.of("interruption")) == held
     called = sum(len(turn["tools"]) for turn in turns)
     assert [span["name"] for span in tree.of("tool")] == ["execute_tool book"] * called
-    assert called >= 2
 
 
 def points(collector: Collector, name: str) -> list[dict[str, Any]]:
@@ -183,9 +188,11 @@ def test_the_metrics_are_those_of_the_report(ran: Ran, collector: Collector, tur
     (closed,) = points(collector, "vivavoce.sessions.closed")
     assert (closed["asInt"], closed["told"]["vivavoce.close.reason"]) == ("1", "participant_left")
     assert [point["asInt"] for point in points(collector, "vivavoce.sessions.active")] == ["0"]
-    (tool,) = points(collector, "vivavoce.tool.duration")
     called = sum(len(turn["tools"]) for turn in turns)
-    assert (tool["count"], tool["told"]["gen_ai.tool.name"]) == (str(called), "book")
+    tools = points(collector, "vivavoce.tool.duration") if called else []
+    assert [(tool["count"], tool["told"]["gen_ai.tool.name"]) for tool in tools] == [(str(called), "book")] * bool(
+        called
+    )
     phases = {point["told"]["vivavoce.phase"] for point in points(collector, "vivavoce.session.phase.duration")}
     assert phases == {"start", "close"}
     for name in ("vivavoce.turn.e2e_latency", "vivavoce.tts.first_byte", "vivavoce.turns"):

@@ -1,7 +1,7 @@
 """The examples keep their promises, in a room, on both servers.
 
-`make test` holds the README's agent here; the others' conversations run there in virtual time, in
-`tests/docs/test_examples_in_writing.py` and in the files beside it.
+In `make test` their conversations run in virtual time, in `tests/docs/test_examples_in_writing.py` and in the files
+beside it, and the README's agent holds a spoken call (`test_spoken_call.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vivavoce.agents.cli.app_file import load_app, with_options
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
 
-IN_A_ROOM = pytest.mark.test_all("the same conversation in virtual time is in make test: this is its copy in a room")
+IN_A_ROOM = pytest.mark.test_all("its copy in virtual time, or by voice, is in make test")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -44,7 +44,8 @@ def worker_of(example: str, server: RoomEndpoint) -> Worker:
     )
 
 
-async def test_the_readme_s_agent_greets_asks_and_books(room_server: RoomEndpoint, room_name: str) -> None:
+@IN_A_ROOM
+async def test_the_readme_s_agent_greets_asks_and_books_in_writing(room_server: RoomEndpoint, room_name: str) -> None:
     async with Working(worker_of("hello.py", room_server)), joined(room_server, room_name, "anna") as anna:
         await anna.until(lambda: "Hello! For which day?" in agent_said(anna))
         await anna.room.local_participant.send_text("on friday", topic="lk.chat")

@@ -179,14 +179,19 @@ class Peer(Watched):
     def audio(self) -> npt.NDArray[np.int16]:
         return np.concatenate(self.samples) if self.samples else np.zeros(0, np.int16)
 
-    async def speak(self, hertz: float, seconds: float) -> None:
-        """Publish a microphone and play a tone into it."""
-        source = rtc.AudioSource(PEER_RATE, 1)
+    async def microphone(self, rate: int = PEER_RATE) -> rtc.AudioSource:
+        """Publish a microphone, and return it when it is subscribed to."""
+        source = rtc.AudioSource(rate, 1)
         track = rtc.LocalAudioTrack.create_audio_track("microphone", source)
         options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
         publication = await self.room.local_participant.publish_track(track, options)
         with anyio.fail_after(LIMIT):
             await publication.wait_for_subscription()
+        return source
+
+    async def speak(self, hertz: float, seconds: float) -> None:
+        """Publish a microphone and play a tone into it."""
+        source = await self.microphone()
         for frame in tone(hertz, seconds, PEER_RATE):
             await source.capture_frame(rtc.AudioFrame(frame.data, PEER_RATE, 1, frame.samples))
         await source.wait_for_playout()
