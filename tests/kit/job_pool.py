@@ -114,7 +114,8 @@ class JobPool:
         async with asyncio.timeout(LIMIT):
             await asyncio.wait({self._running})
         assert not runs(processes), "a process is left"
-        assert _held() == self._held, "files, connections and threads are given back"
+        new = [now - before for now, before in zip(_held(), self._held, strict=True)]
+        assert new == [set(), set()], "files, connections and threads are given back"
 
 
 def descendants_of(pid: int) -> set[int]:

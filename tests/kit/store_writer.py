@@ -12,6 +12,8 @@ from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.store import Place, SessionStore
 
 AT_ONCE = 20
+LIMIT = 60.0
+"""Seconds for one call; they only guard against a store that hangs."""
 
 
 def opened(where: str, prefix: str) -> SessionStore:
@@ -19,15 +21,15 @@ def opened(where: str, prefix: str) -> SessionStore:
     if "://" in where:
         from vivavoce.agents.memory.stores.redis import RedisStore
 
-        return RedisStore(where, prefix)
+        return RedisStore(where, prefix, timeout=LIMIT)
     from vivavoce.agents.memory.stores.sqlite import SqliteStore
 
-    return SqliteStore(where)
+    return SqliteStore(where, timeout=LIMIT)
 
 
 async def append(store: SessionStore, first: int, count: int, *, at_once: int, shows: bool = False) -> None:
     """Append the numbers from `first` on."""
-    data = Namespace(store, Place("session_1", "data"), timeout=60.0)
+    data = Namespace(store, Place("session_1", "data"), timeout=LIMIT)
     for number in range(first, first + count, at_once):
         await asyncio.gather(*(data.append("list", one) for one in range(number, number + at_once)))
         if shows:

@@ -161,12 +161,13 @@ class RedisStore(SessionStore):
         except ImportError as error:
             raise ConfigurationError("RedisStore needs the package redis; pip install 'vivavoce[redis]'") from error
         try:
-            # No retries: after a lost reply, a second attempt could append twice. No limit of the socket: `_Reaching`.
+            # No retries: after a lost reply, a second attempt could append twice. No limits of the socket: `_Reaching`.
             # Any: the package types its replies for two clients and all formats at once.
             self._redis: Any = Redis.from_url(
                 url,
                 retry=Retry(NoBackoff(), 0),
                 socket_timeout=None,
+                socket_connect_timeout=None,
                 max_connections=MAX_CONNECTIONS,
                 redis_connect_func=RedisVersion(RedisError).connected,
             )

@@ -91,7 +91,9 @@ FORKED = (
     "tests/agents/worker/executors/test_process_executor.py",
     "tests/agents/worker/test_job_processes_from_outside.py",
 )
-"""Units that fork job processes: they starve in the idle class, and coverage would add to the processes' memory."""
+"""Units that fork job processes: they starve in the idle class, coverage would add to the processes' memory, and they
+count the files and threads of their own process, which has no room and no server of other tests.
+"""
 
 COMMANDS = (
     f"{E2E}/test_call*.py",
@@ -139,7 +141,8 @@ LANES = (
         is_idle=True,
         covered=OF_ALL,
     ),
-    Lane(name="commands", paths=(*CALLS_OF_THE_DEMO, *COMMANDS, *FORKED), after=("programs",)),
+    Lane(name="forked", paths=FORKED),
+    Lane(name="commands", paths=(*CALLS_OF_THE_DEMO, *COMMANDS), after=("programs", "forked")),
     Lane(name="pages", paths=PAGES, after=("commands",), covered=OF_ALL),
     Lane(
         name="rooms",
