@@ -39,11 +39,12 @@ CHILD_SETTLING = 3.0
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave tests that only `make test-all` runs out of other runs; give each test a lane's higher `--timeout`."""
     _raise_limits(items, config.getoption("timeout") or 0.0)
-    of_all = [item for item in items if _is_of_test_all(item)]
-    if all_are_wanted():
-        return
-    items[:] = [item for item in items if item not in of_all]
-    config.hook.pytest_deselected(items=of_all)
+    kinds: dict[bool, list[pytest.Item]] = {False: [], True: []}
+    for item in items:
+        kinds[_is_of_test_all(item)].append(item)
+    if not all_are_wanted():
+        items[:] = kinds[False]
+        config.hook.pytest_deselected(items=kinds[True])
 
 
 def _is_of_test_all(item: pytest.Item) -> bool:

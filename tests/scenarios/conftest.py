@@ -1,7 +1,7 @@
 """Every scenario runs on both pipelines, except those in a table of exceptions with reasons.
 
-`make test` and CI run them traced (`VIVAVOCE_TRACED_SCENARIOS=1`): the call must not differ, and its spans must add up.
-A quick run is without tracing, as most sessions are.
+`make test-all` runs them traced (`VIVAVOCE_TRACED_SCENARIOS=1`): the call must not differ, and its spans must add up.
+Other runs are without tracing, as most sessions are.
 
 The number of a scenario, in file names and docstrings, groups the tests of one topic.
 """

