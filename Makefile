@@ -2,11 +2,13 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+# The exact versions of everything that is installed here, the build's own requirements too (make lock writes the file).
+VERSIONS := .ci/constraints.txt
+PIP := PIP_CONSTRAINT=$(VERSIONS) PIP_BUILD_CONSTRAINT=$(VERSIONS) $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # The tests' own programs (tests/kit/suite). -P: this folder is no place for imports.
 SUITE := PYTHONPATH=tests $(BIN)/python -P -m kit.suite
 
-.PHONY: help demo test test-all times lint mutate reference clean distclean
+.PHONY: help demo test test-all test-newest times lint lock mutate reference clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -14,6 +16,8 @@ help:
 	@echo "make test         the tests that are quick and certain (ARGS='--lane rooms' runs one lane of them)"
 	@echo "make test-all     every test: also real sound under load, browsers' faults, soak, and more draws of the laws"
 	@echo "make times        where the time of the last runs went, side by side"
+	@echo "make test-newest  the wires and units with the newest versions of all dependencies, and with the oldest allowed ones"
+	@echo "make lock         write .ci/constraints.txt, the exact versions that are installed"
 	@echo "make lint         ruff, mypy, import contracts"
 	@echo "make reference    write docs/options.md and docs/events.md, from the docstrings in the source"
 	@echo "make mutate       mutation testing of agents/turn for an hour (ARGS='--minutes 20' for less)"
@@ -42,21 +46,30 @@ reference: .venv/.dev
 	@PYTHONPATH=.paths $(BIN)/python tests/docs/options_reference.py
 	@PYTHONPATH=.paths:tests $(BIN)/python tests/docs/events_reference.py
 
+lock: .venv/.dev
+	@$(PIP) --editable '.[lock]'
+	@$(SUITE).lock
+
+# By hand, before an issue is resolved.
+test-newest: .venv/.dev
+	@$(PIP) --editable '.[lock]'
+	@$(SUITE).versions $(ARGS)
+
 # By hand, on a quiet machine: nothing else needs its packages, so dev does not contain them.
 mutate: .venv/.dev
 	@$(PIP) --editable '.[mutate]'
 	@$(BIN)/python tests/mutation/mutate.py $(ARGS)
 
-# Changed dependencies or a new plugin folder make a stamp stale; the next call installs again.
-.venv/.demo: pyproject.toml setup.py plugins | $(BIN)/python
+# Changed versions or a new plugin folder make a stamp stale; the next call installs again.
+.venv/.demo: pyproject.toml setup.py plugins $(VERSIONS) | $(BIN)/python
 	@echo "Installing vivavoce[demo] into .venv (about a minute, once) ..."
 	@$(PIP) --editable '.[demo]'
 	@touch $@
 
-.venv/.dev: pyproject.toml setup.py plugins | $(BIN)/python
+.venv/.dev: pyproject.toml setup.py plugins $(VERSIONS) | $(BIN)/python
 	@echo "Installing vivavoce[dev] into .venv (about a minute, once) ..."
 	@$(PIP) --editable '.[dev]'
-	@$(PIP) --no-deps 'silero-vad>=6'    # its model file, for onnxruntime; the package itself would bring torch
+	@$(PIP) --no-deps silero-vad    # its model file, for onnxruntime; the package itself would bring torch
 	@touch $@ .venv/.demo
 
 $(BIN)/python:
