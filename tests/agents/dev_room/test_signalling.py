@@ -12,7 +12,7 @@ from livekit.api import VideoGrants
 from livekit.protocol import models, rtc
 
 from kit.e2e.room_endpoint import RoomEndpoint
-from kit.e2e.signal_client import Clients, StartServer, join_parameter
+from kit.e2e.signal_client import LIMIT, Clients, StartServer, join_parameter
 from vivavoce.agents.dev_room import DEV_API_KEY, DEV_API_SECRET, RoomServer, RoomServerOptions
 
 ANOTHER_SECRET = "another-secret-another-secret-another"
@@ -231,13 +231,22 @@ async def test_who_leaves_is_gone_at_once(server: RoomEndpoint, clients: Clients
 
 
 async def test_who_loses_the_websocket_is_kept_for_the_grace_time(start_server: StartServer, clients: Clients) -> None:
-    server = await start_server(participant_grace=1.0)
+    server = await start_server(participant_grace=LIMIT)
     ann, ben = await clients.join(server, "ann"), await clients.join(server, "ben")
     await ben.next("join")
     await ann.ws.close()
     await ben.send(rtc.SignalRequest(ping_req=rtc.Ping(timestamp=7)))
     await ben.next("pong_resp")
-    assert "update" not in ben.seen, "the server has seen the end of the websocket, and has told nobody"
+    assert "update" not in ben.seen, "the server has seen the end of the websocket, and has sent no update"
+
+
+async def test_who_loses_the_websocket_is_gone_after_the_grace_time(
+    start_server: StartServer, clients: Clients
+) -> None:
+    server = await start_server(participant_grace=0.1)
+    ann, ben = await clients.join(server, "ann"), await clients.join(server, "ben")
+    await ben.next("join")
+    await ann.ws.close()
     gone = (await ben.next("update")).update.participants[0]
     assert (gone.identity, gone.state) == ("ann", models.ParticipantInfo.DISCONNECTED)
 
