@@ -79,6 +79,9 @@ def test_reaps():
 }
 """Module -> its tests."""
 
+FAILS = r"^ERROR test_\w+\.py::\S+ - Failed: left behind"
+"""The line of pytest's summary about a run that leaves something; the run's last test has the error."""
+
 
 class Run:
     """A run of pytest: what it printed, and the outcomes of each module's tests."""
@@ -128,10 +131,12 @@ def test_a_test_that_holds_its_loop_fails_and_shows_where(leaking: Run) -> None:
 
 
 def test_a_run_that_leaves_a_child_process_fails_and_names_the_test(leaking: Run) -> None:
+    assert re.search(FAILS, leaking.printed, re.M), leaking.printed
     assert re.search(r"process \d+ \(.*first seen in test_child.py::test_spawns", leaking.printed), leaking.printed
 
 
 def test_a_run_that_leaves_a_thread_fails_and_names_the_test(leaking: Run) -> None:
+    assert re.search(FAILS, leaking.printed, re.M), leaking.printed
     assert "thread forgotten thread, first seen in test_thread.py::test_starts" in leaking.printed
 
 
