@@ -1,7 +1,7 @@
-"""One interpreter that loads modules once and forks for each call of a function: cold starts of which none pays again.
+"""One interpreter that loads modules once and forks for each call of a function: cold starts whose imports cost once.
 
-A fork has loaded exactly what a fresh interpreter has after the import of the module of the function. Forks do not see
-what other forks load.
+A fork has loaded the same modules as a fresh interpreter that has imported the function's module. Modules that a fork
+loads are not loaded in other forks.
 
 `python -m kit.forks <module>:<function>` reads a JSON list of argument lists; for each it forks, calls the function
 there, and writes a line: what the function printed, or its error.

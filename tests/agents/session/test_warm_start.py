@@ -37,7 +37,7 @@ Reports = dict[tuple[str, ...], dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def reports() -> Reports:
-    """What each call tells, each from a fork of one interpreter: none profits from what another has loaded."""
+    """Run each call in a fork of one interpreter, and return the reports; a fork has no modules of other forks."""
     printed = printed_by_forks("kit.warm_start:main", CALLS)
     return {call: json.loads(report) for call, report in zip(CALLS, printed, strict=True)}
 
