@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from vivavoce.pipelines.core.errors import StoreError, StoreUnavailable
 from vivavoce.pipelines.core.ids import new_id
 
 PLACE = Place("call", "data")
+WAITING = 4
+"""Clients that are more than the queue of a listening socket holds, which then leaves a next one without an answer."""
 
 Call = Callable[[RedisStore], Awaitable[object]]
 
@@ -105,4 +109,17 @@ async def test_a_redis_of_6_2_or_newer_and_one_that_does_not_tell_its_version_ar
     async with redis_of(version, tells=tells) as url:
         store = RedisStore(url)
         assert await store.read(PLACE, "card") == "1"
+        await store.aclose()
+
+
+@pytest.mark.test_all("six seconds of waiting")
+async def test_the_limit_of_a_store_holds_for_a_connection_that_no_server_accepts() -> None:
+    with ExitStack() as sockets, socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        for _ in range(WAITING):
+            waiting = sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        store = RedisStore(f"redis://127.0.0.1:{full.getsockname()[1]}", timeout=6.0)  # above redis' own limit, 5 s
+        with pytest.raises(StoreUnavailable, match="did not answer within 6 s"):
+            await store.read(PLACE, "card")
         await store.aclose()
