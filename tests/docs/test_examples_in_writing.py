@@ -20,7 +20,8 @@ from vivavoce.agents.worker.run import JobRun
 from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.plugins import espeak, openai, pocketsphinx, silero
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+TESTS = Path(__file__).parents[1]
+EXAMPLES = TESTS.parent / "examples"
 ANSWERED_WITHIN = 15.0
 """Virtual seconds for an answer, its speech included."""
 DOWN = ProviderConnectionError("the test has no such server", provider="scripted", retryable=False)
@@ -74,6 +75,18 @@ CALLS = {
     ],
 }
 
+ELSEWHERE = {
+    "booking_graph.py": "docs/test_booking_graph_example.py",
+    "either_pipeline.py": "docs/test_either_pipeline_example.py",
+    "memory.py": "docs/test_memory_example.py",
+    "push_to_talk.py": "docs/test_push_to_talk_example.py",
+    "realtime_agent.py": "docs/test_realtime_agent_example.py",
+    "screen_share.py": "docs/test_screen_share_example.py",
+    "table_booking.py": "e2e/test_table_booking_example.py",
+    "wake_up.py": "docs/test_wake_up_example.py",
+}
+"""Examples with other callers -> their tests."""
+
 
 @pytest.fixture
 def scripted_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,5 +130,8 @@ def test_a_caller_who_types_is_answered_as_the_example_promises(name: str) -> No
     assert run_virtual(main()).error == ""
 
 
-def test_each_example_of_a_call_in_writing_is_there() -> None:
-    assert all((EXAMPLES / name).is_file() for name in CALLS)
+def test_each_example_that_takes_calls_is_tested_here_or_in_a_file_that_is_named() -> None:
+    takes_calls = {path.name for path in EXAMPLES.glob("*.py") if "\nasync def entrypoint(" in path.read_text("utf-8")}
+    assert takes_calls == {*CALLS, *ELSEWHERE}
+    for name, file in ELSEWHERE.items():
+        assert Path(name).stem in (TESTS / file).read_text("utf-8"), f"{file} names no {name}"
