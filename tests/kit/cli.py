@@ -5,26 +5,21 @@ A process of its own costs about a second of processor time, nearly all of it fo
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from kit.own_process import restored
 from vivavoce.agents.cli.app import run_command
 
 MAIN = "from vivavoce.agents.cli import main; main()"
 
 FOREIGN = ("LIVEKIT_", "OPENAI_", "GOOGLE_", "GEMINI_", "OTEL_", "COLUMNS")
 """Beginnings of the names of variables that a test gives itself."""
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Command = Callable[..., tuple[int, str]]
 """Runs a command with its arguments; returns its exit status and all that it printed."""
@@ -48,13 +43,13 @@ def in_this_process(capsys: pytest.CaptureFixture[str]) -> Command:
         *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, missing: Sequence[str] = ()
     ) -> tuple[int, str]:
         capsys.readouterr()
-        with pytest.MonkeyPatch.context() as patch, _restored(), Path(os.devnull).open(encoding="utf-8") as nothing:
+        with pytest.MonkeyPatch.context() as patch, restored(), Path(os.devnull).open(encoding="utf-8") as nothing:
             os.environ.clear()
             os.environ.update({**_own_environment(), "COLUMNS": "80", **(env or {})})
             patch.setattr(sys, "argv", ["vivavoce", *arguments])
             patch.setattr(sys, "stdin", nothing)
             if cwd is not None:
-                patch.chdir(cwd)
+                os.chdir(cwd)
             for package in missing:  # as if it were not installed
                 patch.setitem(sys.modules, package, None)
             with pytest.raises(SystemExit) as ended:
@@ -69,32 +64,3 @@ def in_this_process(capsys: pytest.CaptureFixture[str]) -> Command:
 
 def _own_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-
-
-@contextmanager
-def _restored() -> Iterator[None]:
-    """Restore what commands change of a process: environment, import path, an app's modules, logging, warnings,
-    handlers of signals.
-    """
-    environment, path, modules = dict(os.environ), list(sys.path), set(sys.modules)
-    handlers_of_signals = {number: signal.getsignal(number) for number in SIGNALS}
-    root = logging.getLogger()
-    handlers, root.handlers = root.handlers, []  # or `basicConfig` closes pytest's own
-    levels = {logger: logger.level for logger in (root, *map(logging.getLogger, ("vivavoce", "livekit")))}
-    try:
-        with warnings.catch_warnings():
-            yield
-    finally:
-        os.environ.clear()
-        os.environ.update(environment)
-        of_apps = set(sys.path) - set(path)
-        sys.path[:] = path
-        for name in set(sys.modules) - modules:
-            file = getattr(sys.modules[name], "__file__", None)
-            if file is not None and str(Path(file).parent) in of_apps:
-                del sys.modules[name]
-        root.handlers = handlers
-        for logger, level in levels.items():
-            logger.setLevel(level)
-        for number, handler in handlers_of_signals.items():
-            signal.signal(number, handler)
