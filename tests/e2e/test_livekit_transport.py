@@ -89,7 +89,7 @@ async def test_cleared_audio_is_dropped_and_counted(
         await transport.aclose()
 
     assert queued - played <= dropped <= queued  # time passes between the two calls
-    assert dropped <= 0.5 * 24000
+    assert 0.2 * 24000 < dropped <= 0.5 * 24000
     low = loud(caller.audio())[: -int(0.3 * PEER_RATE)]
     assert len(low) <= 0.8 * PEER_RATE  # the 0.4 s never played; a busy machine stretches sound
 
