@@ -1,8 +1,9 @@
 """The lanes of a suite: which tests run one after the other, and beside which others.
 
 Calls and commands run in real time, with priority, in two rows of lanes. Tests that compute run in the idle class of
-the scheduler, in the remaining time; a real-time test there would starve. Both suites have the same lanes: the mark
-`test_all` says which tests only `make test-all` runs.
+the scheduler: in the remaining time of `make test`, whose real-time tests wait for facts, and behind the calls of
+`make test-all`, which has real sound; a real-time test in that class would starve. Both suites have the same lanes: the
+mark `test_all` says which tests only `make test-all` runs.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ class Lane:
         patience = ["--timeout=120"] if self.is_idle else []
         pytest = ["tests/kit/suite/run_lane.py", str(times), "-p", "no:cacheprovider", *patience]
         return [*idle, *pytest, *paths, *ignored, *arguments]
+
+    def begins_after(self, suite: str) -> set[str]:
+        """Return the names of the lanes that must be over before this one begins in a suite."""
+        return {*self.after, *(CALLS if suite == "test-all" and self.is_idle else ())}
 
     def files(self) -> set[Path]:
         """Return the files of its tests."""
@@ -126,6 +131,9 @@ ALONE = (
     "tests/soak/test_soak.py",
 )
 """They measure the sound of calls, or keep both cores busy: they run when all others are over."""
+
+CALLS = ("pages", "patient")
+"""The last of the real-time lanes, but for the lane `alone`."""
 
 LANES = (
     Lane(name="programs", program="kit.servers.install"),

@@ -56,7 +56,7 @@ class SuiteRun:
             try:
                 while waiting or running:
                     unfinished = {lane.name for lane in [*waiting, *running.values()]}
-                    for lane in [lane for lane in waiting if unfinished.isdisjoint(lane.after)]:
+                    for lane in [lane for lane in waiting if unfinished.isdisjoint(lane.begins_after(self._suite))]:
                         waiting.remove(lane)
                         running[threads.submit(self._run, lane)] = lane
                     for future in wait(running, return_when=FIRST_COMPLETED).done:
