@@ -93,6 +93,8 @@ class Client:
                 self.room.remove(self.participant, models.MEDIA_FAILURE)
         finally:
             await peer.aclose()
+        if self.participant.link is None:  # neither a websocket nor a transport: it cannot resume
+            self.room.lose_link(self.participant)
 
     def add_track(self, request: rtc.AddTrackRequest) -> None:
         """Publish a track; its media section may have been offered already, or is offered next."""

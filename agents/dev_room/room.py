@@ -118,8 +118,12 @@ class Room:
         await peer.aclose()
 
     def lose_link(self, participant: Participant) -> None:
-        """Keep a participant without a websocket for a while: it may resume."""
-        if not participant.is_gone:
+        """Keep a participant without a websocket for a while: it may resume, unless its transport has ended too."""
+        if participant.is_gone:
+            return
+        if participant.peer is not None and participant.peer.endpoint.is_closed:
+            self.remove(participant, models.SIGNAL_CLOSE)
+        else:
             grace = self._shared.options.participant_grace
             participant.start_timer(grace, lambda: self.remove(participant, models.SIGNAL_CLOSE))
 

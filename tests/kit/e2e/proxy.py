@@ -12,6 +12,9 @@ class TcpProxy:
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, port
+        self.connections = 0
+        """How many have been made so far."""
+        self._loses = False
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
 
@@ -36,7 +39,12 @@ class TcpProxy:
         for writer in self._writers:
             writer.transport.abort()
 
+    def lose(self) -> None:
+        """Drop from now on what clients send; the ends of their connections are passed on."""
+        self._loses = True
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         try:
             far_reader, far_writer = await asyncio.open_connection(self.host, self.port)
         except ConnectionError:
@@ -44,16 +52,18 @@ class TcpProxy:
             return
         self._writers |= {writer, far_writer}
         try:
-            await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+            await asyncio.gather(self._copy(reader, far_writer, is_lossy=True), self._copy(far_reader, writer))
         finally:
             self._writers -= {writer, far_writer}
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65_536):
-            writer.write(data)
-            await writer.drain()
-    except ConnectionError:
-        pass
-    writer.close()
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_lossy: bool = False
+    ) -> None:
+        try:
+            while data := await reader.read(65_536):
+                if not (is_lossy and self._loses):
+                    writer.write(data)
+                    await writer.drain()
+        except ConnectionError:
+            pass
+        writer.close()
