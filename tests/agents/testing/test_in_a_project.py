@@ -6,7 +6,9 @@ this repository's tests can be imported.
 
 from __future__ import annotations
 
+import gc
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -162,3 +164,14 @@ def test_a_failing_expectation_fails_the_project_s_test_with_the_conversation(
     assert "expected a tool call refund()" in printed
     assert "came instead: assistant: 'Hello!'" in printed
     assert "expectations.py" not in printed  # the test's own line is shown
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # of this test's own garbage
+def test_garbage_of_earlier_tests_is_not_a_project_s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    garbage: list[object] = [socket.socket()]
+    garbage.append(garbage)
+    gc.collect()  # it is old now, and no small collection finds it
+    del garbage
+    (tmp_path / "test_own.py").write_text("def test_nothing():\n    pass\n")
+    status, printed = run_pytest(tmp_path, ini="filterwarnings = error\n", capsys=capsys)
+    assert status == 0, printed
