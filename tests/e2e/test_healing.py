@@ -36,6 +36,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 AGENT_KIND = 4
 HEALED_WITHIN = 30.0
 """Seconds for a caller's new agent, on a machine that may be loaded."""
+PROMISED = 10.0
+"""Seconds from the registration of a worker to the agent of a waiting caller, as docs/production.md says."""
+JUDGED = pytest.mark.test_all("its seconds are judged, and a busy machine needs more of them")
 SERVER_S_TIMES = pytest.mark.test_all("the server's own times take many seconds; the laws of healing are in make test")
 
 Connect = Callable[..., Awaitable[PeerProcess]]
@@ -85,6 +88,15 @@ async def test_a_caller_who_came_before_any_worker_gets_an_agent(
     assert set(map(str, jobs.facts)) == {str(("table 7", {"a": "b"}))}
 
 
+@JUDGED
+async def test_a_caller_who_came_before_any_worker_gets_an_agent_within_10_seconds_of_its_registration(
+    room_server: RoomEndpoint, connect: Connect, room_name: str
+) -> None:
+    caller = await connect(room_server, "caller", config=_dispatch(room_name))
+    async with Working(_worker(room_server, room_name, Jobs().entrypoint)):
+        await caller.event("participant_connected", kind=AGENT_KIND, limit=PROMISED)
+
+
 @SERVER_S_TIMES
 @pytest.mark.real_server
 async def test_a_caller_who_came_before_any_worker_gets_one_agent_from_two_workers(
@@ -106,7 +118,7 @@ async def test_a_caller_who_came_before_any_worker_gets_one_agent_from_two_worke
         assert most_agents_at_once([joined, *caller.events]) == 1
 
 
-@SERVER_S_TIMES
+@JUDGED
 @pytest.mark.real_server
 async def test_a_caller_whose_worker_did_not_answer_gets_the_agent_from_another_one(
     room_server: RoomEndpoint, connect: Connect, room_name: str
@@ -120,7 +132,7 @@ async def test_a_caller_whose_worker_did_not_answer_gets_the_agent_from_another_
         async with Working(_worker(room_server, room_name, jobs.entrypoint)):
             await anyio.sleep(3.5)  # the server gives up after 3 s
             await silence.aclose()
-            joined = await caller.event("participant_connected", kind=AGENT_KIND, limit=HEALED_WITHIN)
+            joined = await caller.event("participant_connected", kind=AGENT_KIND, limit=PROMISED)
 
             assert jobs.facts == [("table 7", {"a": "b"})]
             assert await _agents(caller) == [joined["identity"]]
