@@ -20,6 +20,7 @@ from kit.e2e.calls import GRAMMAR
 from kit.e2e.listener import Listener, listening
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.talker import record
+from kit.limits import LIMIT
 from vivavoce.agents import Agent, AgentSession, AvatarOptions, RoomOptions, SessionOptions, avatar_token
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import Recording, ScriptedLLM
@@ -52,7 +53,7 @@ class Call:
     async def falls_silent(self) -> float:
         """Wait until there was no sound for 0.6 s; return when the last sound came."""
         await anyio.sleep(0.6)
-        with anyio.fail_after(20):
+        with anyio.fail_after(LIMIT):
             while (left := self.caller.loud_at[-1] + 0.6 - time.monotonic()) > 0:  # noqa: ASYNC110 - silence is no event
                 await anyio.sleep(left)
         return self.caller.loud_at[-1]

@@ -17,6 +17,7 @@ from livekit import api, rtc
 
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Watched, joined, loud
+from kit.limits import LIMIT
 from vivavoce.agents import Agent, AgentSession, AvatarOptions, CloseReason, RoomOptions, avatar_token
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import Recording
@@ -26,7 +27,7 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
 from vivavoce.pipelines.testing import ScriptedTTS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 SAYS = "one two three four five"
 """One second of the scripted voice."""
@@ -153,7 +154,7 @@ async def test_a_session_that_needs_the_avatar_closes_when_it_leaves(
     session, events = agent_session()
     async with plain_avatar(embedded_room, avatar_token("avatar", room=room)):
         await session.start(room, room_options=options(is_required=True))
-    with anyio.fail_after(30):  # a room that misses the goodbye of a busy client notices its end 10 s later
+    with anyio.fail_after(LIMIT):
         report = await session.wait_closed()
     assert report.reason == CloseReason.ERROR
     assert errors(events) == [("avatar", "closed", False)]
@@ -174,7 +175,7 @@ async def test_an_avatar_that_leaves_in_mid_speech_is_followed_by_the_own_track_
         assert errors(events) == [("avatar", "own_audio", True)]
         await caller.until(lambda: len(loud(caller.audio())) > 0)
         async with plain_avatar(embedded_room, avatar_token("avatar", room=room)) as avatar:
-            with anyio.fail_after(15):
+            with anyio.fail_after(LIMIT):
                 while "avatar" not in room.remote_participants:  # noqa: ASYNC110 - the room is the agent's own
                     await anyio.sleep(0.02)
             again = session.say(SAYS)
@@ -199,7 +200,7 @@ async def test_an_avatar_that_is_there_and_does_not_play_is_given_up(
         await avatar.until(lambda: avatar.received > 6000)
         await session.interrupt()
         await said
-        with anyio.fail_after(10):
+        with anyio.fail_after(LIMIT):
             while not errors(events):  # noqa: ASYNC110 - an error of the session's own events
                 await anyio.sleep(0.05)
         assert errors(events) == [("avatar", "own_audio", True)]  # it cannot be interrupted

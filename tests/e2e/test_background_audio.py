@@ -21,7 +21,7 @@ from vivavoce.pipelines.testing import ScriptedSTT, ScriptedVAD
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(120),
     pytest.mark.test_all("real sound is judged by its level, which a busy machine may change"),
 ]
 

@@ -29,7 +29,7 @@ from vivavoce.plugins.openai.realtime_messages import SAY
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(90),
+    pytest.mark.timeout(120),
     pytest.mark.test_all("a recogniser may mishear a word on a busy machine"),
 ]
 

@@ -18,7 +18,7 @@ from vivavoce.agents.events import BudgetExceeded, ErrorOccurred
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(90),
+    pytest.mark.timeout(120),
     pytest.mark.test_all("a recogniser may mishear a word on a busy machine"),
 ]
 

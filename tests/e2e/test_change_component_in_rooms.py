@@ -21,7 +21,7 @@ from vivavoce.plugins import espeak, pocketsphinx, silero
 pytestmark = [
     pytest.mark.real_server,
     pytest.mark.e2e,
-    pytest.mark.timeout(90),
+    pytest.mark.timeout(120),
     pytest.mark.test_all("a recogniser may mishear a word on a busy machine"),
 ]
 

@@ -13,7 +13,8 @@ import pytest
 from livekit import rtc
 
 from kit.e2e.room_endpoint import RoomEndpoint
-from kit.e2e.sdk_client import LIMIT, token
+from kit.e2e.sdk_client import token
+from kit.limits import LIMIT
 from vivavoce.agents.caller.line import FRAME_SAMPLES, SAMPLE_RATE
 from vivavoce.agents.caller.process import run_caller
 from vivavoce.agents.caller.voice import speak_all
@@ -74,7 +75,7 @@ async def heard_by_caller(server: RoomEndpoint, room_name: str, folder: Path) ->
     request = CallRequest(url=server.url, token=token(server, room_name, "caller"), wav=str(folder / "call.wav"))
     async with greeting_agent(server, room_name), anyio.create_task_group() as tasks:
         tasks.start_soon(run_caller, "kit.e2e.slow_ears", asdict(request), note)
-        with anyio.fail_after(2 * LIMIT):
+        with anyio.fail_after(LIMIT):
             await has_answered.wait()
         tasks.cancel_scope.cancel()
     return events

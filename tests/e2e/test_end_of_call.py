@@ -13,9 +13,10 @@ from livekit import rtc
 from livekit.protocol.agent import JobStatus, UpdateJobStatus
 
 from kit.e2e.room_endpoint import RoomEndpoint
-from kit.e2e.sdk_client import LIMIT, PEER_RATE, Peer, joined, loud, pitch, tone
+from kit.e2e.sdk_client import PEER_RATE, Peer, joined, loud, pitch, tone
 from kit.e2e.worker_tap import WorkerTap
 from kit.e2e.working import Working
+from kit.limits import LIMIT
 from vivavoce.agents import Agent, AgentSession, RoomOptions, SessionOptions, WakeUp
 from vivavoce.agents.job import JobContext
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD
@@ -26,7 +27,7 @@ from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.media.frame import AudioFrame
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 Entrypoint = Callable[[JobContext], Awaitable[None]]
 FAREWELL = 1.5

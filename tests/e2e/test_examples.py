@@ -16,10 +16,11 @@ from livekit import rtc
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Peer, joined
 from kit.e2e.working import Working
+from kit.limits import LIMIT
 from vivavoce.agents import Worker
 from vivavoce.agents.cli.app_file import load_app, with_options
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 IN_A_ROOM = pytest.mark.test_all("its copy in virtual time, or by voice, is in make test")
 
@@ -71,7 +72,7 @@ async def test_a_caller_who_says_nothing_is_asked_and_then_hung_up_on(
         anna.room.on("disconnected", on_disconnected)
         for number in range(1, len(lines) + 1):
             await anna.until(lambda told=lines[:number]: set(told) <= set(agent_said(anna)))  # type: ignore[misc]
-        with anyio.fail_after(10):
+        with anyio.fail_after(LIMIT):
             await over.wait()
         assert reasons == [rtc.DisconnectReason.PARTICIPANT_REMOVED]
 

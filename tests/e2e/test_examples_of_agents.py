@@ -27,7 +27,7 @@ from vivavoce.pipelines.testing import check_turn_detector
 from vivavoce.pipelines.turn_detector.base import TurnContext, TurnDetector
 from vivavoce.plugins import openai
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 
 async def types_and_hears(anna: Peer, text: str, answer: str) -> None:

@@ -16,6 +16,7 @@ from livekit.protocol.room import RoomConfiguration
 from kit.e2e.peer_process import PeerProcess
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.working import Working
+from kit.limits import LIMIT
 from kit.servers.agent_server import AgentServer
 from vivavoce.agents.job import JobContext
 from vivavoce.agents.worker.executors.options import TaskExecution
@@ -23,9 +24,8 @@ from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import WorkerError
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
-LIMIT = 15.0
 
 Connect = Callable[..., Awaitable[PeerProcess]]
 

@@ -13,14 +13,14 @@ from livekit.protocol.room import RoomConfiguration
 from kit.e2e.peer_process import PeerProcess
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.working import Working
+from kit.limits import LIMIT
 from vivavoce.agents.job import JobContext
 from vivavoce.agents.worker.executors.options import TaskExecution
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
-LIMIT = 15.0
 
 Connect = Callable[..., Awaitable[PeerProcess]]
 

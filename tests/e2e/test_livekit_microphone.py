@@ -11,7 +11,7 @@ from livekit import rtc
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Heard, Peer, joined, loud, pcm, transport_in
 
-pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(120)]
 
 AT_ONCE = 8.0
 """Seconds for a busy machine: less than the ten that a room gives a lost client."""

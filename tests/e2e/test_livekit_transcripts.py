@@ -17,7 +17,7 @@ from kit.e2e.sdk_client import (
 from vivavoce.agents.transports.livekit.outbound import TextSender
 from vivavoce.pipelines.io import TranscriptSegment
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 
 @pytest.mark.both_servers

@@ -33,7 +33,7 @@ from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.io import TranscriptSegment
 from vivavoce.pipelines.media.frame import AudioFrame
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 
 async def play(transport: LiveKitTransport, frames: list[AudioFrame]) -> None:

@@ -14,6 +14,7 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
+from kit.limits import LIMIT
 from kit.mcp import http_server, stdio_server
 from vivavoce.agents import Agent, MCPServer, MCPServerHTTP, MCPServerStdio, ToolError
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
@@ -22,7 +23,7 @@ from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ToolServerError
 from vivavoce.pipelines.llm.tools import ToolCall
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 OLDER = pytest.mark.test_all("the older transport: only its answers are in make test")
 BY_URL = pytest.mark.parametrize(
@@ -179,7 +180,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_too(transport: str, t
     note = tmp_path / "note"
 
     async def noted(word: str) -> None:
-        with anyio.fail_after(15):
+        with anyio.fail_after(LIMIT):
             while not note.exists() or word not in note.read_text():  # noqa: ASYNC110 - another process writes it
                 await anyio.sleep(0.02)
 
@@ -222,7 +223,7 @@ async def test_a_session_whose_server_ignores_its_end_closes_in_time_and_names_i
         report = await harness.session.close()
         assert anyio.current_time() - began < END_LIMIT
         assert [step.name for step in report.steps if step.error] == ["mcp"]
-        with anyio.fail_after(5):
+        with anyio.fail_after(LIMIT):
             while is_running(pids[0]):  # noqa: ASYNC110 - another process ends
                 await anyio.sleep(0.05)
 

@@ -26,7 +26,7 @@ from vivavoce.pipelines.testing.realtime_server import (
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(120),
     pytest.mark.test_all(
         "real sound, measured in real time; tests of sessions hold the same scenarios in virtual time"
     ),

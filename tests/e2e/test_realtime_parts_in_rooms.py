@@ -34,7 +34,7 @@ from vivavoce.plugins import espeak, openai, pocketsphinx, silero
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(90),
+    pytest.mark.timeout(120),
     pytest.mark.test_all("real ears and voices: a recogniser may mishear a word on a busy machine"),
 ]
 

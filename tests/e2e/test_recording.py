@@ -17,7 +17,7 @@ from vivavoce.pipelines.media.wav import read_wav
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(120),
     pytest.mark.test_all("a spoken call whose lengths are measured in real time"),
 ]
 

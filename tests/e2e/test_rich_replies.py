@@ -24,7 +24,7 @@ from vivavoce.agents.events import FileReceived, FileRefused, FormSubmitted
 from vivavoce.agents.transports.options import FileInputOptions
 from vivavoce.pipelines.core.clock import LoopClock
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 TOPIC = "vivavoce.parts"
 PIXEL = bytes.fromhex(

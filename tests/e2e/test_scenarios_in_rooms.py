@@ -24,7 +24,7 @@ from vivavoce.pipelines.core.errors import ProviderError
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(120),
     pytest.mark.test_all("real ears and voices; tests of sessions hold the same scenarios in virtual time"),
 ]
 

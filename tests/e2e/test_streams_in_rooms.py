@@ -22,7 +22,7 @@ from vivavoce.agents.events import ErrorOccurred
 pytestmark = [
     pytest.mark.real_server,
     pytest.mark.e2e,
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(120),
     pytest.mark.test_all("real ears and voices: a recogniser may mishear a word on a busy machine"),
 ]
 

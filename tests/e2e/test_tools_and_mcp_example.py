@@ -12,7 +12,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples/tools_and_mcp.py"
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 @pytest.mark.test_all("an example in a process of its own")
 def test_the_example_finds_a_book_by_its_server_and_reserves_another_by_its_own_tool() -> None:
     run = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=50, check=True)

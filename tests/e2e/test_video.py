@@ -14,6 +14,7 @@ from PIL import Image
 
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Watched, token
+from kit.limits import LIMIT
 from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel
 from vivavoce.agents.transports.livekit.video import encode
@@ -25,7 +26,7 @@ from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities, Realtim
 from vivavoce.pipelines.testing import ScriptedSTT, ScriptedTTS
 from vivavoce.pipelines.testing.scripted_realtime import ScriptedRealtimeConnection
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 WIDTH, HEIGHT = 640, 480
 RED, BLUE = (200, 30, 30), (30, 30, 200)
@@ -215,7 +216,7 @@ async def test_a_cascade_sees_the_screen_that_was_shared_when_the_caller_asks(
             return any(is_near(color_of(one), color) for one in session.input.frames())
 
         async def shown(color: tuple[int, int, int]) -> None:
-            with anyio.fail_after(15):
+            with anyio.fail_after(LIMIT):
                 while not sees(color):  # noqa: ASYNC110 - a new picture is no event
                     await anyio.sleep(0.1)
 

@@ -18,6 +18,7 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.worker_process import WorkerProcess
 from kit.e2e.worker_tap import WorkerTap
 from kit.e2e.working import Working
+from kit.limits import LIMIT
 from vivavoce.agents.current_job import get_job_context, required_job
 from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.worker.executors.options import TaskExecution
@@ -26,10 +27,9 @@ from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import RoomError, WorkerError
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 AGENT_KIND = 4
-LIMIT = 15.0
 LEAVES_WITHIN = 20.0
 """A leave is seen at once, except for about one in twenty that follow right upon a join: the SDK closes its connection
 before its leave is out, and the room gives it the 10 s in which a client may come back.

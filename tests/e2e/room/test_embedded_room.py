@@ -12,6 +12,7 @@ from kit.e2e.peer_process import PeerProcess
 from kit.e2e.proxy import TcpProxy
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.signal_client import WorkerClient
+from kit.limits import LIMIT
 from vivavoce.agents.dev_room import (
     DEV_API_KEY,
     DEV_API_SECRET,
@@ -20,7 +21,7 @@ from vivavoce.agents.dev_room import (
     RoomServerOptions,
 )
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 Connect = Callable[..., Awaitable[PeerProcess]]
 
@@ -67,7 +68,7 @@ async def test_a_lost_websocket_is_resumed_and_nobody_sees_a_leave(
         listening = asyncio.create_task(ben.call("listen", identity="ann", seconds=2.0, skip=0.0))
         proxy.cut()
         await ann.event("reconnecting")
-        await ann.event("reconnected", limit=15.0)
+        await ann.event("reconnected")
 
         during = await listening
         assert during["hertz"] == pytest.approx(440.0, abs=1.0)
@@ -112,8 +113,8 @@ async def test_after_a_restart_of_the_server_clients_come_back_with_their_tracks
             await ben.event("track_subscribed", identity="ann")
             room.kill()
         async with RoomProcess(RoomServerOptions(port=port)):
-            await asyncio.gather(ann.event("reconnected", limit=20.0), ben.event("reconnected", limit=20.0))
-            await ben.event("track_subscribed", identity="ann", limit=20.0)
+            await asyncio.gather(ann.event("reconnected"), ben.event("reconnected"))
+            await ben.event("track_subscribed", identity="ann")
             await ben.call("hears", identity="ann", hertz=440.0)
             await asyncio.gather(ann.call("disconnect"), ben.call("disconnect"))
 
@@ -144,7 +145,7 @@ async def test_a_server_in_this_process_ends_with_clients_in_mid_call_and_leaves
             await peer.call("connect", url=endpoint.url, token=endpoint.token(name, room_name))
             await peer.call("publish_tone", hertz=440.0)
         await asyncio.gather(ann.event("local_track_subscribed"), ben.event("local_track_subscribed"))
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(LIMIT):
             await server.aclose()
         await asyncio.gather(ann.event("disconnected", reason=3), ben.event("disconnected", reason=3))
     await asyncio.sleep(0)  # noqa: TID251 - what was closed last may still have a step to make

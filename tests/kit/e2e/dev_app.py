@@ -12,7 +12,7 @@ from kit.e2e.booking_app import BOOKING
 from kit.e2e.command import Running
 from kit.e2e.listener import Listener
 from kit.e2e.room_endpoint import RoomEndpoint
-from kit.e2e.sdk_client import LIMIT
+from kit.limits import LIMIT
 from vivavoce.agents.dev_room import DEV_API_KEY, DEV_API_SECRET
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav

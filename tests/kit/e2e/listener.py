@@ -13,6 +13,7 @@ import numpy as np
 from livekit import rtc
 
 from kit.e2e.sdk_client import Watched
+from kit.limits import LIMIT
 
 RATE = 16000
 LOUD = 300.0
@@ -92,7 +93,7 @@ class Listener(Watched):
         track = rtc.LocalAudioTrack.create_audio_track("microphone", source)
         options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
         publication = await self.room.local_participant.publish_track(track, options)
-        with anyio.fail_after(15.0):
+        with anyio.fail_after(LIMIT):
             await publication.wait_for_subscription()
         pcm = bytes(RATE) + pcm + bytes(RATE * 4)  # half a second before, two behind
         for at in range(0, len(pcm) - RATE // 25 + 1, RATE // 25):

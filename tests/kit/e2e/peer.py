@@ -21,7 +21,7 @@ FRAME = RATE // 100
 AMPLITUDE = 0.25  # a sine of this peak has 20·log10(0.25/√2) = −15.05 dBFS
 STRETCH = RATE // 2
 SILENCE = 32  # of 32768: −60 dBFS
-HEARING_LIMIT = 15.0
+HEARING_LIMIT = 60.0
 
 
 class Peer:
@@ -237,7 +237,7 @@ class Peer:
 
     async def call_rpc(self, to: str, method: str, payload: str) -> str:
         return await self.room.local_participant.perform_rpc(
-            destination_identity=to, method=method, payload=payload, response_timeout=5.0
+            destination_identity=to, method=method, payload=payload, response_timeout=HEARING_LIMIT
         )
 
     async def describe(self, attributes: dict[str, str] | None = None, metadata: str | None = None) -> None:

@@ -10,8 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from kit.limits import LIMIT
+
 SCRIPT = Path(__file__).with_name("peer.py")
-CALL_LIMIT = 30.0
+CALL_LIMIT = LIMIT + 10.0
+"""The client's own limits end first: they say what was missing."""
 
 
 class PeerError(Exception):
@@ -49,7 +52,7 @@ class PeerProcess:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(LIMIT):
                 await process.wait()
         except TimeoutError:
             process.kill()
@@ -86,7 +89,7 @@ class PeerProcess:
             raise PeerError(message["error"])
         return message.get("result")
 
-    async def event(self, event: str, limit: float = 20.0, **fields: Any) -> dict[str, Any]:
+    async def event(self, event: str, limit: float = LIMIT, **fields: Any) -> dict[str, Any]:
         """Wait for, and take, the first event of that name with these fields."""
 
         def find() -> dict[str, Any] | None:

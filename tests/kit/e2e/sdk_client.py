@@ -13,6 +13,7 @@ import numpy.typing as npt
 from livekit import api, rtc
 
 from kit.e2e.room_endpoint import RoomEndpoint
+from kit.limits import LIMIT
 from vivavoce.agents.transports.livekit import LiveKitTransport
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.pipelines.core.clock import LoopClock
@@ -20,8 +21,6 @@ from vivavoce.pipelines.core.errors import VoiceError
 from vivavoce.pipelines.io import FileOutcome, OfferedFile
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
-LIMIT = 15.0
-"""Seconds for anything that must come true; most of it takes well under one."""
 PEER_RATE = 48000
 
 

@@ -14,6 +14,7 @@ from livekit import rtc
 
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Watched, token
+from kit.limits import LIMIT
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.tts.base import TTS
 from vivavoce.plugins import espeak
@@ -23,7 +24,6 @@ FRAME = RATE // 50
 WINDOW = RATE // 100
 AUDIBLE = 0.01
 """RMS, of full scale, from which 10 ms count as sound (-40 dB)."""
-JOIN_LIMIT = 15.0
 MAX_QUEUED = 0.025
 """Seconds of the caller's audio that may wait; beyond, silence is left out until it has caught up."""
 VOICE = "en-us+f2"
@@ -138,7 +138,7 @@ async def calling(server: RoomEndpoint, room_name: str, lines: dict[str, bytes])
         microphone = rtc.LocalAudioTrack.create_audio_track("microphone", source)
         options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
         await room.local_participant.publish_track(microphone, options)
-        with anyio.fail_after(JOIN_LIMIT):
+        with anyio.fail_after(LIMIT):
             track = await track_came
         frames = rtc.AudioStream.from_track(track=track, sample_rate=RATE, num_channels=1, frame_size_ms=20)
         talking = asyncio.create_task(talker.run(frames))

@@ -15,9 +15,8 @@ from typing import Self
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, web
 from livekit.protocol.agent import JobStatus, ServerMessage, UpdateJobStatus, WorkerMessage
 
+from kit.limits import LIMIT
 from kit.servers.web import serving
-
-REPORT_LIMIT = 15.0
 
 
 class WorkerTap:
@@ -68,7 +67,7 @@ class WorkerTap:
         await self._find(lambda message: message.update_worker.draining, 0)
 
     async def _find(self, fits: Callable[[WorkerMessage], bool], after: int) -> WorkerMessage:
-        async with asyncio.timeout(REPORT_LIMIT), self._changed:
+        async with asyncio.timeout(LIMIT), self._changed:
             while True:
                 for message in self.messages[after:]:
                     if fits(message):

@@ -15,14 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.error import URLError
 
+from kit.limits import LIMIT
 from kit.servers import install
 from kit.servers.missing import missing
 
 API_KEY = "devkey"
 API_SECRET = "devsecret-devsecret-devsecret-devsecret"  # PyJWT warns below 32 characters
-
-READY_LIMIT = 15.0
-"""Seconds until the server must answer; it takes less than one."""
 
 STOP_STEPS = ((signal.SIGTERM, 0.2), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0))
 """Signals with their limits in seconds: the first waits for rooms to empty, the second does not, SIGKILL kills."""
@@ -117,7 +115,7 @@ def _free_ports() -> tuple[int, int, int]:
 
 
 def _await_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + READY_LIMIT
+    deadline = time.monotonic() + LIMIT
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise ServerNotReadyError(f"livekit-server ended with status {process.returncode}: {_tail(log)}")
@@ -127,7 +125,7 @@ def _await_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None
                     return
         except (URLError, OSError):
             time.sleep(0.05)
-    raise ServerNotReadyError(f"livekit-server did not answer within {READY_LIMIT:.0f} s: {_tail(log)}")
+    raise ServerNotReadyError(f"livekit-server did not answer within {LIMIT:.0f} s: {_tail(log)}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

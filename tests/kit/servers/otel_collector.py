@@ -14,13 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kit.limits import LIMIT
 from kit.servers import install
 from kit.servers.missing import missing
-
-READY_LIMIT = 20.0
-"""Seconds until it must listen; it takes less than one."""
-
-STOP_LIMIT = 5.0
 
 
 class Collector:
@@ -43,7 +39,7 @@ class Collector:
             self._process = subprocess.Popen(
                 [self._binary, "--config", str(config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        deadline = time.monotonic() + READY_LIMIT
+        deadline = time.monotonic() + LIMIT
         while not (_listens(self._http) and _listens(self._grpc)):
             tail = (self._folder / "log").read_text()[-1000:]
             assert self._process.poll() is None, f"the collector ended: {tail}"
@@ -65,7 +61,7 @@ class Collector:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            process.wait(STOP_LIMIT)
+            process.wait(LIMIT)
 
     def spans(self) -> list[dict[str, Any]]:
         """Return the received spans, each with its attributes as a dict."""
