@@ -12,8 +12,8 @@ SECONDS = 19.5
 PIXELS = MIN_WIDTH / 20.0
 """Pixels of a second: the page adds half a second to the call."""
 
-CUT = InterruptionRecord(by="user", decision="interrupted", candidate_at=6.0, decided_at=6.3, stopped_at=6.5)
-PAUSED = InterruptionRecord(by="user", decision="resumed", candidate_at=14.0, paused_at=14.2, decided_at=15.0)
+CUT = InterruptionRecord(by="voice", decision="interrupted", candidate_at=6.0, decided_at=6.3, stopped_at=6.5)
+PAUSED = InterruptionRecord(by="voice", decision="resumed", candidate_at=14.0, paused_at=14.2, decided_at=15.0)
 TOOLS = (
     ToolRecord(name="look_up", arguments="{}", output="", is_error=True, seconds=0.5, started_at=2.0),
     ToolRecord(name="book", arguments="{}", output="booked", is_error=False, seconds=1.0, started_at=2.5),
@@ -84,9 +84,9 @@ def test_an_answer_that_lost_nothing_by_a_cut_has_no_lost_audio(changes: dict[st
 def test_a_cut_and_a_pause_are_bands_from_the_caller_s_onset_to_the_silence() -> None:
     (cut,), (paused,) = _drawn(_report(), "interruption cut"), _drawn(_report(), "interruption false")
     assert _span(cut[1]) == pytest.approx((6.0, 0.5), abs=0.01)
-    assert "".join(cut.itertext()) == "interrupted (by user), silent 500 ms after it began"
+    assert "".join(cut.itertext()) == "interrupted (by voice), silent 500 ms after it began"
     assert _span(paused[1]) == pytest.approx((14.0, 1.0), abs=0.01)
-    assert "".join(paused.itertext()) == "paused, then went on (by user), silent 1000 ms after it began"
+    assert "".join(paused.itertext()) == "paused, then went on (by voice), silent 1000 ms after it began"
 
 
 def test_each_tool_is_a_bar_of_its_time_and_leads_to_its_turn() -> None:
