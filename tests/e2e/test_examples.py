@@ -7,42 +7,20 @@ beside it, and the README's agent holds a spoken call (`test_spoken_call.py`).
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import anyio
 import pytest
 from livekit import rtc
 
+from kit.e2e.examples import agent_said, has_said, worker_of
 from kit.e2e.room_endpoint import RoomEndpoint
-from kit.e2e.sdk_client import Peer, joined
+from kit.e2e.sdk_client import joined
 from kit.e2e.working import Working
 from kit.limits import LIMIT
-from vivavoce.agents import Worker
-from vivavoce.agents.cli.app_file import load_app, with_options
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 IN_A_ROOM = pytest.mark.test_all("its copy in virtual time, or by voice, is in make test")
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-def agent_said(peer: Peer) -> list[str]:
-    """Everything the agent was heard saying, from the transcriptions in step with its playout."""
-    return ["".join(stream.chunks) for stream in peer.streams if stream.sender != "anna" and stream.is_final]
-
-
-def worker_of(example: str, server: RoomEndpoint) -> Worker:
-    """The worker of an example, as the command line would start it for that server."""
-    return with_options(
-        load_app(EXAMPLES / example).worker,
-        url=server.url,
-        api_key=server.api_key,
-        api_secret=server.api_secret,
-        agent_name=None,
-        health_port=None,
-        health_host=None,
-    )
 
 
 @IN_A_ROOM
@@ -75,11 +53,6 @@ async def test_a_caller_who_says_nothing_is_asked_and_then_hung_up_on(
         with anyio.fail_after(LIMIT):
             await over.wait()
         assert reasons == [rtc.DisconnectReason.PARTICIPANT_REMOVED]
-
-
-def has_said(peer: Peer, text: str) -> bool:
-    """Whether the agent was heard saying `text`."""
-    return text in agent_said(peer)
 
 
 @IN_A_ROOM
