@@ -12,7 +12,6 @@ from livekit import api, rtc
 
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import (
-    LIMIT,
     PEER_RATE,
     Heard,
     agent_state,
@@ -27,6 +26,7 @@ from kit.e2e.sdk_client import (
     transport_in,
     usual_level,
 )
+from kit.limits import LIMIT
 from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
 from vivavoce.agents.transports.livekit import LiveKitTransport
 from vivavoce.pipelines.core.errors import RoomError
