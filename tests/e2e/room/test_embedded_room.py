@@ -71,7 +71,7 @@ async def test_a_lost_websocket_is_resumed_and_nobody_sees_a_leave(
         await ann.event("reconnected")
 
         during = await listening
-        assert during["hertz"] == pytest.approx(440.0, abs=1.0)
+        assert during["hertz"] == pytest.approx(440.0, abs=5.0)  # lost packets move the peak
         assert during["level"] > MOSTLY_HEARD
         await asyncio.gather(
             ben.call("hears", identity="ann", hertz=440.0), ann.call("hears", identity="ben", hertz=880.0)

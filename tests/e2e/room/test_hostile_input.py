@@ -44,7 +44,10 @@ async def test_hostile_messages_harm_nobody(room_name: str, seed: int) -> None:
 
             attack = Attack(endpoint, room_name, messages=MESSAGES, seed=seed)
             attacking = asyncio.create_task(attack.run())
-            during = await ben.call("listen", identity="ann", seconds=2.0)
+            heard = 0
+            while not attacking.done():
+                await ben.call("hears", identity="ann", hertz=440.0)
+                heard += 1
             await attacking
 
             growth = megabytes(room.pid) - before
@@ -57,7 +60,7 @@ async def test_hostile_messages_harm_nobody(room_name: str, seed: int) -> None:
         assert room.is_running
     assert set(attack.sent) == set(MIX)
     assert sum(attack.sent.values()) >= MESSAGES * 0.99
-    assert during["hertz"] == pytest.approx(440.0, abs=1.0)
+    assert heard  # each time within the limit of `hears`
     assert not gone
     assert growth < MAX_GROWTH
 
