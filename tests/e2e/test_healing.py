@@ -21,6 +21,7 @@ from kit.e2e.peer_process import PeerProcess
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.silent_worker import silent_worker
 from kit.e2e.working import Working
+from kit.limits import LIMIT
 from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.worker import healing
@@ -151,7 +152,7 @@ async def test_a_call_that_the_agent_has_ended_gets_no_second_agent(
         jobs.contexts[0].shutdown("goodbye")
         await caller.event("participant_disconnected", identity=agent["identity"])
         async with api.LiveKitAPI(room_server.url, room_server.api_key, room_server.api_secret) as client:
-            with anyio.fail_after(10.0):
+            with anyio.fail_after(LIMIT):
                 while await client.agent_dispatch.list_dispatch(room_name):  # noqa: ASYNC110 - no event for it
                     await anyio.sleep(0.2)
         await anyio.sleep(12.0)
@@ -169,7 +170,7 @@ async def test_the_last_call_of_a_draining_worker_is_settled_before_the_worker_l
         await caller.event("participant_connected", kind=AGENT_KIND)
         working.worker.drain()
         jobs.contexts[0].shutdown("goodbye")
-        with anyio.fail_after(10.0):
+        with anyio.fail_after(LIMIT):
             await working.running
         async with api.LiveKitAPI(room_server.url, room_server.api_key, room_server.api_secret) as client:
             assert not await client.agent_dispatch.list_dispatch(room_name)
@@ -201,7 +202,7 @@ async def test_a_caller_whose_new_dispatch_is_lost_too_gets_an_agent_that_joins_
     jobs = Jobs()
     async with silent_worker(room_server, room_name) as silent:  # it gets every offer: its load is 0
         caller = await connect(room_server, "caller", config=_dispatch(room_name))
-        with anyio.fail_after(10.0):
+        with anyio.fail_after(LIMIT):
             await silent.offered.wait()
         async with Working(_worker(room_server, room_name, jobs.entrypoint, load=lambda: 0.5)):
             joined = await caller.event("participant_connected", kind=AGENT_KIND, limit=30.0)
