@@ -126,6 +126,8 @@ PATIENT = (
 PAGES = (f"{E2E}/room/test_livekit_client.py", f"{E2E}/test_page*.py")
 ALONE = (
     f"{E2E}/test_demo_measured.py",
+    f"{E2E}/test_scenarios_in_rooms.py",
+    f"{E2E}/test_console_terminal.py",
     f"{E2E}/test_livekit_agents.py",
     f"{E2E}/test_many_calls.py",
     "tests/soak/test_soak.py",
@@ -159,7 +161,7 @@ LANES = (
     Lane(
         name="rooms",
         paths=(E2E,),
-        but=(*DEMO, *COMMANDS, *PATIENT, *PAGES, *ALONE[:3]),
+        but=(*DEMO, *COMMANDS, *PATIENT, *PAGES, *ALONE[:-1]),
         after=("programs",),
     ),
     Lane(name="patient", paths=PATIENT, after=("programs", "rooms"), covered=OF_ALL),
