@@ -8,12 +8,12 @@ from livekit import rtc
 
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import (
-    LIMIT,
     Heard,
     joined,
     said,
     transport_in,
 )
+from kit.limits import LIMIT
 from vivavoce.agents.transports.livekit.outbound import TextSender
 from vivavoce.pipelines.io import TranscriptSegment
 
