@@ -87,7 +87,9 @@ async def test_a_session_that_begins_again_while_idle_ones_are_erased_is_not_era
 
 @pytest.mark.parametrize("is_local", [False, True])
 @pytest.mark.parametrize(
-    ("version", "knows_hello", "named"), [("6.0.16", True, r"6\.0\.16"), ("5.0.14", False, "5 or older")]
+    ("version", "knows_hello", "named"),
+    # redis-py 7 and older send no HELLO, so that such a server can tell its version.
+    [("6.0.16", True, r"6\.0\.16"), ("5.0.14", False, r"(5 or older|5\.0\.14)")],
 )
 async def test_a_redis_that_is_too_old_is_named_with_the_version_that_is_needed(
     version: str, knows_hello: bool, named: str, is_local: bool
