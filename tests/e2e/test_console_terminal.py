@@ -108,7 +108,7 @@ async def lines(tmp_path: Path) -> dict[str, Path]:
     return files
 
 
-async def test_keys_interrupt_mute_and_end_and_the_meter_follows_the_voice(
+def test_keys_interrupt_mute_and_end_and_the_meter_follows_the_voice(
     tmp_path: Path, lines: dict[str, Path]
 ) -> None:
     (tmp_path / "app.py").write_text(APP)

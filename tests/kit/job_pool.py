@@ -114,8 +114,9 @@ class JobPool:
         async with asyncio.timeout(LIMIT):
             await asyncio.wait({self._running})
         assert not runs(processes), "a process is left"
-        new = [now - before for now, before in zip(_held(), self._held, strict=True)]
-        assert new == [set(), set()], "files, connections and threads are given back"
+        files, threads = _held()
+        new = (files - self._held[0], threads - self._held[1])
+        assert new == (set(), set()), "files, connections and threads are given back"
 
 
 def descendants_of(pid: int) -> set[int]:
