@@ -1,6 +1,6 @@
 """Writes the exact versions that `make demo`, `make test` and `.ci/run` install: `.ci/constraints.txt`.
 
-    python -P tests/kit/suite/lock.py    (make lock)
+    PYTHONPATH=tests python -P -m kit.suite.lock    (make lock)
 
 The versions are the newest that `pyproject.toml` allows, of the core, of every extra, of the build system and of the
 group `models`, for every Python and platform that we support. uv finds them; it must be beside this interpreter.
@@ -15,7 +15,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[3]
+from kit.suite.lanes import ROOT
+
 PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 UV = Path(sysconfig.get_path("scripts")) / "uv"

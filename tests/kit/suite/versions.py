@@ -1,6 +1,6 @@
 """Runs the wires and the units with the newest versions of all dependencies, and with the oldest that we allow.
 
-    python -P tests/kit/suite/versions.py [newest|oldest] [pytest's arguments]    (make test-newest)
+    PYTHONPATH=tests python -P -m kit.suite.versions [newest|oldest] [pytest's arguments]    (make test-newest)
 
 By hand, before an issue is resolved: `make test` runs with the versions of `.ci/constraints.txt` alone. Each
 environment is in `.cache/versions`, beside the file of its versions and its log. The status is 1 if one fails.
@@ -17,11 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from kit.suite.lock import resolved, uv  # noqa: E402 - this is a script: the tests' folder is no installed package
-from kit.wanted import SUITE  # noqa: E402
+from kit.suite.lanes import ROOT
+from kit.suite.lock import resolved, uv
+from kit.wanted import SUITE
 
 FOLDER = ROOT / ".cache" / "versions"
 
@@ -73,7 +71,7 @@ class Environment:
         """Run the tests; return the last line of their output if they failed, else ""."""
         times, log = FOLDER / f"{self.name}.jsonl", FOLDER / f"{self.name}.log"
         lane = [str(self.python), "-P", "tests/kit/suite/run_lane.py", str(times)]
-        pytest = ["-p", "no:cacheprovider", "--quiet", f"--timeout={PATIENCE}", *(arguments or TOUCHING)]
+        pytest = ["-p", "no:cacheprovider", "--quiet", f"--timeout={PATIENCE}", *TOUCHING, *arguments]
         programs = os.pathsep.join([str(self.folder / "bin"), os.environ["PATH"]])
         with log.open("wb") as file:
             done = subprocess.run(
@@ -102,7 +100,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run tests with the newest and with the oldest allowed versions.")
     parser.add_argument("which", nargs="?", choices=list(RESOLUTIONS), help="this environment alone")
     given, arguments = parser.parse_known_args()
-    os.environ.pop(SUITE, None)
+    for name in (SUITE, "PYTHONPATH"):  # the second one is for this program
+        os.environ.pop(name, None)
     FOLDER.mkdir(parents=True, exist_ok=True)
     results = []
     for name in [given.which] if given.which else RESOLUTIONS:
