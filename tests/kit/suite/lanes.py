@@ -55,7 +55,7 @@ class Lane:
         ignored = [f"--ignore={path}" for pattern in self.but for path in _found(pattern)]
         paths = [path for pattern in self.paths for path in _found(pattern)]
         idle = [*_idle_class(), *python] if self.is_idle else python
-        patience = ["--timeout=120"] if self.is_idle else []
+        patience = ["--timeout=600"] if self.is_idle else []
         pytest = ["tests/kit/suite/run_lane.py", str(times), "-p", "no:cacheprovider", *patience]
         return [*idle, *pytest, *paths, *ignored, *arguments]
 
