@@ -8,11 +8,12 @@ PIP := PIP_CONSTRAINT=$(VERSIONS) PIP_BUILD_CONSTRAINT=$(VERSIONS) $(BIN)/python
 # The tests' own programs (tests/kit/suite). -P: this folder is no place for imports.
 SUITE := PYTHONPATH=tests $(BIN)/python -P -m kit.suite
 
-.PHONY: help demo test test-all test-newest times lint lock mutate reference clean distclean
+.PHONY: help dev demo test test-all test-newest times lint lock mutate reference clean distclean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         an agent answers a call, here, without keys or servers (ARGS=... go to: vivavoce demo)"
+	@echo "make dev          install into .venv what the tests and linters need (one to four minutes, once)"
 	@echo "make test         the tests that are quick and certain (ARGS='--lane rooms' runs one lane of them)"
 	@echo "make test-all     every test: also real sound under load, browsers' faults, soak, and more draws of the laws"
 	@echo "make times        where the time of the last runs went, side by side"
@@ -22,6 +23,9 @@ help:
 	@echo "make reference    write docs/options.md and docs/events.md, from the docstrings in the source"
 	@echo "make mutate       mutation testing of agents/turn for an hour (ARGS='--minutes 20' for less)"
 	@echo "make clean        remove caches, reports and builds; make distclean also .venv and the records of test runs"
+
+# What every command below needs, pytest and the linters too.
+dev: .venv/.dev
 
 demo: .venv/.demo
 	@$(BIN)/vivavoce demo $(ARGS)
@@ -62,12 +66,12 @@ mutate: .venv/.dev
 
 # Changed versions or a new plugin folder make a stamp stale; the next call installs again.
 .venv/.demo: pyproject.toml setup.py plugins $(VERSIONS) | $(BIN)/python
-	@echo "Installing vivavoce[demo] into .venv (about a minute, once) ..."
+	@echo "Installing vivavoce[demo] into .venv (one to four minutes, once) ..."
 	@$(PIP) --editable '.[demo]'
 	@touch $@
 
 .venv/.dev: pyproject.toml setup.py plugins $(VERSIONS) | $(BIN)/python
-	@echo "Installing vivavoce[dev] into .venv (about a minute, once) ..."
+	@echo "Installing vivavoce[dev] into .venv (one to four minutes, once) ..."
 	@$(PIP) --editable '.[dev]'
 	@$(PIP) --no-deps silero-vad    # its model file, for onnxruntime; the package itself would bring torch
 	@touch $@ .venv/.demo

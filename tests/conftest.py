@@ -11,7 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from kit.wanted import all_are_wanted
+from kit.wanted import SUITE, all_are_wanted
 from vivavoce.pipelines.testing import LOOP_LIMIT, LoopGuard, LoopHeldError
 
 # make test draws the same examples in each run, so that chance refuses no change. make test-all draws new ones, and so
@@ -45,6 +45,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not all_are_wanted():
         items[:] = kinds[False]
         config.hook.pytest_deselected(items=kinds[True])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which of the deselected tests `make test-all` runs."""
+    deselected = terminalreporter.stats.get("deselected", [])
+    if left_out := sum(_is_of_test_all(item) for item in deselected):
+        terminalreporter.write_line(f"{left_out} tests of make test-all are left out; {SUITE}=all runs them")
 
 
 def _is_of_test_all(item: pytest.Item) -> bool:

@@ -47,10 +47,10 @@ class SuiteRun:
         self._arguments = arguments
         self._processes: list[subprocess.Popen[bytes]] = []
         self._began = time.monotonic()
-        self.run = Run.new(runs, suite, f"{datetime.now():%Y-%m-%d %H:%M:%S}", _commit())
+        self.run = Run.new(runs, " ".join([suite, *arguments]), f"{datetime.now():%Y-%m-%d %H:%M:%S}", _commit())
 
     def run_lanes(self) -> list[str]:
-        """Run all lanes; return those that failed. Whatever ends this early ends the lanes too."""
+        """Run all lanes; return what failed. Whatever ends this early ends the lanes too."""
         waiting, running = list(self._lanes), dict[Future[Result], Lane]()
         with ThreadPoolExecutor(len(waiting)) as threads:
             try:
@@ -64,8 +64,19 @@ class SuiteRun:
                         self.run.results.append(future.result())
             finally:
                 self._end_processes()
+                self.run.results.extend(future.result() for future in running)
                 self.run.write()
+        if self._arguments and not any(self.run.tests(lane.name) for lane in self._lanes):
+            return [f"no test was selected by {' '.join(self._arguments)}"]
         return [f"{result.lane} (exit {result.status})" for result in self.run.results if result.status]
+
+    def show(self) -> None:
+        """Print where the time went and which tests failed."""
+        show([self.run], slowest=20)
+        for result in self.run.results:
+            for test, timed in self.run.tests(result.lane).items():
+                if timed.outcome == "failed":
+                    print(f"FAILED {test}, see {self._log(result.lane)}")
 
     def judge_coverage(self) -> list[str]:
         """Print the coverage of the lanes that measured it; return what is below its bar."""
@@ -92,7 +103,7 @@ class SuiteRun:
     def _run(self, lane: Lane) -> Result:
         command = lane.command(self._suite, self.run.folder / f"{lane.name}.jsonl", self._arguments)
         began = time.monotonic()
-        with self._log(lane).open("wb") as log:
+        with self._log(lane.name).open("wb") as log:
             environment = self._environment(lane)
             process = subprocess.Popen(
                 command,
@@ -104,7 +115,7 @@ class SuiteRun:
                 process_group=0,  # a terminal's Ctrl-C reaches this program alone, which ends the lanes
             )
         self._processes.append(process)
-        print(f"{lane.name} begins; its output so far is in {self._log(lane)}", flush=True)
+        print(f"{lane.name} begins; its output so far is in {self._log(lane.name)}", flush=True)
         _, status, usage = os.wait4(process.pid, 0)  # unlike Popen.wait, it tells the CPU of all processes of the lane
         code = process.returncode = os.waitstatus_to_exitcode(status)
         return Result(
@@ -131,10 +142,10 @@ class SuiteRun:
                 process.send_signal(signal.SIGINT)  # so pytest closes its fixtures, which end servers and browsers
 
     def _show_log(self, lane: Lane) -> None:
-        print(self._log(lane).read_text(encoding="utf-8", errors="replace"), flush=True)
+        print(self._log(lane.name).read_text(encoding="utf-8", errors="replace"), flush=True)
 
-    def _log(self, lane: Lane) -> Path:
-        return self.run.folder / f"{lane.name}.log"
+    def _log(self, lane: str) -> Path:
+        return self.run.folder / f"{lane}.log"
 
 
 def _coverage(*arguments: str) -> bool:
@@ -168,8 +179,10 @@ def main() -> int:
     for old in sorted(RUNS.glob("*/"))[: -KEPT_RUNS + 1]:
         shutil.rmtree(old)
     suite_run = SuiteRun(given.suite, lanes, arguments)
-    failed = suite_run.run_lanes() + suite_run.judge_coverage()
-    show([suite_run.run], slowest=20)
+    try:
+        failed = suite_run.run_lanes() + suite_run.judge_coverage()
+    finally:
+        suite_run.show()
     if failed:
         print(f"make {given.suite}: failed: {', '.join(failed)}", file=sys.stderr)
     return bool(failed)

@@ -44,7 +44,7 @@ def test_two_runs_are_shown_side_by_side(tmp_path: Path, capsys: pytest.CaptureF
     show(runs, slowest=20)
 
     rows = [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines()]
-    assert ["rooms", "30 (6) from 2: 1 tests", "20 (6) from 2: 1 tests, 1 failed"] in rows
+    assert ["rooms", "30 (6) from second 2: 1 tests", "20 (6) from second 2: 1 tests, 1 failed"] in rows
     assert ["all", "32 (6)", "22 (6)"] in rows
     assert ["test_a.py::test_b", "3.0 (1.0)", "2.0 (1.0)"] in rows
 
@@ -66,8 +66,8 @@ def test_a_failed_lane_fails_the_run_and_the_lanes_behind_it_run_all_the_same(tm
 def test_a_lane_that_should_measure_coverage_and_does_not_fails_the_run(tmp_path: Path) -> None:
     lanes = [Lane(name="turn", program="this", covered=("test",))]
     whole, selected = SuiteRun("test", lanes, [], tmp_path / "1"), SuiteRun("test", lanes, ["-k", "x"], tmp_path / "2")
-    for suite in (whole, selected):
-        assert suite.run_lanes() == []
+    assert whole.run_lanes() == []
+    assert selected.run_lanes() == ["no test was selected by -k x"]
 
     assert whole.judge_coverage() == ["coverage (turn measured none)"]
     assert selected.judge_coverage() == []

@@ -53,7 +53,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run of a suite: its folder, its suite, when it began, on which commit, and its lanes."""
+    """One run of a suite: its folder, the suite with pytest's arguments, when it began, on which commit, its lanes."""
 
     folder: Path
     suite: str
@@ -110,7 +110,8 @@ def show(runs: Sequence[Run], *, slowest: int) -> None:
         [test.removeprefix("tests/"), *(_seconds(each[test]) if test in each else "-" for each in tests)]
         for test in sorted(worst, key=lambda test: -worst[test])[:slowest]
     ]
-    console.print(_table(f"the {len(rows)} slowest tests", runs, rows))
+    if rows:
+        console.print(_table(f"the {len(rows)} slowest tests", runs, rows))
 
 
 def _lanes(runs: Sequence[Run]) -> list[list[str]]:
@@ -125,7 +126,8 @@ def _lane(run: Run, name: str) -> str:
         return "-"
     outcomes = [timed.outcome for timed in run.tests(name).values()]
     failed = f", {outcomes.count('failed')} failed" if "failed" in outcomes else ""
-    return f"{result.wall:.0f} ({result.cpu:.0f}) from {result.began:.0f}: {len(outcomes)} tests{failed}"
+    ended = f", exit {result.status}" if result.status and not failed else ""
+    return f"{result.wall:.0f} ({result.cpu:.0f}) from second {result.began:.0f}: {len(outcomes)} tests{failed}{ended}"
 
 
 def _seconds(timed: Timed) -> str:
