@@ -50,13 +50,14 @@ reference: .venv/.dev
 	@PYTHONPATH=.paths $(BIN)/python tests/docs/options_reference.py
 	@PYTHONPATH=.paths:tests $(BIN)/python tests/docs/events_reference.py
 
-lock: .venv/.dev
-	@$(PIP) --editable '.[lock]'
+# Without .venv/.dev: where a new bound of pyproject.toml contradicts the file, that cannot be installed.
+lock: | $(BIN)/python
+	@$(PIP) uv
 	@$(SUITE).lock
 
 # By hand, before an issue is resolved.
-test-newest: .venv/.dev
-	@$(PIP) --editable '.[lock]'
+test-newest: | $(BIN)/python
+	@$(PIP) uv
 	@$(SUITE).versions $(ARGS)
 
 # By hand, on a quiet machine: nothing else needs its packages, so dev does not contain them.
