@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, cast
 
+import anyio
+
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     ProviderConnectionError,
@@ -72,9 +74,12 @@ class Helper(asyncio.SubprocessProtocol):
         self._is_lost = False
 
     @classmethod
-    async def start(cls, settings: Mapping[str, object], *, limit: float) -> Helper:
-        """Start the process and wait until its voice is loaded.
+    async def start(cls, settings: Mapping[str, object], *, limit: float, close_limit: float) -> Helper:
+        """Start the process and wait until its voice is loaded. A start that fails ends the process.
 
+        Args:
+            limit: Seconds of the start.
+            close_limit: Seconds of the end of a process that is killed.
         Raises:
             ConfigurationError: espeak-ng refuses the settings.
             ProviderError: It does not start within `limit` seconds.
@@ -83,16 +88,19 @@ class Helper(asyncio.SubprocessProtocol):
         loop = asyncio.get_running_loop()
         try:
             # A process session of its own: Ctrl-C in a terminal is for the parent, which ends the helper by its stdin.
-            _, helper = await loop.subprocess_exec(cls, *command, start_new_session=True)
+            # Shielded, so that a cancelled start knows the process that it has to end.
+            with anyio.CancelScope(shield=True):
+                _, helper = await loop.subprocess_exec(cls, *command, start_new_session=True)
         except OSError as error:
             raise ProviderConnectionError(f"cannot start {command[0]!r}: {error}", provider=PROVIDER) from error
         try:
             header, _ = await helper._ready.next(limit)
         except BaseException:
-            helper.kill()
+            with anyio.CancelScope(shield=True):
+                await helper._end_now(close_limit)
             raise
         if header["op"] == "refused":
-            await helper.aclose(limit)
+            await helper.aclose(close_limit)
             raise ConfigurationError(f"espeak.TTS: {header['message']}")
         logger.debug("espeak helper process %d is ready", helper.pid)
         return helper
@@ -139,7 +147,10 @@ class Helper(asyncio.SubprocessProtocol):
         except TimeoutError:
             logger.warning("espeak helper process did not end within %s s; killing it", limit)
         finally:
-            self.kill()
+            await self._end_now(limit)
+
+    async def _end_now(self, limit: float) -> None:
+        self.kill()
         try:
             async with asyncio.timeout(limit):  # SIGKILL needs no consent, but a busy machine is late
                 await self._gone.wait()

@@ -111,7 +111,10 @@ class TTS(base.TTS):
                 lost, self._helper = self._helper, None
                 await lost.aclose(self._options.close_timeout)
             if self._helper is None:
-                self._helper = await Helper.start(self._settings, limit=self._options.start_timeout)
+                limits = self._options
+                self._helper = await Helper.start(
+                    self._settings, limit=limits.start_timeout, close_limit=limits.close_timeout
+                )
             return self._helper
 
 
