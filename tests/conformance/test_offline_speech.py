@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.limits import LIMIT
 from kit.speech import BOOKING, sounding, spoken
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing import check_stt, check_tts, check_vad
@@ -16,9 +17,11 @@ async def test_silero_keeps_the_promises_of_a_vad() -> None:
 
 
 async def test_espeak_keeps_the_promises_of_a_tts() -> None:
-    await check_tts(espeak.TTS)
+    await check_tts(espeak.TTS, limit=LIMIT)
 
 
 async def test_pocketsphinx_keeps_the_promises_of_an_stt() -> None:
     (speech,) = await spoken("tomorrow evening at half past six")
-    await check_stt(lambda: pocketsphinx.STT(grammar=BOOKING), speech, expected="tomorrow evening at half past six")
+    await check_stt(
+        lambda: pocketsphinx.STT(grammar=BOOKING), speech, expected="tomorrow evening at half past six", limit=LIMIT
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kit.limits import LIMIT
 from kit.servers.scripted_openai import (
     Answer,
     chat_answer,
@@ -66,6 +67,6 @@ async def test_openai_keeps_the_promises_of_an_llm(api: Api) -> None:
         text, calls = ANSWERS[api]
         server.add(text, calls)
         server.default = text
-        answers = await check_llm(lambda: openai.LLM(model="m", base_url=server.url, api=api), talk, act)
+        answers = await check_llm(lambda: openai.LLM(model="m", base_url=server.url, api=api), talk, act, limit=LIMIT)
     assert [event.text for event in answers[0] if isinstance(event, TextDelta)] == ["Hello ", "there."]
     assert [event.call_id for event in answers[1] if isinstance(event, ToolCall)] == ["call_1", "call_2"]

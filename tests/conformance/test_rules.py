@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kit.limits import LIMIT
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall, function_tool
@@ -27,5 +28,5 @@ def _request(words: str) -> GenerateRequest:
 
 @pytest.mark.parametrize("first", ["a table please", "on friday"])
 async def test_the_rules_keep_the_promises_of_a_language_model(first: str) -> None:
-    answers = await check_llm(lambda: rules.LLM(DIALOGUE), _request(first), _request("on monday"))
+    answers = await check_llm(lambda: rules.LLM(DIALOGUE), _request(first), _request("on monday"), limit=LIMIT)
     assert [type(event) for event in answers[1]][0] is ToolCall

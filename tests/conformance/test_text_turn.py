@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kit.limits import LIMIT
 from vivavoce.pipelines.testing import check_turn_detector
 from vivavoce.pipelines.turn_detector.base import TurnContext
 from vivavoce.plugins import text_turn
@@ -15,5 +16,8 @@ from vivavoce.plugins import text_turn
 )
 async def test_text_turn_keeps_the_promises_of_a_turn_detector(language: str, whole: str, unfinished: str) -> None:
     await check_turn_detector(
-        lambda: text_turn.TurnDetector(language=language), TurnContext(text=whole), TurnContext(text=unfinished)
+        lambda: text_turn.TurnDetector(language=language),
+        TurnContext(text=whole),
+        TurnContext(text=unfinished),
+        limit=LIMIT,
     )

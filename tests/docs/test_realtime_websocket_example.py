@@ -15,6 +15,7 @@ import anyio
 import pytest
 from aiohttp import web
 
+from kit.limits import LIMIT
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderProtocolError
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
@@ -95,7 +96,7 @@ async def connected(server: SpeechServer) -> AsyncIterator[RealtimeConnection]:
 
 
 async def test_it_keeps_the_promises_of_a_realtime_model(server: SpeechServer) -> None:
-    await check_realtime_model(lambda: SpeechModel(server.url), HELLO, AudioFrame(tone(0.3), 24000))
+    await check_realtime_model(lambda: SpeechModel(server.url), HELLO, AudioFrame(tone(0.3), 24000), limit=LIMIT)
 
     assert server.received[0]["past"] == [["user", "My name is Ada."], ["assistant", "Hello Ada, how can I"]]
     assert "cancel" in {message["type"] for message in server.received}

@@ -108,9 +108,7 @@ async def lines(tmp_path: Path) -> dict[str, Path]:
     return files
 
 
-def test_keys_interrupt_mute_and_end_and_the_meter_follows_the_voice(
-    tmp_path: Path, lines: dict[str, Path]
-) -> None:
+def test_keys_interrupt_mute_and_end_and_the_meter_follows_the_voice(tmp_path: Path, lines: dict[str, Path]) -> None:
     (tmp_path / "app.py").write_text(APP)
     with (
         sound_server(tmp_path) as sound,

@@ -137,6 +137,7 @@ ALONE = (
 CALLS = ("pages", "patient")
 """The last of the real-time lanes, but for the lane `alone`."""
 
+# A first build of the programs keeps both cores busy: units that watch a loop or a process wait for its end.
 LANES = (
     Lane(name="programs", program="kit.servers.install"),
     Lane(name="turn", paths=("tests/agents/turn",), is_idle=True, covered=SUITES),
@@ -144,7 +145,7 @@ LANES = (
         name="agents",
         paths=("tests/agents",),
         but=("tests/agents/turn", *FORKED),
-        after=("turn",),
+        after=("programs", "turn"),
         is_idle=True,
         covered=OF_ALL,
     ),
@@ -152,6 +153,7 @@ LANES = (
         name="rest",
         paths=("tests",),
         but=("tests/agents", E2E, "tests/soak/test_soak.py"),
+        after=("programs",),
         is_idle=True,
         covered=OF_ALL,
     ),

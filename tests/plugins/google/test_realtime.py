@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
+from kit.limits import LIMIT
 from kit.servers.scripted_gemini import ScriptedGemini, Turn, scripted_gemini
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
@@ -41,7 +42,6 @@ from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins import google
 
-LIMIT = 60.0
 E = TypeVar("E")
 
 
@@ -135,7 +135,7 @@ def mind(received: list[dict[str, Any]]) -> Turn | str:
 
 async def test_it_keeps_the_promises_of_a_realtime_model(tmp_path: Path) -> None:
     async with scripted_gemini(tmp_path, mind) as server:
-        await check_realtime_model(lambda: model(server), ASKING, AudioFrame(tone(0.6), 24000))
+        await check_realtime_model(lambda: model(server), ASKING, AudioFrame(tone(0.6), 24000), limit=LIMIT)
 
 
 async def test_it_keeps_them_with_answers_in_text(tmp_path: Path) -> None:

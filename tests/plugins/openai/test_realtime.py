@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 import anyio
 import pytest
 
+from kit.limits import LIMIT
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     ProviderConnectionError,
@@ -44,7 +45,6 @@ from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins import openai
 
-LIMIT = 60.0
 SPEECH = AudioFrame(tone(0.6), 24000)
 E = TypeVar("E")
 
@@ -130,7 +130,7 @@ async def test_it_keeps_the_promises_of_a_realtime_model() -> None:
     async with ScriptedRealtimeServer(mind=mind) as server:
         server.hears("Hello there", "Hello there")
         await check_realtime_model(
-            lambda: openai.RealtimeModel(model="m", base_url=server.url), ASKING, SPEECH, hears="hello"
+            lambda: openai.RealtimeModel(model="m", base_url=server.url), ASKING, SPEECH, hears="hello", limit=LIMIT
         )
 
 

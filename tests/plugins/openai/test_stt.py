@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from kit.limits import LIMIT
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     ProviderConnectionError,
@@ -24,7 +25,6 @@ from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.stt_wire import TranscriptionWire
 
-LIMIT = 60.0
 SPEECH = AudioFrame(tone(0.6), 24000)
 
 
@@ -69,7 +69,7 @@ async def finals(stream: STTStream, count: int) -> list[str]:
 async def test_it_keeps_the_promises_of_an_stt() -> None:
     async with ScriptedRealtimeServer() as server:
         server.hears(*["Hello there."] * 10)
-        await check_stt(lambda: openai.STT(model="m", base_url=server.url), SPEECH, expected="hello there")
+        await check_stt(lambda: openai.STT(model="m", base_url=server.url), SPEECH, expected="hello there", limit=LIMIT)
 
 
 async def test_a_session_is_one_of_transcription_in_which_the_vad_here_ends_utterances() -> None:

@@ -7,6 +7,7 @@ from contextlib import aclosing
 import anyio
 import pytest
 
+from kit.limits import LIMIT
 from kit.servers.scripted_openai import BREAK, HANG, Answer, ScriptedOpenAI, Step, refusal
 from vivavoce.pipelines.core.errors import (
     CapabilityError,
@@ -40,7 +41,7 @@ async def speak(tts: openai.TTS, text: str = "Hello there.") -> list[AudioChunk]
 
 async def test_it_keeps_the_promises_of_a_tts(server: ScriptedOpenAI) -> None:
     server.default = audio(tone(0.3), tone(0.2))
-    await check_tts(lambda: voice(server))
+    await check_tts(lambda: voice(server), limit=LIMIT)
 
 
 async def test_a_request_asks_for_pcm_in_the_voice_and_manner_that_are_set(server: ScriptedOpenAI) -> None:
