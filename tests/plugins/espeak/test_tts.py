@@ -248,19 +248,19 @@ async def test_closing_goes_on_if_the_killed_helper_has_not_ended_in_time() -> N
 
 
 async def test_a_start_that_is_cancelled_or_late_leaves_no_process() -> None:
-    before = own_children()
+    before = own_children()  # a child of another test may end meanwhile
     async with espeak.TTS(options=PATIENT) as tts:
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(tts.start)
-                while own_children() == before:
+                while own_children() <= before:
                     await checkpoint()
                 scope.cancel()
-        assert own_children() == before
+        assert own_children() <= before
     async with espeak.TTS(options=espeak.TTSOptions(start_timeout=1e-3, close_timeout=LIMIT)) as tts:
         with pytest.raises(ProviderTimeoutError):
             await tts.start()
-        assert own_children() == before
+        assert own_children() <= before
 
 
 async def test_no_process_is_left_after_closing() -> None:
