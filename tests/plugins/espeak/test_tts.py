@@ -256,11 +256,11 @@ async def test_a_start_that_is_cancelled_or_late_leaves_no_process() -> None:
                 while own_children() <= before:
                     await checkpoint()
                 scope.cancel()
-        assert own_children() <= before
+    assert own_children() <= before  # a start that was over before the cancellation came is closed here
     async with espeak.TTS(options=espeak.TTSOptions(start_timeout=1e-3, close_timeout=LIMIT)) as tts:
         with pytest.raises(ProviderTimeoutError):
             await tts.start()
-        assert own_children() <= before
+    assert own_children() <= before
 
 
 async def test_no_process_is_left_after_closing() -> None:
