@@ -11,6 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from kit.children import own_children
 from kit.wanted import SUITE, all_are_wanted
 from vivavoce.pipelines.testing import LOOP_LIMIT, LoopGuard, LoopHeldError
 
@@ -125,7 +126,7 @@ class _Seen:
         self.threads: dict[threading.Thread, str] = {}
 
     def look(self, test: str) -> None:
-        for pid in _children():
+        for pid in own_children():
             self.children.setdefault(pid, test)
         for thread in threading.enumerate():
             if not thread.daemon and thread is not threading.main_thread():
@@ -164,19 +165,6 @@ def children_and_threads(request: pytest.FixtureRequest, seen: _Seen) -> Iterato
 def _runs(thread: threading.Thread) -> bool:
     thread.join(CHILD_SETTLING)
     return thread.is_alive()
-
-
-def _children() -> set[int]:
-    tasks = Path("/proc/self/task")
-    if not tasks.is_dir():  # not Linux
-        return set()
-    pids: set[int] = set()
-    for entry in tasks.iterdir():
-        try:
-            pids.update(int(pid) for pid in (entry / "children").read_text().split())
-        except FileNotFoundError:  # the thread ended, or the kernel gives no answer
-            continue
-    return pids
 
 
 def _command(pid: int) -> str:

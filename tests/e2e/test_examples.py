@@ -12,15 +12,13 @@ import anyio
 import pytest
 from livekit import rtc
 
-from kit.e2e.examples import agent_said, has_said, worker_of
+from kit.e2e.examples import IN_A_ROOM, agent_said, has_said, worker_of
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import joined
 from kit.e2e.working import Working
 from kit.limits import LIMIT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
-
-IN_A_ROOM = pytest.mark.test_all("its copy in virtual time, or by voice, is in make test")
 
 
 @IN_A_ROOM

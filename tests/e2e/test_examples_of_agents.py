@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.test_examples import IN_A_ROOM
 from e2e.test_video import RED, color_of, is_near, showing
 from livekit import rtc
 
 from kit.e2e.dev_app import hears
-from kit.e2e.examples import EXAMPLES, has_said, worker_of
+from kit.e2e.examples import EXAMPLES, IN_A_ROOM, has_said, worker_of
 from kit.e2e.listener import Listener, listening
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Peer, joined

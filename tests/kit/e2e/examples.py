@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Peer
 from vivavoce.agents import Worker
 from vivavoce.agents.cli.app_file import load_app, with_options
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
+IN_A_ROOM = pytest.mark.test_all("its copy in virtual time, or by voice, is in make test")
 
 
 def agent_said(peer: Peer) -> list[str]:

@@ -8,7 +8,7 @@ import select
 import signal
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from pathlib import Path
 
 import anyio
@@ -18,6 +18,7 @@ from anyio.lowlevel import checkpoint
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.children import own_children
 from kit.speech import PATIENT
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderConnectionError, ProviderTimeoutError
 from vivavoce.pipelines.tts.base import AudioChunk, Word
@@ -44,15 +45,6 @@ def words_of(chunks: list[AudioChunk]) -> list[Word]:
 
 def seconds_of(chunks: list[AudioChunk]) -> float:
     return sum(chunk.frame.duration for chunk in chunks)
-
-
-def own_children() -> set[int]:
-    """Return the children of this process, also those that have ended and whose status nothing has read."""
-    found: set[int] = set()
-    for task in Path("/proc/self/task").iterdir():
-        with suppress(FileNotFoundError):  # the thread has ended
-            found.update(map(int, (task / "children").read_text().split()))
-    return found
 
 
 def helpers() -> set[int]:
