@@ -175,8 +175,8 @@ class RealtimeConnection(ABC):
         """Ask for one answer to the present remote conversation, and stream it.
 
         Yields `TextDelta` (with audio: its transcript, each piece as early as possible) and `AudioChunk`, both with the
-        `item_id` of their item; whole `ToolCall`s; `Usage`; one `Done` last, behind the last piece of transcript. After
-        tool calls the pipeline appends their outputs and asks again.
+        `item_id` of their item; whole `ToolCall`s, before or behind words; `Usage`; one `Done` last, behind the last
+        piece of transcript. After tool calls the pipeline appends their outputs and asks again.
 
         Args:
             request: `extra_instructions` are for this answer only and add to the standing ones; `tools` and

@@ -19,6 +19,9 @@ from vivavoce.plugins.google.options import RealtimeOptions
 
 INPUT_RATE, OUTPUT_RATE = 16000, 24000
 
+SYNCHRONOUS = ("gemini-2", "gemini-live-2", "gemini-3.1")
+"""How the names of models begin that wait for the outputs of their calls, unless a function is declared otherwise."""
+
 NOTE = "[note to you, not said by the user: {}]"
 INTERRUPTED = "The user interrupted your last message where it ends; they heard no more of it."
 BACKCHANNEL = "[said while you were speaking: {}]"
@@ -56,6 +59,24 @@ def config(setup: RealtimeSetup, options: RealtimeOptions) -> types.LiveConnectC
     if begins_with_history(setup):
         fields["history_config"] = types.HistoryConfig(initial_history_in_client_content=True)
     return types.LiveConnectConfig(**(fields | dict(options.extra_config)))
+
+
+def waits_for_outputs(model: str, settings: types.LiveConnectConfig) -> bool:
+    """Whether the model says nothing more, and does not end its turn, until it has the outputs of its calls.
+
+    As its functions are declared, else as its documentation has it: the models before 3.8 call synchronously by
+    default, from 3.8 on calls are NON_BLOCKING.
+    Source: https://ai.google.dev/gemini-api/docs/live-api/tools, https://ai.google.dev/gemini-api/docs/models.
+    """
+    declared = {
+        function.behavior
+        for tool in settings.tools or ()
+        if isinstance(tool, types.Tool)
+        for function in tool.function_declarations or ()
+    }
+    if types.Behavior.BLOCKING in declared:
+        return True
+    return types.Behavior.NON_BLOCKING not in declared and model.startswith(SYNCHRONOUS)
 
 
 def begins_with_history(setup: RealtimeSetup) -> bool:

@@ -52,6 +52,12 @@ SEND_LIMIT = 10.0
 CANCEL_LIMIT = 2.0
 """Seconds that a new answer waits until the server has ended the cancelled one."""
 
+WAITING_PAUSE = 0.2
+"""Seconds without a piece behind a tool call that end an answer of a model that waits for the outputs of its calls."""
+
+OTHER_PAUSE = 2.0
+"""The same for a model that goes on: it reports the end of its turn, and may think before it speaks."""
+
 CLOSE_LIMIT = 0.8
 """Seconds for closing the connection."""
 
@@ -130,12 +136,13 @@ class RealtimeModel(RealtimeModelPort):
             ProviderError: It cannot connect, or the server refuses the settings.
         """
         from vivavoce.plugins.google.failures import provider_error
-        from vivavoce.plugins.google.messages import config
+        from vivavoce.plugins.google.messages import config, waits_for_outputs
 
         if self._is_closed:
             raise ConfigurationError("this google.RealtimeModel is closed; make another one")
         limit = self._options.connect_timeout
-        door = self._client.aio.live.connect(model=self._model, config=config(setup, self._options))
+        settings = config(setup, self._options)
+        door = self._client.aio.live.connect(model=self._model, config=settings)
         try:
             async with asyncio.timeout(limit):
                 session = await door.__aenter__()
@@ -146,7 +153,8 @@ class RealtimeModel(RealtimeModelPort):
         if session.setup_complete is None:
             await door.__aexit__(None, None, None)
             raise ProviderProtocolError("needed setupComplete, got another message", provider=PROVIDER, retryable=True)
-        return LiveConnection(setup, door, session)
+        pause = WAITING_PAUSE if waits_for_outputs(self._model, settings) else OTHER_PAUSE
+        return LiveConnection(setup, door, session, pause)
 
     async def aclose(self) -> None:
         """Free the resources that the connections share; open ones go on."""
@@ -156,10 +164,14 @@ class RealtimeModel(RealtimeModelPort):
 
 
 class LiveConnection(RealtimeConnection):
-    """One conversation, with a task that sends and one that reads."""
+    """One conversation, with a task that sends and one that reads.
+
+    Args:
+        pause: Seconds without a piece behind a tool call that end its answer.
+    """
 
     def __init__(
-        self, setup: RealtimeSetup, door: AbstractAsyncContextManager[AsyncSession], session: AsyncSession
+        self, setup: RealtimeSetup, door: AbstractAsyncContextManager[AsyncSession], session: AsyncSession, pause: float
     ) -> None:
         from vivavoce.plugins.google.wire import LiveWire
 
@@ -171,7 +183,9 @@ class LiveConnection(RealtimeConnection):
         self._queue: deque[Send] = deque()
         self._has_more = asyncio.Event()
         self._tell_dropped = dropping("realtime_model")
-        self._wire = LiveWire(setup, post=self._post, report=self._events.put)
+        self._pause = pause
+        self._pause_end: asyncio.TimerHandle | None = None
+        self._wire = LiveWire(setup, post=self._post, report=self._events.put, await_more=self._await_more)
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._send(), name="google live sender"),
@@ -253,6 +267,14 @@ class LiveConnection(RealtimeConnection):
         finally:
             self._wire.give_up(answer)
 
+    def _await_more(self) -> None:
+        self._stop_awaiting()
+        self._pause_end = asyncio.get_running_loop().call_later(self._pause, self._wire.rest)
+
+    def _stop_awaiting(self) -> None:
+        if self._pause_end is not None:
+            self._pause_end.cancel()
+
     def _post(self, send: Send) -> None:
         if self._lost is not None:
             return
@@ -303,5 +325,6 @@ class LiveConnection(RealtimeConnection):
     def _end(self, error: ProviderError, *, is_lost: bool) -> None:
         if self._lost is None:
             self._lost = error
+            self._stop_awaiting()
             self._wire.lose(error)
             self._events.end(error if is_lost else None)

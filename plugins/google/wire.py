@@ -2,6 +2,10 @@
 
 The API has no ids for answers and items: this module makes both. The model's output belongs to the requested answer, if
 any, else to an answer that the server began.
+
+An answer ends at `turnComplete`, also behind a tool call. A model that waits for the outputs of its calls may send none
+before it has them, so an answer with calls ends at the latest when nothing more comes of it for a while. Output that
+comes of its turn even later is the beginning of the next answer, so that it is neither lost nor an answer of its own.
 """
 
 from __future__ import annotations
@@ -58,19 +62,26 @@ class Send:
 class Answer:
     """One answer of the model, as it comes."""
 
-    def __init__(self, *, is_remote: bool) -> None:
-        self.reply_id = new_id("reply") if is_remote else ""
+    def __init__(self) -> None:
+        self.reply_id = ""
+        """Its name if the server began it."""
         self.item_id = new_id("item")
         self.feed: Feed[LLMEvent | AudioChunk] = Feed()
         self.over = anyio.Event()
         self.is_cancelled = False
         """It was cancelled here: the rest of it is dropped."""
+        self.has_calls = False
+        """Whether it has called tools."""
         self.usage: Usage | None = None
 
     @property
     def is_over(self) -> bool:
         """Whether the server has ended it."""
         return self.over.is_set()
+
+    def began_remotely(self) -> None:
+        """The server began it on its own."""
+        self.reply_id = new_id("reply")
 
     def cancel(self) -> None:
         """Cancel it here: its stream ends, and the rest of it is dropped."""
@@ -83,6 +94,7 @@ class Answer:
 
     def put(self, item: LLMEvent | AudioChunk) -> None:
         """Add to its stream, unless it was cancelled."""
+        self.has_calls = self.has_calls or isinstance(item, ToolCall)
         if not self.is_cancelled:
             self.feed.put(item)
 
@@ -101,16 +113,28 @@ class LiveWire:
     Args:
         post: Calls a method of the SDK's session, in order.
         report: Called with events for the session.
+        await_more: Called with each piece of an answer from its first tool call on: `rest()` is to be called if nothing
+            more comes in time.
     """
 
     def __init__(
-        self, setup: RealtimeSetup, *, post: Callable[[Send], None], report: Callable[[RealtimeEvent], None]
+        self,
+        setup: RealtimeSetup,
+        *,
+        post: Callable[[Send], None],
+        report: Callable[[RealtimeEvent], None],
+        await_more: Callable[[], None],
     ) -> None:
         self._is_local = setup.turn_detection == "local"
         self._setup = setup
         self._post = post
         self._report = report
+        self._await_more = await_more
         self._answer: Answer | None = None
+        self._next = Answer()
+        """The next answer, with what has come for it already."""
+        self._is_resting = False
+        """An answer with calls has ended before its turn on the server."""
         self._waiting: dict[str, Answer] = {}
         self._open_turn = RecentFrames(MAX_TURN)
         self._turn: list[AudioFrame] = []
@@ -168,7 +192,7 @@ class LiveWire:
 
     def ask(self, extra_instructions: str) -> Answer:
         """Request an answer to the conversation, the user's turn and the waiting outputs."""
-        answer = self._answer = Answer(is_remote=False)
+        answer = self._begin()
         if extra_instructions.strip():
             note = messages.user_text(messages.NOTE.format(extra_instructions))
             self._content([note], is_complete=False)
@@ -187,7 +211,7 @@ class LiveWire:
 
     def say(self, text: str) -> Answer:
         """Request a text to be spoken."""
-        answer = self._answer = Answer(is_remote=False)
+        answer = self._begin()
         self._content([messages.user_text(messages.SAY.format(text))], is_complete=True)
         return answer
 
@@ -218,6 +242,13 @@ class LiveWire:
         answer = self._answer
         return answer if answer is not None and answer.is_cancelled and not answer.is_over else None
 
+    def rest(self) -> None:
+        """End an answer with calls of which nothing more has come: the server may wait for their outputs."""
+        answer = self._answer
+        if answer is not None and answer.has_calls and not (answer.is_over or answer.is_cancelled):
+            self._finish("stop")
+            self._is_resting = True
+
     def lose(self, error: ProviderError) -> None:
         """The connection is lost: no answer will come any more."""
         for answer in (*self._waiting.values(), *([self._answer] if self._answer else [])):
@@ -246,6 +277,8 @@ class LiveWire:
             self._cancelled_calls.update(message.tool_call_cancellation.ids or [])
             self._calls -= self._cancelled_calls
             self._outputs = [one for one in self._outputs if one.id not in self._cancelled_calls]
+            if not (self._calls or self._outputs):
+                self._drop_rest()
         if message.server_content is not None:
             self._take_content(message.server_content)
 
@@ -256,17 +289,21 @@ class LiveWire:
             self._report(RealtimeTranscript(text=self._words + words.text, item_id=self._item, is_final=False))
         if (words := content.output_transcription) is not None and words.text:
             answer = self._current()
-            answer.put(TextDelta(words.text, answer.item_id))
+            self._put(answer, TextDelta(words.text, answer.item_id))
         for part in (content.model_turn.parts or []) if content.model_turn is not None else []:
             self._take_part(part)
         if content.interrupted:
+            self._drop_rest()
             self._finish("cancelled")
             self._is_cut = not content.turn_complete
         elif content.turn_complete and self._is_cut:  # of the cut answer, not of a newer one
             self._is_cut = False
         elif content.turn_complete:
             reason = content.turn_complete_reason
+            has_calls = self._is_resting if self._answer is None else self._answer.has_calls
             self._finish(reason.value.casefold() if reason is not None else "stop")
+            # A model that thinks in the background may say more before it has the outputs.
+            self._is_resting = has_calls and content.interaction_status is types.InteractionStatus.IN_PROGRESS
 
     def _take_part(self, part: types.Part) -> None:
         if part.thought:
@@ -278,9 +315,9 @@ class LiveWire:
                 raise ProviderProtocolError(f"needed audio/pcm, got {kind!r}", provider=PROVIDER)
             data = part.inline_data.data
             if whole := data[: len(data) - len(data) % 2]:
-                answer.put(AudioChunk(AudioFrame(whole, rate_of(kind)), item_id=answer.item_id))
+                self._put(answer, AudioChunk(AudioFrame(whole, rate_of(kind)), item_id=answer.item_id))
         if part.text and self._setup.answers == "text":
-            answer.put(TextDelta(part.text, answer.item_id))
+            self._put(answer, TextDelta(part.text, answer.item_id))
 
     def _take_calls(self, calls: list[types.FunctionCall]) -> None:
         answer = self._current()
@@ -289,8 +326,7 @@ class LiveWire:
                 raise ProviderProtocolError("needed a tool call with a name, got none", provider=PROVIDER)
             call_id = call.id or new_id("call")
             self._calls.add(call_id)
-            answer.put(ToolCall(call_id=call_id, name=call.name, arguments=json.dumps(call.args or {})))
-        self._finish("tool_calls")
+            self._put(answer, ToolCall(call_id=call_id, name=call.name, arguments=json.dumps(call.args or {})))
 
     def _take_usage(self, usage: types.UsageMetadata) -> None:
         taken = Usage(
@@ -317,13 +353,31 @@ class LiveWire:
     def _current(self) -> Answer:
         """Return the answer for the present message: one that the server begins, if none was requested."""
         self._is_cut = False
-        if self._answer is None:
-            self._answer = answer = Answer(is_remote=True)
-            self._waiting[answer.reply_id] = answer
-            self._words_before_answer = len(self._words)
-            self._report(RealtimeInputCommitted(self._item))
-            self._report(RealtimeReplyStarted(answer.reply_id, self._item))
-        return self._answer
+        if self._answer is not None:
+            return self._answer
+        if self._is_resting:
+            return self._next
+        answer = self._begin()
+        answer.began_remotely()
+        self._waiting[answer.reply_id] = answer
+        self._words_before_answer = len(self._words)
+        self._report(RealtimeInputCommitted(self._item))
+        self._report(RealtimeReplyStarted(answer.reply_id, self._item))
+        return answer
+
+    def _begin(self) -> Answer:
+        answer, self._next = self._next, Answer()
+        self._answer, self._is_resting = answer, False
+        return answer
+
+    def _put(self, answer: Answer, item: LLMEvent | AudioChunk) -> None:
+        answer.put(item)
+        if answer.has_calls:
+            self._await_more()
+
+    def _drop_rest(self) -> None:
+        """The turn of the calls is cut: what came of it behind their answer is not to be heard."""
+        self._next, self._is_resting = Answer(), False
 
     def _finish(self, reason: str) -> None:
         answer, self._answer = self._answer, None
@@ -332,7 +386,7 @@ class LiveWire:
         # Words that come while the model speaks are late ones of the turn before, unless they cut the model.
         is_next_turn = reason == "cancelled" and answer.reply_id
         self._settle(self._words_before_answer if is_next_turn else len(self._words))
-        answer.finish(reason)
+        answer.finish("tool_calls" if answer.has_calls and reason == "stop" else reason)
         if reason == "cancelled" and not answer.is_cancelled:
             self._report(RealtimeReplyCancelled(answer.reply_id))
 

@@ -198,6 +198,15 @@ def test_a_tool_after_spoken_words_plays_them_first() -> None:
     )
 
 
+def test_words_behind_a_call_of_the_same_answer_are_heard_once_and_before_the_answer_to_its_result() -> None:
+    harness = SessionHarness(Desk(), ScriptedLLM([call("slow", '{"seconds": 2}'), "Let me see."], "Found it."))
+    harness.caller.says("please do it", 0.5, 1.5)
+    harness.run(until=8.0)
+    harness.expect_history(("user", "please do it"), ("assistant", "Let me see."), ("assistant", "Found it."))
+    harness.expect_tools(("slow", "after 2.0")).expect_outcomes("completed")
+    assert [seconds for _, seconds in harness.played] == pytest.approx([0.6, 0.4])
+
+
 def test_an_interrupted_call_runs_to_its_end_and_its_result_is_committed() -> None:
     harness = SessionHarness(
         Desk(), ScriptedLLM([call("slow", '{"seconds": 4}')], "Of course.", "It is done.", delay=0.1)

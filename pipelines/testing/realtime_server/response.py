@@ -111,15 +111,21 @@ class Response:
     async def _play(self) -> dict[str, Any] | None:
         if self._is_over:
             return _error("server_error", "script_over", "The script is over; add an answer.")
+        if self._answer.calls_first:
+            await self._call_all()
         if self._answer.text:
             failure = await self._message()
             if failure is not None:
                 return failure
         elif (failure := await self._maybe_fault(self._answer.fault_after)) is not None:
             return failure
+        if not self._answer.calls_first:
+            await self._call_all()
+        return None
+
+    async def _call_all(self) -> None:
         for call in self._answer.calls:
             await self._call(call)
-        return None
 
     async def _message(self) -> dict[str, Any] | None:
         is_audio = self._asking.asked.modality == "audio"

@@ -45,6 +45,8 @@ class ScriptedAnswer:
     """Spoken, with its transcript; or written, in a session of text."""
     calls: tuple[ScriptedCall, ...] = ()
     """Called after the words."""
+    calls_first: bool = False
+    """Whether they are called before the words instead."""
     delay: float = 0.05
     """Seconds before its first piece."""
     seconds_per_word: float = 0.2

@@ -377,6 +377,29 @@ def test_a_server_that_hears_the_caller_cuts_its_answer_by_itself() -> None:
     assert model.connections[0].record.truncations[0][2] == "one two three four"
 
 
+def test_words_behind_a_call_in_an_answer_that_the_server_began_are_heard_once_and_its_tool_runs() -> None:
+    class Cook(Agent):
+        @function_tool
+        async def taste(self) -> str:
+            """Taste the soup."""
+            return "salty"
+
+    call = ToolCall(call_id="c1", name="taste", arguments="{}")
+    model = ScriptedRealtimeModel([0.3, "Salty."])
+    harness = SessionHarness(Cook("Cook."), model=model, pipeline=RealtimePipeline(model))
+
+    async def scenario(harness: SessionHarness) -> None:
+        model.transcript("How is it?")
+        model.start_reply([0.1, call, "Let me taste."], item_id="item_1")
+
+    harness.run(scenario, until=5.0)
+    harness.expect_history(("user", "How is it?"), ("assistant", "Let me taste."), ("assistant", "Salty."))
+    harness.expect_tools(("taste", "salty")).expect_outcomes("completed")
+    assert [seconds for _, seconds in harness.played] == pytest.approx([0.6, 0.2])
+    [output] = model.connections[0].record.appended
+    assert isinstance(output, FunctionCallOutput)
+
+
 def test_a_server_that_ends_turns_and_does_not_answer_is_asked_for_the_answer() -> None:
     model = ScriptedRealtimeModel([0.3, "Sure."], capabilities=RealtimeCapabilities(starts_replies=False))
     harness = serving(model)

@@ -13,11 +13,11 @@ import datetime
 import ipaddress
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from aiohttp import WSMsgType, web
 from cryptography import x509
@@ -29,15 +29,43 @@ from vivavoce.pipelines.testing.realtime_server.script import tone
 
 LIMIT = 60.0
 
+USAGE = {
+    "promptTokenCount": 20,
+    "responseTokenCount": 7,
+    "cachedContentTokenCount": 5,
+    "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 8}, {"modality": "AUDIO", "tokenCount": 12}],
+    "cacheTokensDetails": [{"modality": "AUDIO", "tokenCount": 2}],
+    "responseTokensDetails": [{"modality": "AUDIO", "tokenCount": 6}],
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The model's answer to a request: words with their sound, or calls; `delay` seconds before each word."""
+    """The model's answer to a request: words with their sound, calls, and words in one burst behind the calls.
+
+    Args:
+        delay: Seconds before each word.
+        ends: Whether `turnComplete` follows; behind calls, only from a server that completes their turn.
+    """
 
     text: str = ""
     calls: tuple[dict[str, Any], ...] = ()
+    behind: str = ""
     delay: float = 0.0
     ends: bool = True
+
+
+OpenCall = Literal["goes_on", "waits", "cancels"]
+"""What a model does while a call has no output: it answers new input, leaves it unanswered until the output is there,
+or cancels the call for it. By the documentation, in this order: `gemini-3.8-live`, whose functions are NON_BLOCKING;
+`gemini-3.1-flash-live-preview` and the models of 2.5, which call synchronously; `gemini-3.8-live` with functions that
+are declared BLOCKING. The first completes the turn of its calls before the outputs; the others do it before or after.
+"""
+
+
+def tone_of(_: str) -> bytes:
+    """Return the sound of any word."""
+    return tone(0.2)
 
 
 class ScriptedGemini:
@@ -53,7 +81,15 @@ class ScriptedGemini:
         self.refusals: list[int] = []
         self.first: dict[str, Any] = {"setupComplete": {}}
         """The answer to the setup."""
+        self.open_call: OpenCall = "goes_on"
+        self.completes_calls = True
+        """Whether it ends the turn of its calls before it has their outputs."""
+        self.voice: Callable[[str], bytes] = tone_of
+        """Returns a word's sound."""
+        self._open: set[str] = set()
+        """The ids of the calls without an output."""
         self._turns: list[Turn] = []
+        self._words: list[str] = []
         self._mind = mind
         self._socket: web.WebSocketResponse | None = None
         self._transport: asyncio.Transport | None = None
@@ -64,9 +100,16 @@ class ScriptedGemini:
         """Play these next, one a request."""
         self._turns += [Turn(text=one) if isinstance(one, str) else one for one in turns]
 
+    def hears(self, *words: str) -> None:
+        """Transcribe the user's next turns so, one each, before they are answered."""
+        self._words += words
+
     async def send(self, message: dict[str, Any] | str) -> None:
         """Send a server message, or a raw frame."""
         assert self._socket is not None
+        if isinstance(message, dict):
+            self._open.update(call["id"] for call in message.get("toolCall", {}).get("functionCalls", []))
+            self._open.difference_update(message.get("toolCallCancellation", {}).get("ids", []))
         if not self._socket.closed:
             await self._socket.send_str(message if isinstance(message, str) else json.dumps(message))
 
@@ -117,16 +160,38 @@ class ScriptedGemini:
             await self._stop()
             await self.send({"serverContent": {"interrupted": True}})
             await self.send({"serverContent": {"turnComplete": True}})
+        if "tool_response" in message:
+            await self._take_outputs(message["tool_response"])
+            return
         is_past = self.setups[-1].get("historyConfig") and sum("client_content" in one for one in self.received) == 1
         asks = (content or {}).get("turn_complete") or (content or {}).get("turnComplete")
-        if (
-            (asks and not is_past)
-            or "activity_end" in realtime
-            or "activityEnd" in realtime
-            or "tool_response" in message
-        ):
+        asks = asks and not is_past
+        if "activity_end" in realtime or "activityEnd" in realtime:
+            asks = True
+            if self._words:
+                await self.send({"serverContent": {"inputTranscription": {"text": self._words.pop(0)}}})
+        if self._open and self.open_call == "cancels" and (asks or content is not None):
+            await self.send({"toolCallCancellation": {"ids": sorted(self._open)}})
+        if asks and not (self._open and self.open_call == "waits"):
             await self._stop()
-            self._playing = asyncio.get_running_loop().create_task(self.play(), name="a turn of the model")
+            self._begin(self.play())
+
+    async def _take_outputs(self, response: dict[str, Any]) -> None:
+        """Answer the outputs once no call is open; an output of a cancelled call gets no answer."""
+        outputs = response.get("functionResponses") or response.get("function_responses") or []
+        known = self._open.intersection(one["id"] for one in outputs)
+        self._open -= known
+        if known and not self._open:
+            self._begin(self._play_behind(self._playing))
+
+    def _begin(self, playing: Coroutine[Any, Any, None]) -> None:
+        self._playing = asyncio.get_running_loop().create_task(playing, name="a turn of the model")
+
+    async def _play_behind(self, before: asyncio.Task[None] | None) -> None:
+        """Play the next turn when the present one is over: outputs do not interrupt the model."""
+        if before is not None:
+            await asyncio.wait([before])
+        await self.play()
 
     async def play(self) -> None:
         """Play the next turn, also unasked."""
@@ -136,32 +201,25 @@ class ScriptedGemini:
             assert self._mind is not None, "the script is over; add a turn"
             made = self._mind(self.received)
             turn = Turn(text=made) if isinstance(made, str) else made
-        for number, word in enumerate(turn.text.split()):
-            await asyncio.sleep(turn.delay)  # noqa: TID251 - the server's own pace
-            blob = {"mimeType": "audio/pcm;rate=24000", "data": base64.b64encode(tone(0.2)).decode()}
-            parts: list[dict[str, Any]] = [{"inlineData": blob}]
-            if self.setups[-1]["generationConfig"]["responseModalities"] == ["TEXT"]:
-                parts = [{"text": word if number == 0 else f" {word}"}]
-            else:
-                words = {"text": word if number == 0 else f" {word}"}
-                await self.send({"serverContent": {"outputTranscription": words}})
-            await self.send({"serverContent": {"modelTurn": {"role": "model", "parts": parts}}})
+        await self._speak(turn.text, turn.delay)
         if turn.calls:
             await self.send({"toolCall": {"functionCalls": list(turn.calls)}})
-        elif turn.ends:
+            await self._speak(turn.behind, turn.delay, is_first=not turn.text)
+        if turn.ends and (self.completes_calls or not turn.calls):
             await self.send({"serverContent": {"generationComplete": True}})
-            usage = {
-                "promptTokenCount": 20,
-                "responseTokenCount": 7,
-                "cachedContentTokenCount": 5,
-                "promptTokensDetails": [
-                    {"modality": "TEXT", "tokenCount": 8},
-                    {"modality": "AUDIO", "tokenCount": 12},
-                ],
-                "cacheTokensDetails": [{"modality": "AUDIO", "tokenCount": 2}],
-                "responseTokensDetails": [{"modality": "AUDIO", "tokenCount": 6}],
-            }
-            await self.send({"serverContent": {"turnComplete": True}, "usageMetadata": usage})
+            await self.send({"serverContent": {"turnComplete": True}, "usageMetadata": USAGE})
+
+    async def _speak(self, text: str, delay: float, *, is_first: bool = True) -> None:
+        for number, word in enumerate(text.split()):
+            await asyncio.sleep(delay)  # noqa: TID251 - the server's own pace
+            piece = word if is_first and number == 0 else f" {word}"
+            blob = {"mimeType": "audio/pcm;rate=24000", "data": base64.b64encode(self.voice(word)).decode()}
+            parts: list[dict[str, Any]] = [{"inlineData": blob}]
+            if self.setups[-1]["generationConfig"]["responseModalities"] == ["TEXT"]:
+                parts = [{"text": piece}]
+            else:
+                await self.send({"serverContent": {"outputTranscription": {"text": piece}}})
+            await self.send({"serverContent": {"modelTurn": {"role": "model", "parts": parts}}})
 
     async def _stop(self) -> None:
         if self._playing is not None and not self._playing.done():

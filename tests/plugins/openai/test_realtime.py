@@ -396,6 +396,18 @@ async def test_an_answer_whose_events_come_out_of_order_is_whole() -> None:
         assert words(await opened.answer()) == "one two three"
 
 
+async def test_words_behind_a_call_belong_to_its_answer() -> None:
+    call = ScriptedCall(name="weather", arguments='{"city": "Oslo"}')
+    async with ScriptedRealtimeServer() as server, session(server) as opened:
+        server.answers(ScriptedAnswer(text="I am looking.", calls=(call,), calls_first=True), "Cold.")
+        answer = await opened.answer()
+        assert words(await opened.answer()) == "Cold."
+
+    assert words(answer) == "I am looking."
+    assert [item.name for item in answer if isinstance(item, ToolCall)] == ["weather"]
+    assert not opened.of(RealtimeReplyStarted)
+
+
 async def test_a_stalled_answer_can_be_given_up() -> None:
     async with ScriptedRealtimeServer() as server, session(server) as opened:
         server.answers(ScriptedAnswer(text="one two three", fault=AnswerFault.STALL))

@@ -1,0 +1,25 @@
+"""A scripted server for each test, and no key in the environment."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kit.servers.scripted_gemini import ScriptedGemini, scripted_gemini
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove a developer's own settings for the SDK."""
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[ScriptedGemini]:
+    """A server without a script yet."""
+    async with scripted_gemini(tmp_path) as running:
+        yield running
