@@ -14,6 +14,10 @@ Decisions:
   outputs of tools likewise: the model says nothing without a request, and `clear()` has its effect. It costs the
   upload.
 * The API cannot cut an answer to its heard part (`truncates` is False) nor change instructions (`updates` is False).
+* An answer ends at `turnComplete`, also behind a tool call: with functions that are NON_BLOCKING, the default from
+  gemini-3.8-live on, the model may speak on. A model that calls synchronously, as those before it do, may end its turn
+  only when it has the outputs: there an answer with calls ends 0.2 s after its last piece (2 s, where a model goes on,
+  which may think before it speaks).
 * An answer is cancelled by an empty client message, which by the API's reference interrupts the model.
 """
 
