@@ -101,7 +101,11 @@ class TransportEvents(Protocol):
         """Take 20 ms of the linked participant, mono, at the transport's input rate."""
 
     def audio_stopped(self) -> None:
-        """No more frames come for now: the linked participant's microphone is muted, unpublished or lost."""
+        """No more frames come for now: the linked participant's microphone is muted, unpublished or lost.
+
+        Also to be reported when frames have come and none has followed for a second: no VAD will report the end of a
+        voice that was on.
+        """
 
     def wants_video(self) -> bool:
         """Return whether a picture is wanted now; ask before making one, and call `video()` if it is."""

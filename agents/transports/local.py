@@ -9,6 +9,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.agents.transports.frame_watch import FrameWatch
 from vivavoce.agents.transports.pacing import PacedQueue
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
@@ -182,6 +183,7 @@ class LocalTransport(_Shown):
         self._present = {participant} if participant is not None else set[str]()
         self._linked = participant
         self._events: TransportEvents | None = None
+        self._watch: FrameWatch | None = None
         self._has_run = False
         self._early = RecentFrames(EARLY_SECONDS)
         self.is_left = False
@@ -194,15 +196,17 @@ class LocalTransport(_Shown):
             raise RoomError("a LocalTransport serves one session, and this one has had its own; make another")
         self._has_run = True
         self._events = events
+        self._watch = watch = FrameWatch(self._clock, events.audio, events.audio_stopped)
         try:
             task_status.started()
             if self._linked in self._present and self._linked is not None:
                 events.participant_linked(self._linked)
                 for frame in self._early.drain():
-                    events.audio(frame)
+                    watch.frame(frame)
             await anyio.Event().wait()  # no timer: asyncio keeps a cancelled one for long, with the session
         finally:
-            self._events = None
+            watch.close()
+            self._events = self._watch = None
 
     @property
     def sink(self) -> AudioSink:
@@ -238,15 +242,15 @@ class LocalTransport(_Shown):
             )
         if self._linked not in self._present:
             return
-        if self._events is not None:
-            self._events.audio(frame)
+        if self._watch is not None:
+            self._watch.frame(frame)
         elif not self._has_run:  # the caller speaks while the session is still starting
             self._early.push(frame)
 
     def stop_audio(self) -> None:
         """Stop the caller's microphone; the next `push_audio` brings it back."""
-        if self._events is not None and self._linked in self._present:
-            self._events.audio_stopped()
+        if self._linked in self._present:
+            self._report_stop()
 
     def push_video(self, frame: VideoFrame, *, thumbnail: bytes = b"") -> None:
         """Show a picture of the caller's camera or screen; the session takes those that it wants.
@@ -318,8 +322,13 @@ class LocalTransport(_Shown):
             return
         self._early.drain()
         if self._events is not None:
-            self._events.audio_stopped()
+            self._report_stop()
             self._events.participant_left(identity)
+
+    def _report_stop(self) -> None:
+        if self._events is not None and self._watch is not None:
+            self._watch.close()  # it is no news a second later
+            self._events.audio_stopped()
 
     def end(self, reason: str) -> None:
         """End the room for good."""

@@ -273,11 +273,12 @@ class TurnMachine:
                 text, is_past, held = _unless_blank(event.text), event.is_past, event.held
                 self._user_turns.final(text, now, event.item_id, is_past=is_past, held=held)
             case i.RecogniserLost():
-                self._user.hears_words_since = None
+                self._user.recogniser_lost()
             case i.RecogniserBack():
                 self._user.hears_words_since = now
             case i.RecogniserReplaced():
                 self._turn_commit.take_recogniser(now)
+                self._user.recogniser_changed()
             case i.UserTurnPredicted():
                 self._user_turns.predicted(event.complete, now)
             case i.UserTurnEnded():
@@ -311,6 +312,7 @@ class TurnMachine:
         if not keeps_ears:
             self._user.burst = None  # the new one has heard nothing yet
             self._user.hears_words_since = now
+            self._user.recogniser_changed()
             self._turn_commit.others_listen(now)
 
     def _take_agent(self, event: i.TurnOptionsChanged) -> None:
@@ -348,7 +350,7 @@ class TurnMachine:
         match event:
             case i.SessionStarting() if self._phase == "new":
                 self._phase = "starting"
-                self._user_turns.go_on_after(event.turns_before)
+                self._user_turns.begin(now, turns_before=event.turns_before)
                 self._state.begin(now)
             case i.SessionStarted() if self._phase == "starting":
                 self._phase = "started"

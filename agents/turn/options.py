@@ -46,7 +46,8 @@ class EndpointingOptions:
     """Silence after which the last interim replaces a missing final."""
     no_words: float = 3.0
     """Seconds after its last new word, at least `max_delay`, after which a turn is over even if sound continues, for
-    example a television's; only if the recogniser gives interims. The sound is noise until a word comes.
+    example a television's; only if the recogniser gives interims. The sound is noise until a word comes. With a
+    recogniser whose first interims come more than 2 s late, `InterruptionOptions.max_pause` takes its place if longer.
     """
     max_turn_words: int | None = None
     """A turn of more words is over, though the user talks on; further words are a new turn. None for no limit."""
@@ -99,7 +100,7 @@ class InterruptionOptions:
     max_pause: float | None = 5.0
     """Seconds from the onset of a sound without words after which it is noise: a paused agent continues although the
     sound does. Several of them hold one speech for twice that together. If the recogniser gives no interims, a voice
-    may hold the agent for 30 s. None waits for the end of the sound.
+    may hold the agent, or keep a turn open, for 30 s without a new word. None waits for the end of the sound.
     """
     thinking_min_duration: float = 0.3
     """Speech shorter than this releases a held-back answer at once."""

@@ -12,6 +12,7 @@ from anyio.abc import TaskStatus
 
 from vivavoce.agents.transports.console.echo import EchoCanceller
 from vivavoce.agents.transports.console.speaker import SpeakerQueue
+from vivavoce.agents.transports.frame_watch import FrameWatch
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.io import AudioSink, PartMessage, Transport, TransportEvents
@@ -84,7 +85,9 @@ class ConsoleTransport(Transport):
         self._echo: EchoCanceller | None = None
         self._down = Resampler(RATE, SESSION_RATE)
         self._frames = FrameChunker(SESSION_RATE)
+        self._clock = clock
         self._events: TransportEvents | None = None
+        self._watch: FrameWatch | None = None
         self._show: Callable[[str], None] | None = None
         self._has_run = False
         self.level = SILENCE
@@ -101,12 +104,14 @@ class ConsoleTransport(Transport):
         self._events = events
         if self._cancels_echo and self._ends.echoes:
             self._echo = EchoCanceller(RATE)
+        self._watch = watch = FrameWatch(self._clock, events.audio, events.audio_stopped)
         exchange = Exchange(self._sink.take, self._on_played, self._on_heard, self._on_delay, events.closed)
         events.participant_linked(WHO)
         try:
             await self._ends.run(exchange, task_status=task_status)
         finally:
-            self._events = None
+            watch.close()
+            self._events = self._watch = None
 
     async def hangup(self) -> None:
         if self._events is not None:  # the person here cannot be sent away: the conversation ends instead
@@ -139,8 +144,8 @@ class ConsoleTransport(Transport):
             data = self._echo.clean(data)
         for frame in self._frames.push(self._down.push(AudioFrame(data, RATE)).data):
             self.level = decibels(frame)
-            if self._events is not None:
-                self._events.audio(frame)
+            if self._watch is not None:
+                self._watch.frame(frame)
 
 
 def decibels(frame: AudioFrame) -> float:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 import anyio
 from livekit import rtc
 
+from vivavoce.agents.transports.frame_watch import FrameWatch
+from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
 logger = logging.getLogger(__name__)
@@ -35,14 +37,18 @@ class MicrophoneReader:
         sample_rate: Hz of the frames handed on.
         on_frame: Called with each 20 ms frame.
         on_stopped: Called when the frames stop for now, after some have come.
+        clock: Shows that they stop, where the room does not say so.
     """
 
     def __init__(
-        self, sample_rate: int, on_frame: Callable[[AudioFrame], None], on_stopped: Callable[[], None]
+        self,
+        sample_rate: int,
+        on_frame: Callable[[AudioFrame], None],
+        on_stopped: Callable[[], None],
+        clock: Clock,
     ) -> None:
         self._rate = sample_rate
-        self._on_frame = on_frame
-        self._on_stopped = on_stopped
+        self._watch = FrameWatch(clock, on_frame, on_stopped)
         self._track: rtc.RemoteAudioTrack | None = None
         self._is_muted = False
         self._reading: anyio.CancelScope | None = None
@@ -73,7 +79,7 @@ class MicrophoneReader:
 
     async def _read(self, track: rtc.RemoteAudioTrack) -> bool:
         """Read until cancelled by another track; return whether the track ended by itself."""
-        rate, on_frame = self._rate, self._on_frame
+        rate, on_frame = self._rate, self._watch.frame
         stream = rtc.AudioStream(
             track,
             capacity=AUDIO_CAPACITY,
@@ -81,16 +87,14 @@ class MicrophoneReader:
             num_channels=1,
             frame_size_ms=round(FRAME_SECONDS * 1000),
         )
-        has_frames = False
         try:
             with anyio.CancelScope() as self._reading:
                 async for event in stream:
-                    has_frames = True
                     on_frame(AudioFrame(bytes(event.frame.data), rate))
-            if has_frames:
-                self._on_stopped()
+            self._watch.stop()
             return not self._reading.cancelled_caught
         finally:
+            self._watch.close()
             self._reading = None
             with anyio.move_on_after(CLOSE_LIMIT, shield=True) as limit:
                 await stream.aclose()

@@ -135,7 +135,7 @@ class LiveKitTransport(Transport):
     async def _serve(self, events: TransportEvents, task_status: TaskStatus[None]) -> None:
         assert self._texts is not None
         assert self._states is not None
-        microphone = MicrophoneReader(self._options.input_rate, events.audio, events.audio_stopped)
+        microphone = MicrophoneReader(self._options.input_rate, events.audio, events.audio_stopped, self._clock)
         typed = TextReader(self._link.identity, events.text)
         wanted = self._options.video or VideoInputOptions()
         video = VideoReader(events.wants_video, events.video, events.video_stopped, max_size=wanted.max_size)

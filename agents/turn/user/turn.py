@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS
 from vivavoce.agents.turn.effects import EndedBy, TurnTiming
 from vivavoce.agents.turn.user.owed_finals import OwedFinals, lacks_words
+from vivavoce.agents.turn.user.recogniser_pace import RecogniserPace
+from vivavoce.pipelines.core.words import after_common_words, words_of
 
 LONGEST_VOICE = 30.0
-"""Seconds for which a voice may hold the agent if the recogniser gives no interims."""
+"""Seconds for which a voice without a new word may hold the agent if the recogniser gives no interims."""
 
 
 @dataclass(slots=True)
@@ -21,7 +24,7 @@ class Burst:
             agent no more.
         is_heard: The model has heard its audio, or that of an earlier burst of its turn, so that it needs no words.
         is_noise: It has sounded for so long without a word that it counts as silence until one comes.
-        has_words: A word has come while it sounded.
+        word_at: When its last word came; None while it has had none.
         emits_interims: Whether words of it come while it sounds (`PipelineTraits.emits_interims`).
         voice_lag: Seconds after which silence within it shows (`PipelineTraits.voice_lag`).
         voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
@@ -34,7 +37,7 @@ class Burst:
     is_mere_noise: bool = False
     is_heard: bool = False
     is_noise: bool = False
-    has_words: bool = False
+    word_at: float | None = None
     emits_interims: bool = True
     voice_lag: float = 0.0
     voiced_until: float | None = None
@@ -45,9 +48,23 @@ class Burst:
         """Whether it has not ended."""
         return self.ended_at is None
 
+    def sounded_until(self, now: float) -> float:
+        """Return when it ended; `now` while it goes on."""
+        return now if self.ended_at is None else self.ended_at
+
+    @property
+    def has_words(self) -> bool:
+        """Whether a word has come while it sounded."""
+        return self.word_at is not None
+
     def noise_at(self, max_pause: float) -> float:
-        """Return when it is noise, if no word comes: where words come late, a voice is believed for longer."""
-        return self.started_at + (max_pause if self.emits_interims else max(max_pause, LONGEST_VOICE))
+        """Return when it is noise, if no word comes: where words come late, a voice is believed for longer, and once
+        more after each word.
+        """
+        if self.emits_interims:
+            return self.started_at + max_pause
+        heard_at = self.started_at if self.word_at is None else self.word_at
+        return heard_at + max(max_pause, LONGEST_VOICE)
 
     def turn_to_noise(self) -> None:
         """It means nothing, and holds nothing any more."""
@@ -55,7 +72,7 @@ class Burst:
 
     def rest(self, now: float) -> Burst:
         """Return the rest of it after a commit; the rest is of another turn."""
-        rest = replace(self, started_at=now, is_heard=False, has_words=False, onset=None)
+        rest = replace(self, started_at=now, is_heard=False, word_at=None, onset=None)
         rest.voiced_until = None if self.voiced_until is None else now
         return rest
 
@@ -230,8 +247,12 @@ class UserTurn:
         burst.is_heard = burst.is_heard or self.is_heard
         self.burst = burst
         self.onset = burst.onset if self.onset is None else self.onset
-        self.owed.burst_began(is_shown=bool(self.interim) and burst.started_at <= self.utterance_at)
+        self.owed.burst_began(is_shown=self.is_shown(burst))
         self.is_complete = self.predicted_at = None
+
+    def is_shown(self, burst: Burst) -> bool:
+        """Whether that burst began before the first interim of the present words, by the VAD's later report."""
+        return bool(self.interim) and burst.started_at <= self.utterance_at
 
     def add_interim(self, text: str, now: float, item_id: str) -> None:
         """An interim replaces the one before."""
@@ -249,12 +270,18 @@ class UserTurn:
         if not self.interim:
             self.utterance_at = now
         has_all = not self._lacks(text, item_id)
-        if has_all:
-            self.interim = ""
-        self.final_at = self.word_at = now
+        has_more = has_all and bool(self.interim) and len(words_of(text)) > len(words_of(self.interim))
+        self.interim = "" if has_all else self._left_by(text, item_id)
+        self.final_at = now
         self.is_complete = self.predicted_at = None
-        self.owed.final_came(is_in_speech=self.is_speech_going_on, has_all=has_all)
+        self.owed.final_came(
+            is_in_speech=self.is_speech_going_on,
+            has_all=has_all,
+            has_more=has_more,
+            leaves_rest=self.burst is not None and not self.burst.emits_interims,
+        )
         if text:
+            self.word_at = now
             self.segments.append(text)
 
     def leave_words(self, now: float) -> None:
@@ -285,12 +312,25 @@ class UserTurn:
         if item_id and self.interim_item_id:
             return item_id != self.interim_item_id
         is_of_newest = self.burst is not None and self.interim_since >= self.burst.started_at
-        return self.owed.bursts > 1 and is_of_newest and lacks_words(final, self.interim)
+        if not (is_of_newest and lacks_words(final, self.interim)):
+            return False
+        return self.owed.bursts > 1 or (self.is_speech_going_on and continues(self.interim, final))
+
+    def _left_by(self, final: str, item_id: str) -> str:
+        """Return the words of the interim that are open behind that final."""
+        if item_id and self.interim_item_id:
+            return self.interim
+        return after_common_words(self.interim, final)[1] if continues(self.interim, final) else self.interim
 
     def end_speech(self, at: float) -> None:
-        """Its newest burst ended at `at`, reported now: a final that came since then may be of that burst too."""
-        if self.final_at is not None and self.final_at >= at and not self.interim:
-            self.owed.burst_ended_before_final()
+        """Its newest burst ended at `at`, reported now: a final that came before the report may be of it too."""
+        if self.final_at is None:
+            return
+        is_left = self.interim_since <= self.final_at and not self.interim_item_id
+        if is_left and self.final_at >= at and self.owed.is_of_only_burst:
+            self.interim = ""  # that final was of all that had been shown
+        if not self.interim:
+            self.owed.burst_ended(round(at - self.final_at, NANOSECOND_DIGITS))
 
     @property
     def silence_since(self) -> float:
@@ -335,8 +375,19 @@ class UserSide:
     silence: Silence = field(default_factory=Silence)
     hears_words_since: float | None = float("-inf")
     """Since when the recogniser is connected; None while it is not, so that no word can come."""
+    pace: RecogniserPace = field(default_factory=RecogniserPace)
+    """The judgement on the recogniser that hears."""
     onset: float | None = None
     """The true onset of the newest speech; without a VAD, when the first words of the newest turn came."""
+
+    def recogniser_lost(self) -> None:
+        """No word can come until the recogniser is back; what comes late then shows nothing of its pace."""
+        self.hears_words_since = None
+        self.pace.words_are_lost()
+
+    def recogniser_changed(self) -> None:
+        """Another recogniser hears from now on."""
+        self.pace = RecogniserPace()
 
     def words_tell_onset(self, now: float) -> None:
         """Words of the open turn came now: without a VAD, the first ones are its onset."""
@@ -353,17 +404,17 @@ class UserSide:
         if self.burst is not None:
             self.burst.voiced_until = None
 
-    def word_came(self) -> None:
+    def word_came(self, now: float) -> None:
         """A word of the present sound was understood: it is no noise."""
         if self.burst is not None and self.burst.is_going_on:
-            self.burst.has_words, self.burst.is_noise = True, False
+            self.burst.word_at, self.burst.is_noise = now, False
         if self.turn is not None and self.turn.over is not None and self.turn.over.by == "no_words":
             self.turn.over = None  # it waited for protected speech meanwhile
 
     def words_were_none(self) -> None:
-        """An empty final took back the only words of the present sound: it has had none."""
+        """An empty transcript took back the only words of the present sound: it has had none."""
         assert self.burst is not None
-        self.burst.has_words = False
+        self.burst.word_at = None
 
     def act(self, now: float) -> None:
         """The user has said or typed something: a new silence begins."""
@@ -385,6 +436,12 @@ class UserSide:
         turn, burst = self.turn, self.burst
         is_noise = burst is not None and burst.is_noise and burst.is_going_on
         return self.has_voice or (turn is not None and (turn.has_words or not is_noise))
+
+
+def continues(text: str, other: str) -> bool:
+    """Return whether `text` begins with words of the beginning of `other`, and goes on otherwise."""
+    common, news = after_common_words(text, other)
+    return common > 0 and bool(news)
 
 
 def join(*parts: str) -> str:

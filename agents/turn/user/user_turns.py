@@ -44,6 +44,7 @@ class UserTurns:
         self._requested_at: float | None = None
         self._out = out
         self._turns = 0
+        self._began_at = 0.0
 
     def take_agent(self) -> None:
         """Another agent has the conversation. Its way to end turns holds for the open one too.
@@ -59,9 +60,9 @@ class UserTurns:
         """How many user turns have begun."""
         return self._turns
 
-    def go_on_after(self, turns: int) -> None:
-        """Number user turns from there."""
-        self._turns = turns
+    def begin(self, now: float, *, turns_before: int) -> None:
+        """The session starts: number user turns from there."""
+        self._began_at, self._turns = now, turns_before
 
     def lose_turn(self, now: float) -> None:
         """Audio without words is lost with its pipeline; the user may be heard anew."""
@@ -83,7 +84,10 @@ class UserTurns:
             return
         traits = self._options.traits
         burst = Burst(at, voice_lag=traits.voice_lag, emits_interims=traits.emits_interims, onset=at)
+        self._user.pace.burst_began(at, silence=self._silence_before(at))
         committed_at = self._turn_commit.speech_began(at)
+        if committed_at is not None:
+            self._user.pace.interim_came(committed_at)
         if self._endpointing.learned.is_dynamic:
             self._endpointing.learned.speech_began(at, self._pause_since(at))
         turn = self._open_turn(at) if committed_at is None else None
@@ -91,6 +95,8 @@ class UserTurns:
         self._user.burst = burst if committed_at is None else burst.rest(committed_at)
         if turn is not None:
             turn.begin_speech(burst)
+            if turn.is_shown(burst):
+                self._user.pace.interim_came(turn.utterance_at)
         self._interruption.speech_began()
 
     def speech_ended(self, at: float, now: float) -> None:
@@ -149,10 +155,14 @@ class UserTurns:
         turn = self._open_turn(now)
         if text:
             self._user.words_tell_onset(now)
-            self._user.word_came()
+            self._user.word_came(now)
+            if text != turn.interim:
+                self._user.pace.interim_came(now)
         if text and not turn.owed_before:
             self._endpointing.learned.words_came()
         turn.add_interim(text, now, item_id)
+        if not turn.has_words and self._user.is_speaking:
+            self._user.words_were_none()
         self._interruption.words_came(now, is_guess=True)
 
     def final(self, text: str, now: float, item_id: str = "", *, is_past: bool = False, held: float = 0.0) -> None:
@@ -179,8 +189,11 @@ class UserTurns:
         turn = self._user.turn or self._open_turn_by_final(now)
         if text:
             self._user.words_tell_onset(now)
-        if text and not (turn.owed_before and self._user.is_speaking):  # else it is of the speech before
-            self._user.word_came()
+        if text and turn.owed_before and self._user.is_speaking:
+            self._user.pace.final_of_earlier_came()
+        elif text:
+            self._user.word_came(now)
+            self._user.pace.final_came(now if turn.burst is None else turn.burst.sounded_until(now))
             self._endpointing.learned.words_came()
         turn.add_final(text, now, item_id)
         if self._options.is_manual and turn.over is None and self._was_requested(now):
@@ -257,6 +270,8 @@ class UserTurns:
                 self._user.turn.over = Over(now)
         else:
             self._turn_commit.drop("cleared")
+            if self._user.burst is not None and self._user.is_speaking:  # words from here on are of another turn
+                self._user.burst = self._user.burst.rest(now)
         self._interruption.let_go_on()
 
     def typed(self, text: str, now: float) -> None:
@@ -336,6 +351,14 @@ class UserTurns:
             return None if self._floor.unheard_answer is None else self._endpointing.learned.ended_at
         is_of_turn = turn.burst is not None and (turn.has_words or turn.owes_final)
         return turn.silence_since if is_of_turn and turn.is_complete is not False else None
+
+    def _silence_before(self, at: float) -> float:
+        """Return for how long neither the caller nor the agent was heard before `at`."""
+        active, burst = self._floor.active, self._user.burst
+        if active is not None and active.is_playing:
+            return 0.0
+        spoke_at = self._began_at if burst is None or burst.ended_at is None else burst.ended_at
+        return at - max(spoke_at, self._floor.last_ended_at, self._began_at)
 
     def _open_turn(self, now: float) -> UserTurn:
         if self._user.turn is None:

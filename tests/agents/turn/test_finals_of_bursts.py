@@ -135,3 +135,111 @@ def test_where_a_final_was_of_two_bursts_once_it_may_be_so_again() -> None:
 )
 def test_words_that_a_final_lacks_stand_behind_its_own(final: str, interim: str, lacks: bool) -> None:
     assert lacks_words(final, interim) is lacks
+
+
+# --- finals in the midst of a burst (rule 16)
+
+each_ears = pytest.mark.parametrize("emits_interims", [True, False])
+
+
+def one_burst(final_at: float, *, emits_interims: bool) -> Conversation:
+    """Speech from 0.5 to 3.0 with a final at that time."""
+    talk = Conversation(emits_interims=emits_interims).starts(0.5)
+    return talk.at(final_at, i.UserFinal(text="a table")).stops(3.0)
+
+
+@each_ears
+@pytest.mark.parametrize("final_at", [2.5, 2.9, 3.1])
+def test_a_final_in_the_last_half_second_of_the_only_burst_settles_it(final_at: float, emits_interims: bool) -> None:
+    talk = one_burst(final_at, emits_interims=emits_interims)
+    assert committed(talk) == [(3.4, "commit", "turn_1", "a table")]
+
+
+def test_where_the_recogniser_gives_no_interims_an_earlier_final_leaves_the_rest_of_the_burst_open() -> None:
+    talk = one_burst(2.4, emits_interims=False).at(3.9, i.UserFinal(text="for two"))
+    assert committed(talk) == [(3.9, "commit", "turn_1", "a table for two")]
+    assert committed(one_burst(2.4, emits_interims=False)) == [(4.0, "commit", "turn_1", "a table")]
+
+
+def test_where_the_recogniser_gives_interims_the_rest_of_a_burst_is_open_when_one_shows_words() -> None:
+    assert committed(one_burst(1.5, emits_interims=True)) == [(3.4, "commit", "turn_1", "a table")]
+    talk = Conversation().starts(0.5).at(1.5, i.UserFinal(text="a table")).at(2.8, i.UserInterim(text="for two"))
+    assert committed(talk.stops(3.0)) == [(4.0, "commit", "turn_1", "a table for two")]
+
+
+def test_words_that_an_interim_had_shown_before_a_final_in_mid_speech_are_owed_a_final_of_their_own() -> None:
+    talk = Conversation().starts(0.5).at(1.8, i.UserInterim(text="a table for two"))
+    talk.at(2.0, i.UserFinal(text="a table")).stops(3.0).at(3.8, i.UserFinal(text="for two"))
+    assert committed(talk) == [(3.8, "commit", "turn_1", "a table for two")]
+
+
+def test_a_final_after_the_true_end_of_the_only_burst_takes_back_what_was_shown_beyond_it() -> None:
+    talk = Conversation().starts(0.5).at(1.8, i.UserInterim(text="a table for two"))
+    assert committed(talk.at(3.05, i.UserFinal(text="a table")).stops(3.0)) == [(3.4, "commit", "turn_1", "a table")]
+
+
+def test_a_final_of_another_utterance_takes_back_nothing() -> None:
+    talk = Conversation().starts(0.5).at(1.8, i.UserInterim(text="for two", item_id="two"))
+    talk.at(3.05, i.UserFinal(text="a table", item_id="one")).stops(3.0)
+    assert committed(talk) == [(4.0, "commit", "turn_1", "a table for two")]
+
+
+def test_a_final_in_mid_speech_that_shares_no_beginning_with_the_words_shown_corrects_them() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="for")).at(1.2, i.UserFinal(text="four")).stops(3.0)
+    assert committed(talk) == [(3.4, "commit", "turn_1", "four")]
+
+
+def test_a_later_final_in_the_last_half_second_settles_the_rest() -> None:
+    talk = Conversation(emits_interims=False).starts(0.5).at(1.5, i.UserFinal(text="a table"))
+    assert committed(talk.at(2.6, i.UserFinal(text="for two")).stops(3.0)) == [
+        (3.4, "commit", "turn_1", "a table for two")
+    ]
+
+
+def test_the_rest_of_a_burst_and_the_next_one_are_owed_one_final() -> None:
+    talk = Conversation(emits_interims=False, min_delay=1.0).says("hello", 0.5, 1.0).starts(1.4)
+    talk.at(1.8, i.UserFinal(text="a table")).stops(2.6).starts(3.0).stops(4.0).at(4.3, i.UserFinal(text="for two"))
+    assert committed(talk) == [(5.0, "commit", "turn_1", "hello a table for two")]
+
+
+@each_ears
+def test_a_final_of_the_speech_before_settles_no_short_burst_that_it_did_not_hear(emits_interims: bool) -> None:
+    talk = Conversation(emits_interims=emits_interims).says("a table", 0.5, 1.5).starts(1.8).stops(2.0)
+    assert committed(talk.at(2.7, i.UserFinal(text="for two"))) == [(2.7, "commit", "turn_1", "a table for two")]
+
+
+@each_ears
+@pytest.mark.parametrize(("final_at", "over_at"), [(2.9, 3.4), (2.89, 4.0), (2.6, 4.0)])
+def test_of_two_bursts_a_final_settles_both_in_the_last_tenth_of_the_second(
+    final_at: float, over_at: float, emits_interims: bool
+) -> None:
+    talk = two_bursts(emits_interims=emits_interims).at(final_at, i.UserFinal(text="a table")).stops(3.0)
+    assert committed(talk) == [(over_at, "commit", "turn_1", "a table")]
+
+
+@pytest.mark.parametrize(
+    ("interim", "final", "over_at"),
+    [
+        ("a table", "a table for two", 3.4),  # it holds all that was shown, and more
+        ("a table", "a table", 4.0),
+        ("a table for", "the table", 4.0),
+    ],
+)
+def test_of_two_bursts_a_final_settles_both_if_it_holds_more_than_interims_have_shown(
+    interim: str, final: str, over_at: float
+) -> None:
+    talk = two_bursts().at(2.0, i.UserInterim(text=interim)).at(2.2, i.UserFinal(text=final)).stops(3.0)
+    ((at, *_),) = committed(talk)
+    assert at == over_at
+
+
+def test_words_that_are_shown_after_such_a_final_are_waited_for() -> None:
+    talk = two_bursts().at(2.0, i.UserInterim(text="a")).at(2.2, i.UserFinal(text="a table"))
+    talk.at(2.8, i.UserInterim(text="for two")).stops(3.0)
+    assert committed(talk) == [(4.0, "commit", "turn_1", "a table for two")]
+
+
+def test_a_final_in_the_last_half_second_shows_that_each_burst_gets_one() -> None:
+    talk = Conversation(min_delay=1.0).starts(0.5).at(1.2, i.UserFinal(text="one")).stops(1.5).starts(1.8).stops(2.4)
+    talk.starts(2.7).stops(3.4).at(3.7, i.UserFinal(text="two")).at(4.1, i.UserFinal(text="three"))
+    assert committed(talk) == [(4.4, "commit", "turn_1", "one two three")]

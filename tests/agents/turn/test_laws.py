@@ -406,7 +406,7 @@ class TurnLaws(RuleBasedStateMachine):
     @property
     def _words_tell_noise(self) -> bool:
         options = self.options
-        is_told = options.traits.emits_interims and self.is_connected and options.interruption.max_pause is not None
+        is_told = self.is_connected and options.interruption.max_pause is not None
         return is_told and not options.traits.remote_decides and not options.traits.hears_audio
 
     def teardown(self) -> None:

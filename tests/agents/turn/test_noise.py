@@ -191,8 +191,9 @@ def test_a_wait_of_nothing_is_refused() -> None:
         EndpointingOptions(no_words=0.0)
 
 
-def test_a_sound_whose_only_words_an_empty_final_took_back_is_noise_after_max_pause() -> None:
-    talk = Conversation(max_pause=5.0).starts(0.5).at(1.0, i.UserInterim(text="hm")).at(1.5, i.UserFinal(text=""))
+@pytest.mark.parametrize("nothing", [i.UserFinal(text=""), i.UserInterim(text="")], ids=["final", "interim"])
+def test_a_sound_whose_only_words_were_taken_back_is_noise_after_max_pause(nothing: i.TurnInput) -> None:
+    talk = Conversation(max_pause=5.0).starts(0.5).at(1.0, i.UserInterim(text="hm")).at(1.5, nothing)
     assert talk.until(60.0).take() == [(5.5, "drop", "turn_1", "noise")]
 
 

@@ -80,29 +80,81 @@ def test_after_a_final_of_two_bursts_none_is_taken_for_one_of_a_single_burst() -
     assert came(owed, "after speech") == 0
 
 
-def test_an_end_reported_after_the_final_settles_the_newest_burst_too() -> None:
-    owed = bursts(2)
+@pytest.mark.parametrize(("number", "since_final", "left"), [(2, -0.1, 0), (2, 0.1, 0), (2, 0.11, 1)])
+def test_a_final_at_the_end_of_the_newer_of_two_bursts_is_of_both(number: int, since_final: float, left: int) -> None:
+    owed = bursts(number)
     came(owed, "in speech")
-    owed.burst_ended_before_final()
+    owed.burst_ended(since_final)
+    assert (owed.bursts, owed.came_singly) == (left, left == 1)
+
+
+@pytest.mark.parametrize(("since_final", "singly"), [(-0.1, True), (0.5, True), (0.51, None)])
+def test_a_final_near_the_end_of_the_only_burst_shows_that_each_burst_gets_one(
+    since_final: float, singly: bool | None
+) -> None:
+    owed = bursts(1)
+    came(owed, "in speech")
+    owed.burst_ended(since_final)
+    assert (owed.bursts, owed.came_singly) == (0, singly)
+
+
+def test_where_no_interim_shows_the_rest_of_a_burst_that_is_owed_a_final() -> None:
+    for since_final, left in ((0.5, 0), (0.51, 1)):
+        owed = bursts(1)
+        owed.final_came(is_in_speech=True, has_all=True, leaves_rest=True)
+        assert owed.bursts == 1
+        owed.burst_ended(since_final)
+        assert owed.bursts == left
+    owed.burst_began()
+    assert owed.bursts == 1  # one final is of the rest and of this one
+    owed.burst_began()
+    assert owed.bursts == 2
+
+
+def test_a_rest_that_is_forgiven_is_no_part_of_the_next_burst() -> None:
+    owed = bursts(1)
+    owed.final_came(is_in_speech=True, has_all=True, leaves_rest=True)
+    owed.forgive()
+    owed.burst_began()
+    assert owed.bursts == 1
+
+
+def test_a_final_behind_one_that_nothing_was_owed_after_says_nothing_of_how_finals_come() -> None:
+    owed = bursts(1)
+    came(owed, "in speech")
+    came(owed, "in speech")
+    owed.burst_ended(0.2)
+    assert (owed.bursts, owed.came_singly) == (0, None)
+
+
+def test_a_final_that_has_more_than_the_words_shown_is_of_both_bursts() -> None:
+    owed = bursts(2)
+    owed.final_came(is_in_speech=True, has_all=True, has_more=True)
     assert (owed.bursts, owed.came_singly) == (0, False)
 
 
-@pytest.mark.parametrize("how", ["without shown words", "in speech"])
-def test_an_end_reported_after_a_final_that_lacks_words_or_is_of_one_burst_settles_nothing(how: Came) -> None:
+def test_an_end_reported_after_a_final_of_one_burst_settles_nothing() -> None:
     owed = bursts(1)
-    if how == "in speech":
-        came(owed, "after speech")
-        owed.burst_began()
+    came(owed, "after speech")
     owed.burst_began()
-    came(owed, how)
-    owed.burst_ended_before_final()
+    owed.burst_began()
+    came(owed, "in speech")
+    owed.burst_ended(0.0)
     assert owed.bursts == 1
+
+
+def test_a_final_of_the_speech_before_is_not_near_the_end_of_a_short_burst() -> None:
+    owed = bursts(1)
+    came(owed, "after speech")
+    owed.burst_began()
+    owed.burst_ended(0.3)
+    assert (owed.bursts, owed.came_singly) == (1, True)
 
 
 def test_an_end_without_an_owed_burst_says_nothing_of_how_finals_come() -> None:
     owed = bursts(1)
     came(owed, "after speech")
-    owed.burst_ended_before_final()
+    owed.burst_ended(0.0)
     assert (owed.bursts, owed.came_singly) == (0, True)
 
 
@@ -136,7 +188,9 @@ def test_a_burst_that_began_after_the_words_is_owed_a_final_of_its_own() -> None
     assert owed.bursts == 2
 
 
-STEPS = st.sampled_from(["burst", "burst of words", "words", "forgive", "after speech", "in speech", "end"])
+SPEECH = ["burst", "burst of words", "words", "end", "late end"]
+FINALS = ["forgive", "after speech", "in speech", "in speech, rest open"]
+STEPS = st.sampled_from([*SPEECH, *FINALS])
 
 
 @given(st.lists(STEPS, max_size=30))
@@ -155,12 +209,14 @@ def test_law_no_more_finals_are_owed_than_bursts_began_and_words_came_without_on
         elif step == "forgive":
             owed.forgive()
             most = 0
-        elif step == "end":
-            owed.burst_ended_before_final()
+        elif "end" in step:
+            owed.burst_ended(0.3 if step == "late end" else 0.0)
+            assert owed.bursts <= before
             most = min(most, owed.bursts)
         else:
-            owed.final_came(is_in_speech=step == "in speech", has_all=True)
-            assert owed.bursts <= before
+            is_open = step.endswith("rest open")
+            owed.final_came(is_in_speech="in speech" in step, has_all=True, leaves_rest=is_open)
+            assert owed.bursts <= max(before, int(is_open))
             most = owed.bursts
         assert 0 <= owed.bursts <= most
 
@@ -185,7 +241,7 @@ def test_law_the_report_after_the_first_words_makes_no_difference(
 
 def test_an_end_reported_before_any_final_settles_nothing() -> None:
     owed = bursts(1)
-    owed.burst_ended_before_final()
+    owed.burst_ended(0.0)
     assert (owed.bursts, owed.came_singly) == (1, None)
 
 

@@ -1,0 +1,64 @@
+"""RecogniserPace: whether the recogniser is slow, so that its silence does not show that the caller is silent.
+
+A recogniser that gives interims is slow after two bursts with words in a row whose first interim came more than `LATE`
+after the first word, until two quick ones follow. No recogniser gives times of words, so the onset stands for the first
+word, of a burst that began within `REPLY` of silence: a sound that begins later may be any noise before the words.
+Where bursts without words precede, an interim may be of any of them, and is judged if they all say the same.
+"""
+
+from __future__ import annotations
+
+from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS
+
+LATE = 2.0
+"""Seconds from the first word after which its first interim is late."""
+REPLY = 1.0
+"""Longest silence, of caller and agent, behind which a sound is taken for speech from its onset on."""
+IN_A_ROW = 2
+"""Late bursts, or quick ones, in a row that change the judgement."""
+
+
+class RecogniserPace:
+    """Judges one recogniser by the bursts of the caller, in their order."""
+
+    def __init__(self) -> None:
+        self.is_slow = False
+        self._row = 0
+        """Bursts in a row that say the opposite."""
+        self._waits_since: tuple[float, float] | None = None
+        """The onsets of the first and of the last burst without words; None if no burst can be judged."""
+
+    def burst_began(self, at: float, *, silence: float) -> None:
+        """A burst began at `at`, after so many seconds in which neither side was heard."""
+        if round(silence, NANOSECOND_DIGITS) > REPLY:
+            self._waits_since = None
+        else:
+            self._waits_since = (at if self._waits_since is None else self._waits_since[0], at)
+
+    def interim_came(self, now: float) -> None:
+        """An interim shows new words."""
+        if self._waits_since is not None:
+            verdicts = {round(now - onset, NANOSECOND_DIGITS) > LATE for onset in self._waits_since}
+            if len(verdicts) == 1:
+                self._judge(is_late=verdicts.pop())
+        self._waits_since = None
+
+    def final_came(self, spoken_until: float) -> None:
+        """A final has words of the newest burst, which has sounded until then; judged if no interim has shown any."""
+        if self._waits_since is not None and round(spoken_until - self._waits_since[1], NANOSECOND_DIGITS) > LATE:
+            self._judge(is_late=True)
+        self._waits_since = None
+
+    def final_of_earlier_came(self) -> None:
+        """A final has words of a burst before the newest one."""
+        if self._waits_since is not None:
+            self._waits_since = (self._waits_since[1], self._waits_since[1])
+
+    def words_are_lost(self) -> None:
+        """The recogniser has lost its connection: words that come late now are not its own lateness."""
+        self._waits_since = None
+
+    def _judge(self, *, is_late: bool) -> None:
+        self._row = self._row + 1 if is_late is not self.is_slow else 0
+        if self._row == IN_A_ROW:
+            self.is_slow, self._row = is_late, 0
