@@ -157,6 +157,27 @@ async def test_a_turn_whose_process_is_killed_is_answered_and_its_tool_has_run_o
         assert await anyio.to_thread.run_sync(command.end, signal.SIGTERM) == 0
 
 
+async def test_a_call_whose_process_is_killed_while_its_only_worker_drains_goes_on_in_that_worker(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    write_desk(tmp_path, room_name, drain_timeout=100.0)
+    with running(tmp_path, "start", "app.py", **environment(embedded_room, tmp_path)) as command:
+        await seen(command, "registered as")
+        async with listening(embedded_room.url, _token(embedded_room, room_name)) as caller:
+            await hears(caller, "Hello!")
+            await caller.room.local_participant.send_text("book a table", topic="lk.chat")
+            await logs(tmp_path, "book")
+            (process,) = owners(tmp_path)
+            command.process.send_signal(signal.SIGTERM)
+            await seen(command, "draining: 1 job left")
+            os.kill(process, signal.SIGKILL)
+            await hears(caller, "The output was: The call was broken off", limit=GOES_ON_WITHIN)
+            await caller.until(lambda: len(caller.agents) == 1)
+        assert await anyio.to_thread.run_sync(command.process.wait) == 0
+    assert logged(tmp_path) == ["book"]
+    assert "is dispatched again" not in command.seen
+
+
 @pytest.mark.test_all("its seconds are judged, and a busy machine needs more of them")
 @pytest.mark.parametrize("victim", PROMISED)
 async def test_the_agent_goes_on_within_10_seconds_of_its_process_s_death_and_45_of_its_worker_s(
