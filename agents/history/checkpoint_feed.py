@@ -1,14 +1,19 @@
-"""CheckpointFeed: keeps a session's conversation outside of its process after each turn, if the job has a place for it.
+"""CheckpointFeed: keeps a session's conversation outside of its process, if the job has a place for it.
 
-No turn waits for it. Only the newest state of the conversation is kept, therefore writes that are slower than the turns
-skip states. A write that fails is one `error` event and one line in the log; the next turn tries again.
+It writes after each turn, and ahead: the user's message at the commit, and each tool call before its tool runs. The
+first frame of the answer waits for the first of these writes, the tool for the second, both for a short time. Nothing
+else waits. Only the newest state of the conversation is kept, therefore writes that are slower than the changes skip
+states.
+
+A store that is late, or a write that fails, is one `error` event and one line in the log; nothing waits for the store
+until it has written again, and the next change is another try.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -16,6 +21,7 @@ import anyio
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.threads import SerialThread
 from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.history.open_work import NO_OPEN_WORK, BegunCall, OpenWork
 from vivavoce.agents.history.snapshot import TakeMemory, take_snapshot
 from vivavoce.agents.session_watch import Keep, current_watch
 from vivavoce.agents.turn.machine import TurnMachine
@@ -26,12 +32,16 @@ logger = logging.getLogger(__name__)
 
 WRITE_LIMIT = 10.0
 """Seconds for one write."""
+FRAME_LIMIT = 0.1
+"""Seconds that the first frame of an answer waits for the write of its turn."""
+CALL_LIMIT = 0.5
+"""Seconds that a tool waits for the write of its call."""
 SOURCE = "checkpoint"
 """The source of its `error` events."""
 
 
 class CheckpointFeed:
-    """Writes the snapshots of one session."""
+    """Writes the snapshots of one session, and knows its open work."""
 
     def __init__(
         self, context: SessionContext, history: HistoryControl, machine: TurnMachine, memory: TakeMemory
@@ -41,9 +51,80 @@ class CheckpointFeed:
         self._machine = machine
         self._memory = memory
         self._keep: Keep | None = None
-        self._is_due = False
+        self._turns: dict[str, int] = {}
+        """The user's turns whose answers are not over, oldest first, and the change that each commit was."""
+        self._calls: tuple[BegunCall, ...] = ()
+        self._calls_change = 0
+        """The change that the newest call was."""
+        self._changes = 0
+        self._written = 0
+        """The changes that the store has."""
         self._news = anyio.Event()
+        self._answered = anyio.Event()
+        """Set at the end of a write, and then replaced."""
         self._is_failing = False
+        self.resumed = NO_OPEN_WORK
+        """The open work of the session that this one goes on with."""
+
+    # --- the open work
+
+    @property
+    def open_work(self) -> OpenWork:
+        """The newest turn of the user without an answer, and the calls that have begun."""
+        turns = [turn_id for turn_id in self._turns if self._history.user_item(turn_id) is not None]
+        return OpenWork(turn_id=turns[-1] if turns else "", calls=self._calls)
+
+    def resume(self, work: OpenWork) -> None:
+        """Begin with the open work of an earlier session; its calls begin anew, or end."""
+        self.resumed = work
+        if work.turn_id:
+            self._turns[work.turn_id] = 0
+
+    def turn_committed(self, turn_id: str) -> None:
+        """The user's turn is committed, perhaps again with more words."""
+        self._turns.pop(turn_id, None)
+        self._turns[turn_id] = self.changed()
+
+    def turn_over(self, *turn_ids: str) -> None:
+        """The answer to these turns is over, and so is that to all turns before them."""
+        for turn_id in turn_ids:
+            while turn_id in self._turns:
+                del self._turns[next(iter(self._turns))]
+        self.changed()
+
+    def calls_are(self, calls: Sequence[BegunCall]) -> None:
+        """Take the calls that are not in the history yet."""
+        if tuple(calls) != self._calls:
+            self._calls = tuple(calls)
+            self._calls_change = self.changed()
+
+    def changed(self) -> int:
+        """Have the conversation as it is then written soon; return the number of the change."""
+        self._changes += 1
+        self._news.set()
+        return self._changes
+
+    # --- waiting
+
+    async def turn_kept(self, turn_id: str) -> bool:
+        """Wait until the store has the turn, at most `FRAME_LIMIT`; return whether there was a wait."""
+        return await self._kept(self._turns.get(turn_id, 0), FRAME_LIMIT)
+
+    async def calls_kept(self) -> bool:
+        """Wait until the store has the calls that have begun, at most `CALL_LIMIT`; return whether there was a wait."""
+        return await self._kept(self._calls_change, CALL_LIMIT)
+
+    async def _kept(self, change: int, limit: float) -> bool:
+        if self._keep is None or self._is_failing or self._written >= change:
+            return False
+        with anyio.move_on_after(limit) as scope:
+            while self._written < change and not self._is_failing:
+                await self._answered.wait()
+        if scope.cancelled_caught:
+            self._failed(SessionError(f"the checkpoint store has not written within {limit:g} s"))
+        return True
+
+    # --- writing
 
     def open(self) -> None:
         """Begin to write, in a task of the session, if the session's job keeps its conversation."""
@@ -52,35 +133,35 @@ class CheckpointFeed:
         if self._keep is not None:
             self._context.group.start_soon(self._run, self._keep, name="checkpoints")
 
-    def turn_over(self) -> None:
-        """The conversation has changed: write it soon."""
-        if self._keep is not None:
-            self._is_due = True
-            self._news.set()
-
     async def _run(self, keep: Keep) -> None:
         thread = SerialThread("checkpoint")
+        tried = 0
         while True:
-            while not self._is_due:
+            while tried == self._changes:
                 self._news = anyio.Event()
                 await self._news.wait()
-            self._is_due = False
-            await self._write(keep, thread)
+            tried = self._changes
+            await self._write(keep, thread, tried)
+            self._answered.set()
+            self._answered = anyio.Event()
 
-    async def _write(self, keep: Keep, thread: SerialThread) -> None:
+    async def _write(self, keep: Keep, thread: SerialThread, change: int) -> None:
         try:
             with anyio.move_on_after(WRITE_LIMIT) as scope, strays_as_errors("the checkpoint store"):
                 await keep(await thread.run(_text, self._take()))
             if scope.cancelled_caught:
                 raise SessionError(f"the checkpoint store did not write within {WRITE_LIMIT:g} s")
         except Exception as error:  # noqa: BLE001 - a store is foreign code and disks fail; the call goes on
-            if not self._is_failing:
-                logger.error("The call is not kept for a crash, the next turn tries again: %s", describe(error))
-                self._context.report_error(error, SOURCE, is_recovered=True)
-            logger.debug("Keeping the call failed", exc_info=error)
-            self._is_failing = True
+            self._failed(error)
         else:
-            self._is_failing = False
+            self._written, self._is_failing = change, False
+
+    def _failed(self, error: Exception) -> None:
+        if not self._is_failing:
+            logger.error("The call is not kept for a crash, the next turn tries again: %s", describe(error))
+            self._context.report_error(error, SOURCE, is_recovered=True)
+        logger.debug("Keeping the call failed", exc_info=error)
+        self._is_failing = True
 
     def _take(self) -> Callable[[], dict[str, Any]]:
         return take_snapshot(
@@ -90,6 +171,7 @@ class CheckpointFeed:
             userdata=self._context.session.userdata,
             turns=self._machine.turns,
             memory=self._memory,
+            open_work=self.open_work,
         )
 
 

@@ -3,8 +3,9 @@
 It holds the agent's id, the committed history (no call without its output, no unheard words), the userdata, the
 counters that keep ids and sequence numbers unique, and since version 2 the session's memory: its id, the private data,
 the state of the conversation graph, and the namespaces if the memory is in the process (`vivavoce.agents.memory`). It
-does not hold options, instructions, pipelines and keys: the application makes the new session with them. All data of
-the userdata is in it, except the text of pydantic's `SecretStr`.
+also holds the open work, a turn of the user without an answer and tool calls that run: the new session answers. It does
+not hold options, instructions, pipelines and keys: the application makes the new session with them. All data of the
+userdata is in it, except the text of pydantic's `SecretStr`.
 
 Userdata is None, JSON data, a dataclass or a pydantic model. Values that JSON does not have (a datetime, a nested
 dataclass) keep their type only if the new session receives a userdata of the same class, which is made from the data;
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.history.open_work import NO_OPEN_WORK, OpenWork
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -40,6 +42,7 @@ class Snapshot:
         turns: The number of user turns.
         memory: The session's memory; None: it was not used.
         unjudged: The ids of the caller's messages that wait for the verdict of a content guard.
+        open_work: The turn without an answer, and the calls that had begun.
     """
 
     history: ChatContext
@@ -48,10 +51,18 @@ class Snapshot:
     turns: int
     memory: Mapping[str, Any] | None = field(default=None, repr=False)
     unjudged: frozenset[str] = frozenset()
+    open_work: OpenWork = field(default=NO_OPEN_WORK, repr=False)
 
 
 def write_snapshot(
-    *, session_id: str, agent: str, history: HistoryControl, userdata: object, turns: int, memory: TakeMemory
+    *,
+    session_id: str,
+    agent: str,
+    history: HistoryControl,
+    userdata: object,
+    turns: int,
+    memory: TakeMemory,
+    open_work: OpenWork,
 ) -> dict[str, Any]:
     """Return the data that `read_snapshot` takes, for `json.dumps`.
 
@@ -59,12 +70,25 @@ def write_snapshot(
         ConfigurationError: The userdata cannot be JSON; the error names the part.
     """
     return take_snapshot(
-        session_id=session_id, agent=agent, history=history, userdata=userdata, turns=turns, memory=memory
+        session_id=session_id,
+        agent=agent,
+        history=history,
+        userdata=userdata,
+        turns=turns,
+        memory=memory,
+        open_work=open_work,
     )()
 
 
 def take_snapshot(
-    *, session_id: str, agent: str, history: HistoryControl, userdata: object, turns: int, memory: TakeMemory
+    *,
+    session_id: str,
+    agent: str,
+    history: HistoryControl,
+    userdata: object,
+    turns: int,
+    memory: TakeMemory,
+    open_work: OpenWork,
 ) -> Callable[[], dict[str, Any]]:
     """Take the conversation as it is now; the returned call, from any thread, makes the data of `write_snapshot`.
 
@@ -84,6 +108,7 @@ def take_snapshot(
             "counters": {"items": last_sequence, "turns": turns},
             "memory": remembered(),
             "unjudged": unjudged,
+            "open": open_work.to_json(),
         }
 
     return data
@@ -123,6 +148,7 @@ def read_snapshot(data: object, *, agent: str, userdata: object) -> Snapshot:
         turns=counters["turns"],
         memory=_checked_memory(data.get("memory")),
         unjudged=_ids_of(data.get("unjudged", [])),
+        open_work=OpenWork.read(data.get("open")),
     )
 
 

@@ -55,6 +55,7 @@ def _commit_user_turn(parts: SessionParts, effect: fx.CommitUserTurn) -> None:
     parts.caller.seeing.commit(item.id)
     parts.speeches.answer_turn(effect, item, parts.attempts.take(effect.attempt_id) if effect.attempt_id else None)
     parts.handoffs.turn_committed()
+    parts.checkpoints.turn_committed(effect.turn_id)
     parts.context.log.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=effect.speech_id, kind="turn")
 
 
@@ -62,6 +63,7 @@ def _amend_user_turn(parts: SessionParts, effect: fx.AmendUserTurn) -> None:
     item = parts.history.user_item(effect.turn_id)
     if item is not None:
         parts.history.amend(item, effect.text)
+        parts.checkpoints.changed()
     parts.speeches.amend(effect)
 
 
@@ -104,7 +106,7 @@ def _forget_speech(parts: SessionParts, effect: fx.ForgetSpeech) -> None:
     if record is None:
         return
     parts.transcripts.turn(record)
-    parts.checkpoints.turn_over()
+    parts.checkpoints.turn_over(record.turn_id, record.answers_turn_id)
     if reply.handle.kind == "turn":
         parts.tasks.answered(record.turn_id)
     if record.is_empty and parts.machine.agent_state is not AgentState.CLOSING:

@@ -118,7 +118,7 @@ class SessionParts:
         if self.budget is not None:
             self.budget.open()
         if self.graph is not None:
-            self.graph.open(self.history, self.tools.leave_unanswered, self.checkpoints.turn_over)
+            self.graph.open(self.history, self.tools.leave_unanswered, self.checkpoints.changed)
 
 
 def build_parts(
@@ -151,14 +151,15 @@ def build_parts(
     session_agents = SessionAgents(context, history, setup, on_floor=memory.streams.took_floor, limit=hook_limit)
     agent_hooks = AgentHooks(context, limit=hook_limit)
     handoffs = Handoffs(context, history, setup, requests, session_agents, agent_hooks, limit=hook_limit)
-    tools = _make_tools(context, options, history, handoffs, graph)
+    machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options)
+    checkpoints = CheckpointFeed(context, history, machine, memory.take)
+    tools = _make_tools(context, options, history, checkpoints, handoffs, graph)
     frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
     transcripts = TranscriptFeed(on_final=memory.streams.note_transcript)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
     background = BackgroundAudio(context, playout, background_audio)
     replies = _make_replies(context, options, history, tools, AnswerSources(flows, graph), playout, seeing)
     caller = Caller(context, playout, background, recording, frame_hooks, seeing, memory.replies)
-    machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options)
     speeches = Speeches(replies, machine, records, handoffs)
     return SessionParts(
         context=context,
@@ -184,7 +185,7 @@ def build_parts(
         pipeline_requests=requests,
         machine=machine,
         records=records,
-        checkpoints=CheckpointFeed(context, history, machine, memory.take),
+        checkpoints=checkpoints,
         last_words=LastWords(context, apology=options.apology, limit=options.speech.hook_timeout),
         wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
         speeches=speeches,
@@ -201,12 +202,14 @@ def _make_tools(
     context: SessionContext,
     options: SessionOptions,
     history: HistoryControl,
+    checkpoints: CheckpointFeed,
     handoffs: Handoffs,
     graph: GraphRuntime | None,
 ) -> ToolCalls:
     return ToolCalls(
         context,
         history,
+        checkpoints,
         timeout=options.tool_timeout,
         max_threads=options.max_tool_threads,
         hand_off=handoffs.from_tool,

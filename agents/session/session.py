@@ -174,7 +174,8 @@ class AgentSession(Conversation, Generic[UserdataT]):
                 in the room.
             room_options: How to take part in the room.
             resume_from: The result of another session's `snapshot()`: this one goes on with its history, userdata and
-                memory; the agent must be the one that `resume_from["agent"]` names, and its `on_enter` is not called.
+                memory, and answers a turn that had no answer yet; the agent must be the one that
+                `resume_from["agent"]` names, and its `on_enter` is not called.
         Raises:
             SessionError: It was started before, or a step took longer than `start_step`.
             SessionClosedError: It was closed before, or before it got to `on_enter`.
@@ -427,6 +428,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             userdata=self.userdata,
             turns=self._parts.machine.turns,
             memory=self._parts.memory.take,
+            open_work=self._parts.checkpoints.open_work,
         )
 
     def report(self) -> SessionReport:
@@ -444,6 +446,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         self._parts.history.restore(resumed.history, resumed.last_sequence, unjudged=resumed.unjudged)
         self.userdata = resumed.userdata
         self._parts.memory.resume(resumed.memory)
+        self._parts.checkpoints.resume(resumed.open_work)
 
     async def _take_over(self, watch: SessionWatch) -> Snapshot | None:
         data = await watch.take_over(self._read)

@@ -93,9 +93,11 @@ class Speeches:
         return self._records.discard(handle)
 
     def answer_history(self, effect: fx.AnswerHistory) -> None:
-        """Register an answer to results that are in the history."""
+        """Register an answer to results that are in the history, or to the turn that an earlier session left open."""
         speech = self.make("reply", interruptible=True, speech_id=effect.speech_id)
-        self._register(speech, SpeechRequest()).record.answers(effect.turn_id)
+        is_resumed = effect.turn_id == self._context.checkpoints.resumed.turn_id
+        item = self._context.history.user_item(effect.turn_id) if is_resumed else None
+        self._register(speech, SpeechRequest(user_item=item)).record.answers(effect.turn_id)
 
     def answer_turn(self, effect: fx.CommitUserTurn, item: ChatMessage, attempt: PreemptiveReply | None) -> None:
         """Register the answer to a turn of the user, whose message is `item`."""

@@ -15,6 +15,7 @@ from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.speech.request_window import RequestWindow
 from vivavoce.agents.speech.stages import Stages
 from vivavoce.agents.tools.calls import ToolCalls
+from vivavoce.agents.turn_records.stages import CHECKPOINT_STAGE
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder, used_tokens
 from vivavoce.pipelines.llm.base import GenerateRequest, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
@@ -58,6 +59,7 @@ class ReplyContext:
         self.live = session.live
         self.clock = session.clock
         self.history = history
+        self.checkpoints = tools.checkpoints
         self.tools = tools
         self.flows = sources.flows
         self.dialogue = sources.dialogue
@@ -71,6 +73,11 @@ class ReplyContext:
     def fade(self) -> float:
         """Seconds of fade-out when speech is held or cut."""
         return self.live.interruption.fade
+
+    async def first_frame(self, record: TurnRecordBuilder) -> None:
+        """Wait for a short time until the turn is kept that the first frame of `record` answers."""
+        if await self.checkpoints.turn_kept(record.turn_id):
+            record.mark(*CHECKPOINT_STAGE, self.clock.now())
 
     def conversation(self, but: str = "") -> ChatContext:
         """Return a copy of the conversation for a model, calls that still run included.

@@ -399,6 +399,9 @@ class Reply:
                         async for event in events:
                             watch.take(event)
                             watchdog.arm(context.limits.llm_stall)
+                            if isinstance(event, AudioChunk) and self._audio.is_empty:
+                                self._model_answered(is_first_sound=True)
+                                await context.first_frame(self.record)
                             if self._scope.cancel_called:
                                 await self._unless_cut()
                             self._take(event, channel)
@@ -436,7 +439,6 @@ class Reply:
             self.record.first_token(now - asked_at if ahead is None else ahead)
 
     def _take(self, event: LLMEvent | AudioChunk, channel: TextChannel) -> None:
-        """Take one event of the model."""
         if isinstance(event, TextDelta):
             self._model_answered()
             if self._audio.utterance is None and not event.text.strip():
@@ -450,7 +452,6 @@ class Reply:
             self._model_answered()
             self._calls.append(event)
         elif isinstance(event, AudioChunk):
-            self._model_answered(is_first_sound=self._audio.is_empty)
             self._audio.answer().push(event)
         elif isinstance(event, Usage):
             self.context.add_usage(event, record=self.record)

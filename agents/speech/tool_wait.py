@@ -9,6 +9,7 @@ from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.floor_pass import FloorPass
 from vivavoce.agents.tools.batch import AwaitHandoff, StepCalls
 from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished
+from vivavoce.agents.turn_records.stages import CHECKPOINT_STAGE
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 
 Next = Literal["model", "nothing", "interrupted"]
@@ -34,6 +35,8 @@ async def await_tools(
         return "nothing" if step.is_unanswered else "model"
     floor.take_back()
     context.session.inbox.post(ToolsAwaited(handle.id))
+    if await context.checkpoints.calls_kept():
+        record.mark(*CHECKPOINT_STAGE, context.clock.now())
     await step.batch.settled.wait()  # bounded by the tools' own timeouts
     record.mark("tools", "user_code", context.clock.now())
     if step.batch.are_calls_interrupted and not step.batch.has_results and not step.batch.agents:

@@ -57,6 +57,8 @@ async def synthesise(
                         took = context.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
                         record.first_byte(took)
                 record.mark("tts_first_byte", "provider", context.clock.now())
+                if not utterance.total:
+                    await context.first_frame(record)
                 utterance.push(chunk)
                 if channel is not None:
                     channel.watch_close(None)  # the voice does not hang while it waits for the playout

@@ -1,26 +1,39 @@
-"""ToolCalls: the session's running tool calls, outside every reply's scope, and their way into the history."""
+"""ToolCalls: the session's running tool calls, outside every reply's scope, and their way into the history.
+
+A session that goes on with another one's conversation gets the calls that had begun there. A call whose tool is marked
+as idempotent runs again. Any other one may have had its effect: the model is told that it was broken off.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 
 import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
+from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.history.open_work import BegunCall
 from vivavoce.agents.records import ToolRecord
-from vivavoce.agents.tools.batch import AwaitHandoff, StepCalls
+from vivavoce.agents.tools.batch import AwaitHandoff, StepCalls, ToolBatch
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.agents.tools.executor import ResultCallback, ToolExecutor
 from vivavoce.agents.turn.inputs import AnswerOwed, ResultsCarried, ToolCallSettled, ToolsRunning
 from vivavoce.pipelines.core.errors import SessionError
+from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 
 STILL_RUNNING = "The call is still running; its result will follow. Do not call it again."
+BROKEN_OFF = (
+    "The call was broken off: the program that ran it has ended, and its result is unknown. "
+    "It may have had its effect. Do not call it again without the caller's consent."
+)
+"""The output of a call that had begun before a crash."""
 
 
 class ToolCalls:
@@ -30,6 +43,7 @@ class ToolCalls:
     stand in the history as they came.
 
     Args:
+        checkpoints: Keeps the calls before their tools run.
         timeout: Seconds for a call of a tool without a timeout of its own.
         max_threads: Sync tools that run at a time.
         hand_off: Requests a handoff to the agent that a tool of that turn returned, and returns the wait for its end.
@@ -40,6 +54,7 @@ class ToolCalls:
         self,
         context: SessionContext,
         history: HistoryControl,
+        checkpoints: CheckpointFeed,
         *,
         timeout: float,
         max_threads: int,
@@ -48,6 +63,8 @@ class ToolCalls:
     ) -> None:
         self._context = context
         self._history = history
+        self.checkpoints = checkpoints
+        """Keeps the calls, and the turns that have no answer yet."""
         self._hand_off = hand_off
         self._pending: list[StepCalls] = []
         """The calls that are not in the history yet."""
@@ -63,15 +80,28 @@ class ToolCalls:
             on_settled=self._on_settled,
             on_error=lambda error: context.report_error(error, "tool"),
             on_result=on_result,
+            before_run=checkpoints.calls_kept,
         )
 
-    def start(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> StepCalls:
-        """Run calls of the present agent's tools for the speech of `handle`, in tasks of the session."""
+    def start(
+        self,
+        handle: SpeechHandle,
+        calls: Sequence[ToolCall],
+        turn_id: str,
+        *,
+        outputs: Mapping[int, ToolOutput] | None = None,
+    ) -> StepCalls:
+        """Run calls of the present agent's tools for the speech of `handle`, in tasks of the session.
+
+        Args:
+            outputs: Outputs of calls that are not run, by the number of the call.
+        """
         agent = self._context.live.agent
-        for call in calls:
-            self._context.log.note(
-                ev.ToolStarted, turn_id=turn_id, tool=call.name, call_id=call.call_id, arguments=call.arguments
-            )
+        for index, call in enumerate(calls):
+            if outputs is None or index not in outputs:
+                self._context.log.note(
+                    ev.ToolStarted, turn_id=turn_id, tool=call.name, call_id=call.call_id, arguments=call.arguments
+                )
         batch = self._executor.start(
             self._context.group,
             calls,
@@ -79,13 +109,38 @@ class ToolCalls:
             lambda call, note: RunContext(self._context.session, handle, call.call_id, note),
             speech_id=handle.id,
             agent=agent,
+            outputs=outputs,
         )
-        self._count += 1
-        step = StepCalls(f"results_{self._count}", turn_id, batch, agent=agent)
+        step = self._step(turn_id, batch)
         self._pending.append(step)
-        self._uncarried.append(step)
         self._note_running()
+        self._note_begun()
         return step
+
+    def _step(self, turn_id: str, batch: ToolBatch) -> StepCalls:
+        self._count += 1
+        step = StepCalls(f"results_{self._count}", turn_id, batch, agent=self._context.live.agent)
+        self._uncarried.append(step)
+        return step
+
+    def resume(self) -> None:
+        """Go on with the open work of the session before: its calls, and an answer once nobody speaks."""
+        work, inbox = self.checkpoints.resumed, self._context.inbox
+        idempotent = {tool.name for tool in self._context.live.tools if tool.idempotent}
+        run_again = [begun for begun in work.calls if begun.output is None and begun.call.name in idempotent]
+        if work.turn_id and not any(begun.turn_id == work.turn_id for begun in run_again):
+            step = self._step(work.turn_id, ToolBatch((), [], []))
+            step.is_owed = True
+            inbox.post(AnswerOwed(step.id, step.turn_id))
+        for turn_id, group in groupby(work.calls, lambda begun: begun.turn_id):
+            begun = list(group)
+            outputs = {
+                index: one.output or _broken_off(one.call) for index, one in enumerate(begun) if one not in run_again
+            }
+            ended = SpeechControl(new_id("speech"), "reply", interruptible=True, post=inbox.post)
+            ended.set_outcome("cancelled", None)
+            step = self.start(ended.handle, [one.call for one in begun], turn_id, outputs=outputs)
+            self.release(step, is_cut=True)
 
     def interrupt(self, step: StepCalls) -> None:
         """The caller took the floor: cancel the calls of tools with `cancel_on_interrupt`; the others continue."""
@@ -198,6 +253,15 @@ class ToolCalls:
             seconds=seconds,
         )
 
+    def _note_begun(self) -> None:
+        self.checkpoints.calls_are(
+            [
+                BegunCall(turn_id=step.turn_id, call=call, output=output)
+                for step in self._pending
+                for call, output in zip(step.batch.calls, step.batch.outputs, strict=True)
+            ]
+        )
+
     def _note_running(self) -> None:
         is_running = any(step.batch.is_at_work for step in self._pending)
         if is_running != self._is_running:
@@ -215,6 +279,7 @@ class ToolCalls:
                 self._report_owed(step)
                 for then in step.on_commit:
                     then()
+        self._note_begun()
         if not self._pending:
             self._idle.set()
 
@@ -241,6 +306,10 @@ class ToolCalls:
 
 def _nothing() -> None:
     """Do nothing."""
+
+
+def _broken_off(call: ToolCall) -> ToolOutput:
+    return ToolOutput(call_id=call.call_id, name=call.name, output=BROKEN_OFF, is_error=True)
 
 
 def _still_running(update: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,7 @@ class ToolExecutor:
         on_settled: Called with each settled call, its output and its seconds.
         on_error: Called with an error that a tool raised, other than a `ToolError`.
         on_result: Awaited with the output of each call that did not fail, before it is settled.
+        before_run: Awaited before a tool runs.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class ToolExecutor:
         on_settled: SettledCallback,
         on_error: Callable[[Exception], None],
         on_result: ResultCallback | None = None,
+        before_run: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._clock = clock
         self._timeout = timeout
@@ -58,6 +60,7 @@ class ToolExecutor:
         self._on_settled = on_settled
         self._on_error = on_error
         self._on_result = on_result
+        self._before_run = before_run
         self._scopes: set[anyio.CancelScope] = set()
 
     def start(
@@ -69,6 +72,7 @@ class ToolExecutor:
         *,
         speech_id: str = "",
         agent: Agent | None = None,
+        outputs: Mapping[int, ToolOutput] | None = None,
     ) -> ToolBatch:
         """Run `calls` side by side in `group` and return their batch at once.
 
@@ -76,10 +80,14 @@ class ToolExecutor:
             context: Makes the value of a tool's context parameter, from the call and its batch's `note_update`.
             speech_id: The speech that made the calls.
             agent: The agent whose tools they are.
+            outputs: Outputs of calls that are not run, by the number of the call.
         """
         batch = ToolBatch(tuple(calls), [None] * len(calls), [None] * len(calls))
         by_name = {tool.name: tool for tool in tools}
         for index, call in enumerate(batch.calls):
+            if outputs is not None and (output := outputs.get(index)) is not None:
+                batch.settle(index, output, 0.0, self._clock.now())
+                continue
             given = context(call, partial(batch.note_update, index))
             site = partial(ToolSite, speech_id, call.call_id, agent)
             group.start_soon(self._run, batch, index, by_name, given, site, name=f"tool {call.name}")
@@ -118,6 +126,8 @@ class ToolExecutor:
                 if tool is None:
                     text = f"There is no tool named {call.name!r}. Tools: {', '.join(sorted(tools)) or 'none'}."
                 else:
+                    if self._before_run is not None:
+                        await self._before_run()
                     text, is_error = await self._call(batch, index, tool, context, watch)
                     if self._on_result is not None and not is_error:
                         await self._on_result(call, text)

@@ -12,6 +12,8 @@ MODEL_STAGE: tuple[str, StageOwner] = ("model_first_token", "provider")
 SERVER_STAGE: tuple[str, StageOwner] = ("server_first_output", "provider")
 FLOW_STAGE: tuple[str, StageOwner] = ("flow_first_text", "user_code")
 """Names of the wait for an answer's first piece in a turn's record, by the answer's source."""
+CHECKPOINT_STAGE: tuple[str, StageOwner] = ("checkpoint", "runtime")
+"""Name of the wait for the store that keeps the call for a crash."""
 
 
 class Stages:

@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
+from vivavoce.agents.history.open_work import OpenWork
 from vivavoce.agents.job import JobControl, JobInfo
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.session_watch import Conversation, Keep
@@ -194,9 +195,14 @@ class CallKeeper:
             if not self._is_over and number == self._keepers:
                 await self._write(replace(self._call, conversation=conversation))
 
+    @property
+    def _session_answers(self) -> bool:
+        """Whether the session begins with the answer to a turn that had none."""
+        return self._conversation is not None and bool(OpenWork.read(self._conversation.get("open")).turn_id)
+
     def _says(self, session: AgentSession[Any], _: events.Started) -> None:
         sentence, capabilities = self._safety.sentence, session.pipeline.capabilities
-        if not sentence.strip() or self._conversation is None:
+        if not sentence.strip() or self._conversation is None or self._session_answers:
             return
         instructions = f"Say exactly this to the caller: {sentence}"
         _speech = session.say(sentence) if capabilities.can_say else session.reply(instructions)

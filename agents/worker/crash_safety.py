@@ -31,7 +31,9 @@ class CrashSafety:
     holds the words of running conversations; the end of a call removes them.
     """
     sentence: str = field(default="", repr=False)
-    """The agent's first words when it continues a call after a crash; "" for nothing."""
+    """The agent's first words when it continues a call after a crash; "" for nothing. In their place comes the answer
+    to a turn of the caller that had none.
+    """
     resumes: bool = True
     """Whether `session.start()` continues the conversation by itself; False: `JobContext.resume_from` shows it, and the
     application decides.

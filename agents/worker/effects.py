@@ -81,6 +81,13 @@ class CallClaimed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallLeft:
+    """A call whose process died while the worker drains does not go on here: it is over, or another worker has it."""
+
+    lease: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorChanged:
     """The executor can take jobs from now on, or no more.
 
@@ -97,7 +104,9 @@ class ExecutorChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequested:
-    """The worker is to run a job that it gives itself, if it has a free slot."""
+    """The worker is to run a job that it gives itself, if it has a free slot or the job continues a lost call of its
+    own.
+    """
 
     assigned: JobAssigned
 
@@ -132,6 +141,7 @@ Input = (
     | JobDecided
     | JobEnded
     | CallClaimed
+    | CallLeft
     | JoinRequested
     | ExecutorChanged
     | LoadMeasured
@@ -268,6 +278,8 @@ class WorkerStatus:
     """Whether there is a process that can run jobs, full or not; not before the first one is warm."""
     takes_jobs: bool = True
     """Whether the worker takes a job that it is offered now, if its handler does."""
+    lost_calls: tuple[str, ...] = ()
+    """Leases of the calls whose processes have died while the worker drains, and that are to go on in it."""
 
     @property
     def is_healthy(self) -> bool:

@@ -11,16 +11,15 @@ from typing import assert_never
 
 import anyio
 
-from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker import healing as h
-from vivavoce.agents.worker.agent_token import agent_identity, agent_token, identity_in
+from vivavoce.agents.worker.agent_token import identity_in
 from vivavoce.agents.worker.effects import JobEnded, JoinRequested
+from vivavoce.agents.worker.own_job import own_assignment
 from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.room_facts import NewDispatch
 from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.agents.worker.worker_view import WorkerView
 from vivavoce.pipelines.core.errors import WorkerError, describe
-from vivavoce.pipelines.core.ids import new_id
 
 logger = logging.getLogger(__name__)
 
@@ -172,22 +171,7 @@ class Healer:
         return h.RoomSeen(room=room, participants=participants, dispatches=dispatches, can_take=can_take)
 
     def _join(self, wanted: NewDispatch) -> None:
-        job = JobInfo(
-            id=new_id("job"),
-            room=wanted.room,
-            agent_name=wanted.agent_name,
-            metadata=wanted.metadata,
-            dispatch_id=wanted.heals,
-            attributes=wanted.attributes,
-            heals=wanted.heals,
-            resumes=wanted.resumes,
-        )
-        identity = agent_identity(None, job_id=wanted.heals, room=wanted.room)
-        permissions = self._worker.options.permissions
-        token = agent_token(
-            self._worker.account, wanted.room, identity, permissions, agent_name=self._worker.agent_name
-        )
         logger.warning(
             "Room %s has a caller and no agent: dispatches lead to no job, this worker joins it", wanted.room
         )
-        self._worker.post(JoinRequested(assigned=JobAssigned(job=job, url="", token=token)))
+        self._worker.post(JoinRequested(assigned=own_assignment(self._worker, wanted)))

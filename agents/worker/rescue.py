@@ -2,10 +2,11 @@
 
 The records of the checkpoint store name the process of each call. A call of a dead process is claimed in the store,
 so that one worker has it; the dead agent's ghost is removed from the room, and a dispatch is made that names the call.
-The worker that claimed the call takes its job, since it can read the record. A call without a caller is forgotten, by a
-full worker too. So is a call that has another agent, since a worker with a store of its own has healed it: the dead
-agent is known by the sid that the server gave it. Nobody here sees whether a call of another machine still runs: it is
-forgotten a day after its last turn.
+The worker that claimed the call takes its job, since it can read the record. A worker that drains gets no dispatch: a
+call whose process has died there goes on in a job that the worker gives itself. A call without a caller is forgotten,
+by a full worker too. So is a call that has another agent, since a worker with a store of its own has healed it: the
+dead agent is known by the sid that the server gave it. Nobody here sees whether a call of another machine still runs:
+it is forgotten a day after its last turn.
 
 A job's process makes the record of its call. It takes a moment to begin there, in which its worker may die; so the
 worker makes the record when the server assigns the job, and the job takes it over.
@@ -22,7 +23,8 @@ import anyio
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
 from vivavoce.agents.worker.agent_token import agent_identity, identity_in
 from vivavoce.agents.worker.crash_safety import CrashSafety, first_record
-from vivavoce.agents.worker.effects import CallClaimed, JobEnded
+from vivavoce.agents.worker.effects import CallClaimed, CallLeft, JobEnded, JoinRequested
+from vivavoce.agents.worker.own_job import own_assignment
 from vivavoce.agents.worker.owner import has_ended, owner_of_job, owner_of_lost_job, rescuer
 from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.room_facts import NewDispatch, ParticipantFacts
@@ -161,6 +163,7 @@ class Rescue:
         if call is None:
             return wanted
         await self._count_dispatch(call)
+        self._worker.post(CallClaimed(lease=call.lease, participant=call.participant))
         return replace(wanted, resumes=call.lease)
 
     async def _claim(self, found: Checkpoint) -> Checkpoint | None:
@@ -169,14 +172,22 @@ class Rescue:
             return await self._store.claim(found.lease, owner=found.owner, by=rescuer(), at=self._worker.clock.wall())
 
     async def _count_dispatch(self, call: Checkpoint) -> None:
-        """Note a dispatch that is about to be made: its job is for this worker."""
+        """Note a dispatch, or a job of the worker's own, that is about to be made."""
         with anyio.fail_after(STORE_LIMIT):
             await self._store.write(replace(call, dispatched=call.dispatched + 1, written_at=self._worker.clock.wall()))
-        self._worker.post(CallClaimed(lease=call.lease, participant=call.participant))
 
     async def _forget(self, call: Checkpoint) -> None:
         with anyio.fail_after(STORE_LIMIT):
             await self._store.remove(call.lease, owner=call.owner)
+        self._leave(call)
+
+    def _leave(self, call: Checkpoint) -> None:
+        if self._is_drained_here(call):
+            self._worker.post(CallLeft(lease=call.lease))
+
+    def _is_drained_here(self, call: Checkpoint) -> bool:
+        """Whether the call's process died here while the worker drains, so that the call goes on without a dispatch."""
+        return call.lease in self._worker.status().lost_calls
 
     def _is_of_ours(self, call: Checkpoint) -> bool:
         return call.url == self._worker.account.url and call.agent_name == self._worker.agent_name
@@ -203,6 +214,8 @@ class Rescue:
                     await self._forget_lost(call)
                 elif served is not None:
                     return
+                elif self._is_drained_here(call):
+                    await self._dispatch(call, present)
                 elif self._slots <= 0:  # another worker may have room for it, or this one at a later look
                     await self._remove_ghost(call, present)
                     return
@@ -247,6 +260,8 @@ class Rescue:
     async def _forget_lost(self, found: Checkpoint) -> None:
         if (call := await self._claim(found)) is not None:  # else another worker has it
             await self._forget(call)
+        else:
+            self._leave(found)
 
     def _failed(self, text: str, call: Checkpoint, error: Exception) -> None:
         level = logging.DEBUG if call.lease in self._undispatched else logging.ERROR  # every look tries again
@@ -254,9 +269,10 @@ class Rescue:
         logger.log(level, text, call.room, describe(error))
 
     async def _dispatch(self, found: Checkpoint, present: tuple[ParticipantFacts, ...]) -> None:
-        """Dispatch a call again; `present`: those in its room."""
+        """Dispatch a call again, or have the worker run its job; `present`: those in its room."""
         call = await self._claim(found)
         if call is None:  # another worker has it
+            self._leave(found)
             return
         await self._remove_ghost(found, present)
         if call.dispatched >= self._safety.max_dispatches:
@@ -274,6 +290,13 @@ class Rescue:
             heals=call.dispatch_id,
             resumes=call.lease,
         )
+        if self._is_drained_here(call):
+            logger.warning("The process of the call in room %s has died: the call goes on in this worker", call.room)
+            self._worker.post(
+                JoinRequested(assigned=own_assignment(self._worker, wanted, participant=call.participant))
+            )
+            return
+        self._worker.post(CallClaimed(lease=call.lease, participant=call.participant))
         made = await self._server.dispatch(wanted)
         logger.warning(
             "The process of the call in room %s has died: the call is dispatched again (%s)", call.room, made

@@ -17,6 +17,7 @@ from vivavoce.agents.worker.agent_token import agent_identity
 from vivavoce.agents.worker.effects import (
     AskHandler,
     CallClaimed,
+    CallLeft,
     Connected,
     ConnectionLost,
     DeadlinePassed,
@@ -79,6 +80,9 @@ starts nothing.
 CLAIM_MEMORY = 15.0
 """Seconds after its new dispatch in which the job of a claimed call can come."""
 
+LOST_LIMIT = 15.0
+"""Seconds in which a call whose process has died while the worker drains can go on in it; then the worker ends."""
+
 DECISION_GRACE = 0.2
 """Seconds beyond `request_timeout` for a handler that is being cancelled."""
 
@@ -92,6 +96,7 @@ class _Stage(Enum):
     REQUESTED = "the user's handler is asked"
     ANSWERED = "waiting for the assignment"
     RUNNING = "running"
+    LOST = "its process has died, and its call is to go on here"
 
 
 @dataclass(slots=True)
@@ -101,6 +106,11 @@ class _Slot:
     deadline: float | None
     is_ending: bool = False
     is_forced: bool = False
+
+    @property
+    def lease(self) -> str:
+        """The lease of its call."""
+        return self.job.resumes or self.job.id
 
 
 class Supervisor:
@@ -169,6 +179,7 @@ class Supervisor:
             counts=self._counts,
             can_run_jobs=self._executor.is_ready or self._executor.is_full,
             takes_jobs=self._is_registered and self._is_available(),
+            lost_calls=tuple(slot.lease for slot in self._slots.values() if slot.stage is _Stage.LOST),
         )
 
     def _take(self, input: Input, now: float) -> None:
@@ -194,22 +205,19 @@ class Supervisor:
                 slot = self._slots.get(job_id)
                 if slot is not None and slot.stage is _Stage.REQUESTED:
                     self._answer(slot, decision, now)
-            case JobEnded(job_id=job_id, error=error):
-                slot = self._slots.get(job_id)
+            case JobEnded():
+                slot = self._slots.get(input.job_id)
                 if slot is not None and slot.stage is _Stage.RUNNING:
-                    del self._slots[job_id]
-                    self._settle(job_id, "it has ended", now)
-                    self._count_end(error)
-                    self._reports.ended(job_id, error)
-                    self._send_reports(now)
-                    if self._slots:
-                        self._report_draining(now)
+                    self._job_ended(slot, input, now)
+            case CallLeft(lease=lease):
+                self._take_lost(lease)
             case CallClaimed(lease=lease, participant=participant):
                 self._claims[lease] = (now + CLAIM_MEMORY, participant)
             case ExecutorChanged():
                 self._executor = input
             case JoinRequested(assigned=assigned):
-                if assigned.job.id not in self._slots and self._is_available():
+                goes_on = self._take_lost(assigned.job.resumes)
+                if goes_on or (assigned.job.id not in self._slots and self._is_available()):
                     self._slots[assigned.job.id] = _Slot(assigned.job, _Stage.RUNNING, None)
                     self._effects.append(StartJob(assigned=assigned))
             case LoadMeasured(load=load):
@@ -270,7 +278,8 @@ class Supervisor:
             return
         self._counts = replace(self._counts, connections_lost=self._counts.connections_lost + 1)
         self._reports.connection_lost(now)
-        for job_id in [job_id for job_id, slot in self._slots.items() if slot.stage is not _Stage.RUNNING]:
+        promised = (_Stage.REQUESTED, _Stage.ANSWERED)
+        for job_id in [job_id for job_id, slot in self._slots.items() if slot.stage in promised]:
             del self._slots[job_id]  # its assignment cannot come any more
         self._effects += self._registration.lost(lost, now)
         if self._registration.failure:
@@ -350,6 +359,27 @@ class Supervisor:
             self._effects.append(StartJob(assigned=assigned))
             self._reports.running(job_id)
             self._send_reports(now)
+
+    def _job_ended(self, slot: _Slot, ended: JobEnded, now: float) -> None:
+        del self._slots[slot.job.id]
+        self._settle(slot.job.id, "it has ended", now)
+        self._count_end(ended.error)
+        self._reports.ended(slot.job.id, ended.error)
+        self._send_reports(now)
+        # A worker that drains gets no dispatch, and there may be no other one.
+        is_draining = self._drain_deadline is not None and not slot.is_ending
+        if ended.is_process_lost and is_draining and self._options.crash_safety is not None:
+            self._slots[slot.job.id] = _Slot(slot.job, _Stage.LOST, now + LOST_LIMIT)
+        if self._slots:
+            self._report_draining(now)
+
+    def _take_lost(self, lease: str) -> bool:
+        """Free the slot that waits for a lost call; return whether there was one."""
+        for job_id, slot in self._slots.items():
+            if slot.stage is _Stage.LOST and slot.lease == lease:
+                del self._slots[job_id]
+                return True
+        return False
 
     def _count_end(self, error: str) -> None:
         counts = self._counts

@@ -21,7 +21,7 @@ class SchemaTool(Tool[[dict[str, Any]], Awaitable[Any]]):
         name: The name for the model.
         description: The description for the model.
         parameters: JSON schema of the arguments, of an object.
-        cancel_on_interrupt, timeout: As for `Tool`.
+        cancel_on_interrupt, timeout, idempotent: As for `Tool`.
     """
 
     def __init__(
@@ -33,9 +33,15 @@ class SchemaTool(Tool[[dict[str, Any]], Awaitable[Any]]):
         parameters: Mapping[str, Any],
         cancel_on_interrupt: bool = False,
         timeout: float | None = None,
+        idempotent: bool = False,
     ) -> None:
         super().__init__(
-            function, name=name, description=description, cancel_on_interrupt=cancel_on_interrupt, timeout=timeout
+            function,
+            name=name,
+            description=description,
+            cancel_on_interrupt=cancel_on_interrupt,
+            timeout=timeout,
+            idempotent=idempotent,
         )
         self._given = dict(parameters)
         self._is_prepared = False

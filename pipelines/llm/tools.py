@@ -85,6 +85,7 @@ class Tool(Generic[P, R_co]):
         description: The description for the model; the docstring by default.
         cancel_on_interrupt: Whether an interruption cancels it; by default it runs to the end.
         timeout: Seconds; None takes the session's `tool_timeout`.
+        idempotent: Whether a second run does no harm: a call that a crash broke off runs again (`CrashSafety`).
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Tool(Generic[P, R_co]):
         description: str | None = None,
         cancel_on_interrupt: bool = False,
         timeout: float | None = None,
+        idempotent: bool = False,
     ) -> None:
         if not callable(function) or isinstance(function, type):
             raise ConfigurationError(f"need a tool as a function or method, got {shown(function)}")
@@ -103,6 +105,7 @@ class Tool(Generic[P, R_co]):
                 check_text(f"a tool's {what}", text)
         check_flag("cancel_on_interrupt", cancel_on_interrupt)
         check_number("timeout", timeout, above=0, unit="s", or_none=True)
+        check_flag("idempotent", idempotent)
         self.function = function
         self.name = str(name or getattr(function, "__name__", ""))
         if not self.name:
@@ -110,6 +113,7 @@ class Tool(Generic[P, R_co]):
         self.description = description if description is not None else (inspect.getdoc(function) or "")
         self.cancel_on_interrupt = cancel_on_interrupt
         self.timeout = timeout
+        self.idempotent = idempotent
         self._bound_to: object | None = None
         self._built = _Built()
         self._built_of_method: _Built | None = None
@@ -133,6 +137,7 @@ class Tool(Generic[P, R_co]):
             description=self.description,
             cancel_on_interrupt=self.cancel_on_interrupt,
             timeout=self.timeout,
+            idempotent=self.idempotent,
         )
         bound._bound_to = instance
         if self._built_of_method is None:
@@ -275,6 +280,7 @@ def function_tool(
     description: str | None = None,
     cancel_on_interrupt: bool = False,
     timeout: float | None = None,
+    idempotent: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def function_tool(
     function: Callable[P, R] | None = None,
@@ -284,13 +290,22 @@ def function_tool(
     description: str | None = None,
     cancel_on_interrupt: bool = False,
     timeout: float | None = None,
+    idempotent: bool = False,
 ) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
     """Make a function or method, sync or async, a tool that the model may call.
 
-    The schema comes from type hints, `Annotated` fields and defaults, the description from the docstring.
+    The schema comes from type hints, `Annotated` fields and defaults, the description from the docstring. The
+    arguments: `Tool`.
     """
 
     def wrap(inner: Callable[P, R]) -> Tool[P, R]:
-        return Tool(inner, name=name, description=description, cancel_on_interrupt=cancel_on_interrupt, timeout=timeout)
+        return Tool(
+            inner,
+            name=name,
+            description=description,
+            cancel_on_interrupt=cancel_on_interrupt,
+            timeout=timeout,
+            idempotent=idempotent,
+        )
 
     return wrap if function is None else wrap(function)

@@ -15,7 +15,17 @@ from livekit.protocol.agent_dispatch import RoomAgentDispatch
 from livekit.protocol.room import RoomConfiguration
 
 from kit.e2e.command import running
-from kit.e2e.crash_app import environment, is_kept, nothing_is_kept, owners, worker_of, write_app
+from kit.e2e.crash_app import (
+    environment,
+    is_kept,
+    logged,
+    logs,
+    nothing_is_kept,
+    owners,
+    worker_of,
+    write_app,
+    write_desk,
+)
 from kit.e2e.dev_app import hears, seen
 from kit.e2e.listener import RATE, Listener, listening
 from kit.e2e.room_endpoint import RoomEndpoint
@@ -119,6 +129,53 @@ async def test_a_caller_whose_worker_or_whose_job_s_process_is_killed_hears_the_
     assert (tmp_path / "log.txt").read_text().splitlines() == [facts, "enter", facts]
     assert ("the worker died by SIGKILL" in command.seen) == (victim == "worker")
     assert "Traceback" not in command.seen
+
+
+@pytest.mark.parametrize(
+    ("says", "runs", "answer"),
+    [
+        pytest.param("book a table", "book", "The output was: The call was broken off", id="in its tool"),
+        pytest.param("when do you open", "asked", "We open at ten", id="before its answer"),
+    ],
+)
+async def test_a_turn_whose_process_is_killed_is_answered_and_its_tool_has_run_once(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path, says: str, runs: str, answer: str
+) -> None:
+    write_desk(tmp_path, room_name)
+    with running(tmp_path, "start", "app.py", **environment(embedded_room, tmp_path)) as command:
+        await seen(command, "registered as")
+        async with listening(embedded_room.url, _token(embedded_room, room_name)) as caller:
+            await hears(caller, "Hello!")
+            await caller.room.local_participant.send_text(says, topic="lk.chat")
+            await logs(tmp_path, runs)
+            (process,) = owners(tmp_path)
+            os.kill(process, signal.SIGKILL)
+            await hears(caller, answer, limit=GOES_ON_WITHIN)
+            assert "cut off" not in str(caller.texts)
+        await nothing_is_kept(tmp_path)
+        assert logged(tmp_path) == [runs]
+        assert await anyio.to_thread.run_sync(command.end, signal.SIGTERM) == 0
+
+
+async def test_a_call_whose_process_is_killed_while_its_only_worker_drains_goes_on_in_that_worker(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    write_desk(tmp_path, room_name, drain_timeout=100.0)
+    with running(tmp_path, "start", "app.py", **environment(embedded_room, tmp_path)) as command:
+        await seen(command, "registered as")
+        async with listening(embedded_room.url, _token(embedded_room, room_name)) as caller:
+            await hears(caller, "Hello!")
+            await caller.room.local_participant.send_text("book a table", topic="lk.chat")
+            await logs(tmp_path, "book")
+            (process,) = owners(tmp_path)
+            command.process.send_signal(signal.SIGTERM)
+            await seen(command, "draining: 1 job left")
+            os.kill(process, signal.SIGKILL)
+            await hears(caller, "The output was: The call was broken off", limit=GOES_ON_WITHIN)
+            await caller.until(lambda: len(caller.agents) == 1)
+        assert await anyio.to_thread.run_sync(command.process.wait) == 0
+    assert logged(tmp_path) == ["book"]
+    assert "is dispatched again" not in command.seen
 
 
 @pytest.mark.test_all("its seconds are judged, and a busy machine needs more of them")

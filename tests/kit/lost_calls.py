@@ -18,7 +18,7 @@ from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.worker.care import Care
 from vivavoce.agents.worker.crash_safety import CrashSafety
-from vivavoce.agents.worker.effects import CallClaimed, Input, WorkerStatus
+from vivavoce.agents.worker.effects import CallClaimed, CallLeft, Input, JoinRequested, WorkerStatus
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.owner import owner_of_job
 from vivavoce.agents.worker.rescue import Rescue
@@ -58,6 +58,8 @@ class Place:
         self.store = store
         self.clients = clients
         self.claimed: list[str] = []
+        self.posted: list[JoinRequested | CallLeft] = []
+        """The inputs of the workers' supervisors about calls that are lost while their workers drain."""
         self.call = replace(CALL, url=server.url)
 
     def rescue(
@@ -70,6 +72,9 @@ class Place:
         identity: str | None = None,
     ) -> Rescue:
         def post(input: Input) -> None:
+            if isinstance(input, JoinRequested | CallLeft):
+                self.posted.append(input)
+                return
             assert isinstance(input, CallClaimed)
             self.claimed.append(f"{input.lease} with {input.participant}" if input.participant else input.lease)
 
@@ -95,6 +100,10 @@ class Place:
     async def agent_joins(self, identity: str) -> None:
         """Have an agent in the room of the calls."""
         await (await self.clients.join(self.server, identity, agent=True)).next("join")
+
+    async def agent_joins_by(self, token: str) -> None:
+        """Have an agent join with a token of a worker's own."""
+        await (await self.clients.join_by(self.server, token)).next("join")
 
     async def present(self) -> list[tuple[str, str]]:
         """Return identity and sid of each participant of the room."""

@@ -116,7 +116,8 @@ class SessionStart:
         self._loop.step(i.SessionStarted())
         if parts.graph is not None:
             parts.graph.begin()
-        parts.checkpoints.turn_over()
+        parts.tools.resume()
+        parts.checkpoints.changed()
         self._context.log.note(ev.Started)
         self._context.log.flush()
 

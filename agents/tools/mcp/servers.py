@@ -156,6 +156,7 @@ def _as_tool(connection: MCPConnection, offered: OfferedTool, name: str) -> Sche
         description=offered.description or offered.title or "",
         parameters=offered.input_schema,
         timeout=connection.server.call_timeout,
+        idempotent=bool(offered.annotations and offered.annotations.idempotent_hint),
     )
 
 

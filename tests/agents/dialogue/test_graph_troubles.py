@@ -76,14 +76,13 @@ def taken_at(harness: SessionHarness, at: float) -> dict[str, Any]:
 
 
 @BOTH
-def test_a_session_resumed_while_a_classifier_judges_goes_on(kind: type[SessionHarness]) -> None:
+def test_a_session_resumed_while_a_classifier_judges_judges_the_turn_again(kind: type[SessionHarness]) -> None:
     first = graph_harness(slow_graph(3.0), ScriptedLLM("Fine."), kind=kind)
     first.caller.says("book a table", 1.0, 2.0)
     taken = taken_at(first, 4.0)
 
     second = graph_harness(slow_graph(0.1), kind=kind)
     second.resume_from = taken
-    second.caller.says("book a table", 1.0, 2.0)
     second.run(until=6.0)
 
     assert way(second) == ["two"]

@@ -181,8 +181,10 @@ def test_a_snapshot_in_the_middle_of_a_speech_holds_committed_items_only() -> No
 def test_a_snapshot_in_the_middle_of_a_tool_holds_no_call_without_its_output() -> None:
     snapshot = taken_at(4.0, [call_for(3.0)], "Booked.")
     assert [item["type"] for item in snapshot["history"]["items"]] == ["message", "message"]
-    harness = resumed(snapshot, "Sorry, again?").run(until=5.0)
-    assert outline(harness.llm.requests[0].context) == ["Hello.", "a table", "friday"]
+    harness = resumed(snapshot, "I do not know whether it is booked.", "For Friday?").run(until=5.0)
+    assert outline(harness.llm.requests[0].context)[:2] == ["Hello.", "a table"]
+    assert [item.type for item in harness.llm.requests[0].context][2:] == ["function_call", "function_call_output"]
+    assert harness.messages[-1] == ("assistant", "For Friday?")
 
 
 def test_a_snapshot_can_be_taken_before_the_start_and_after_the_close() -> None:

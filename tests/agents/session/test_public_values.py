@@ -63,6 +63,7 @@ MADE: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "function_tool(name)": (lambda v: function_tool(name=v)(raising), {"None", *TEXTS}),
     "function_tool(description)": (lambda v: function_tool(description=v)(raising), {"None", *TEXTS}),
     "function_tool(cancel_on_interrupt)": (lambda v: function_tool(cancel_on_interrupt=v)(raising), FLAGS),
+    "function_tool(idempotent)": (lambda v: function_tool(idempotent=v)(raising), FLAGS),
     "function_tool(timeout)": (lambda v: function_tool(timeout=v)(raising), {"None", "number", "infinite"}),
     "ToolChoice(mode)": (lambda v: ToolChoice(mode=v), set()),
     "ToolChoice(name)": (lambda v: ToolChoice(mode="named", name=v), {"text"}),

@@ -27,7 +27,7 @@ from vivavoce.agents.worker.run import JobRun
 
 FIRST = JobInfo(id="AJ_1", room="kitchen", agent_name="host", dispatch_id="AD_1", metadata="m", attributes={"a": "b"})
 SECOND = replace(FIRST, id="AJ_2", dispatch_id="AD_2", heals="AD_1", resumes="AJ_1")
-KEPT = {
+KEPT: dict[str, Any] = {
     "version": 1,
     "session_id": "session_1",
     "agent": "Host",
@@ -217,6 +217,20 @@ def test_a_job_that_continues_a_call_says_the_sentence_knows_the_past_and_owns_t
     [call], after = ran.kept
     assert (call.lease, call.owner, call.dispatched) == ("AJ_1", owner_of_job("AJ_2"), 1)
     assert after == []
+
+
+def test_a_job_that_continues_a_call_with_an_open_turn_answers_it_in_the_place_of_the_sentence(
+    lost: SqliteCheckpoints,
+) -> None:
+    user, _ = KEPT["history"]["items"]
+    history = {**KEPT["history"], "items": [user]}
+    kept = {**KEPT, "history": history, "open": {"turn_id": "turn_1", "calls": []}}
+    [call] = anyio.run(lost.read)
+    anyio.run(lost.write, replace(call, conversation=json.dumps(kept)))
+
+    ran = run(lost, SECOND, _a_turn)
+
+    assert ran.said == ["for two", "Fine.", "at seven", "Fine."]
 
 
 def test_a_job_that_continues_a_call_names_its_own_agent_in_the_record_before_its_first_turn(

@@ -18,9 +18,11 @@ from vivavoce.agents.worker import care as care_module
 from vivavoce.agents.worker import rescue as rescue_module
 from vivavoce.agents.worker.agent_token import agent_token
 from vivavoce.agents.worker.effects import (
+    CallLeft,
     DrainRequested,
     ExecutorChanged,
     JobEnded,
+    JoinRequested,
     MessageReceived,
     StartJob,
     WorkerStatus,
@@ -63,6 +65,14 @@ class HangsOnce(SqliteCheckpoints):
         if not self.has_hung:
             self.has_hung, rescue_module.STORE_LIMIT = True, PATIENT
             await anyio.sleep_forever()
+        return await super().claim(lease, owner=owner, by=by, at=at)
+
+
+class ClaimedByAnother(SqliteCheckpoints):
+    """A store in which another worker claims each call a moment earlier."""
+
+    async def claim(self, lease: str, *, owner: str, by: str, at: float) -> Checkpoint | None:
+        await super().claim(lease, owner=owner, by="another machine/1/2/rescue", at=at)
         return await super().claim(lease, owner=owner, by=by, at=at)
 
 
@@ -258,6 +268,54 @@ async def test_a_worker_without_a_free_slot_removes_the_ghost_so_that_others_nee
 
     assert [one.identity for one in present or ()] == ["caller"]
     assert await place.owners() == [place.call.owner]
+
+
+def _drains_with_a_lost_call() -> Bench:
+    bench = Bench()
+    bench.start_job("AJ_1")
+    bench.give(DrainRequested())
+    bench.give(JobEnded(job_id="AJ_1", error="ended by SIGKILL", is_process_lost=True))
+    return bench
+
+
+@pytest.mark.parametrize("participant", ["", "caller"])
+async def test_a_call_that_is_lost_while_its_worker_drains_goes_on_there_without_a_dispatch(
+    place: Place, participant: str
+) -> None:
+    await place.caller_joins()
+    await place.agent_joins("agent-AJ_1")
+    await place.store.write(replace(place.call, participant=participant))
+    bench = _drains_with_a_lost_call()
+
+    async with ServerApi(place.account) as api:
+        await place.rescue(api, status=bench.supervisor.status).look()
+
+    assert await _resumed(place) == []
+    assert [name for name, _ in await place.present()] == ["caller"]
+    assert (await place.owners(), place.claimed) == ([rescuer()], [])
+    (asked,) = place.posted
+    assert isinstance(asked, JoinRequested)
+    job = asked.assigned.job
+    assert (job.room, job.resumes, job.heals, job.metadata) == ("r", "AJ_1", "AD_1", "table 7")
+    assert job.participant_identity == participant
+    assert StartJob(assigned=asked.assigned) in bench.give(asked)
+    await place.agent_joins_by(asked.assigned.token)
+    assert len(await place.present()) == 2
+
+
+async def test_a_worker_that_drains_is_told_when_its_lost_call_is_over_or_another_worker_has_it(place: Place) -> None:
+    await place.store.write(place.call)  # its caller has gone
+    bench = _drains_with_a_lost_call()
+    async with ServerApi(place.account) as api:
+        await place.rescue(api, status=bench.supervisor.status).look()
+    assert place.posted == [CallLeft(lease="AJ_1")]
+    assert await place.owners() == []
+
+    await place.caller_joins()
+    await place.store.write(place.call)
+    async with ServerApi(place.account) as api:
+        await place.rescue(api, ClaimedByAnother(place.store.path), status=bench.supervisor.status).look()
+    assert place.posted == [CallLeft(lease="AJ_1")] * 2
 
 
 async def test_a_worker_that_ends_removes_the_ghost_of_its_last_call_whose_process_died_while_it_drained(

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from kit.supervisor_bench import Bench, answer_in, job_info, job_update, sent
+from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import (
+    CallLeft,
     Connect,
     Connected,
     ConnectionLost,
     Disconnect,
     DrainRequested,
+    Effect,
     EndJob,
     Finish,
     JobEnded,
+    JoinRequested,
     LoadMeasured,
     MessageReceived,
     ReportDraining,
     ReportRetry,
     Started,
+    StartJob,
     StopRequested,
 )
 from vivavoce.agents.worker.protocol import (
     AvailabilityAsked,
     GoAway,
+    JobAssigned,
     JobStatus,
     MigrateJobs,
     Register,
@@ -215,6 +221,57 @@ def test_draining_ends_the_jobs_at_its_limit_and_stopping_ends_them_at_once() ->
     assert not any(isinstance(effect, EndJob) for effect in bench.wait(29.0))
     assert EndJob(job_id="AJ_1", reason="the worker is ending") in bench.wait(1.0)
     assert EndJob(job_id="AJ_1", reason="the worker is stopping", is_forced=True) in bench.give(StopRequested())
+
+
+def lost_while_draining(**options: object) -> tuple[Bench, list[Effect]]:
+    """Kill the process of the only job of a worker that drains; return what the worker does then."""
+    bench = Bench(drain_timeout=60.0, **options)
+    bench.start_job()
+    bench.give(DrainRequested())
+    return bench, bench.give(JobEnded(job_id="AJ_1", error="ended by SIGKILL", is_process_lost=True))
+
+
+def join(lease: str, job_id: str = "job_1") -> JoinRequested:
+    job = JobInfo(id=job_id, room="r", resumes=lease)
+    return JoinRequested(assigned=JobAssigned(job=job, url="", token="own"))
+
+
+def test_a_call_whose_process_dies_while_the_worker_drains_goes_on_in_a_job_of_the_worker_s_own() -> None:
+    bench, effects = lost_while_draining()
+    assert job_update("AJ_1", JobStatus.FAILED, "ended by SIGKILL") in sent(effects)
+    assert not any(isinstance(effect, Disconnect) for effect in effects)
+    assert bench.supervisor.status().lost_calls == ("AJ_1",)
+
+    assert not any(isinstance(effect, StartJob) for effect in bench.give(join("AJ_7")))
+    goes_on = join("AJ_1")
+    assert StartJob(assigned=goes_on.assigned) in bench.give(goes_on)
+    assert bench.supervisor.status().lost_calls == ()
+
+    again = JobEnded(job_id="job_1", error="ended by SIGKILL", is_process_lost=True)
+    assert not any(isinstance(effect, Disconnect) for effect in bench.give(again))
+    assert bench.supervisor.status().lost_calls == ("AJ_1",), "the record keeps its lease"
+    bench.give(join("AJ_1", "job_2"))
+    assert bench.give(JobEnded(job_id="job_2"))[-1] == Disconnect(connection=1)
+
+
+def test_a_draining_worker_does_not_wait_for_a_lost_call_that_is_over_or_cannot_go_on() -> None:
+    bench, _ = lost_while_draining()
+    assert bench.give(CallLeft(lease="AJ_1"))[-1] == Disconnect(connection=1)
+
+    bench, _ = lost_while_draining()
+    assert not any(isinstance(effect, Disconnect) for effect in bench.wait(14.9))
+    assert Disconnect(connection=1) in bench.wait(0.1)
+
+    bench, _ = lost_while_draining()
+    assert bench.give(StopRequested())[-1] == Disconnect(connection=1)
+
+    _, effects = lost_while_draining(crash_safety=None)
+    assert effects[-1] == Disconnect(connection=1)
+
+    bench = Bench()
+    bench.start_job()
+    bench.give(JobEnded(job_id="AJ_1", error="ended by SIGKILL", is_process_lost=True))
+    assert bench.supervisor.status().lost_calls == (), "a worker that takes jobs gets it by a dispatch"
 
 
 def test_a_worker_asked_to_end_before_it_registered_ends() -> None:

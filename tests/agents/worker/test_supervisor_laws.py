@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import (
+    CallLeft,
     Connect,
     Connected,
     ConnectionLost,
@@ -20,6 +21,7 @@ from vivavoce.agents.worker.effects import (
     Finish,
     Input,
     JobEnded,
+    JoinRequested,
     LoadMeasured,
     MessageReceived,
     ReportRetry,
@@ -58,7 +60,7 @@ class World(RuleBasedStateMachine):
         self.open: int | None = None
         self.is_upgraded = self.is_registered = self.is_closing = self.is_finished = False
         self.losses = 0
-        self.offered = 0
+        self.offered = self.joined = 0
         self.promised: dict[str, float] = {}
         self.running: set[str] = set()
         self.ended: set[str] = set()
@@ -110,6 +112,7 @@ class World(RuleBasedStateMachine):
                 assert delay == min(2.0 * (self.losses - 1), 10.0), "only a register reply resets the back-off"
             case Finish():
                 assert not self.running, "a worker ends after its jobs"
+                assert not self.supervisor.status().lost_calls, "and after its lost calls"
                 self.is_finished = True
             case _:
                 pass
@@ -202,13 +205,25 @@ class World(RuleBasedStateMachine):
         self._hear(GoAway())
 
     @precondition(lambda self: self.running)
-    @rule(data=st.data(), error=st.sampled_from(["", "ValueError: no"]))
-    def job_ends(self, data: st.DataObject, error: str) -> None:
+    @rule(data=st.data(), error=st.sampled_from(["", "ValueError: no"]), is_process_lost=st.booleans())
+    def job_ends(self, data: st.DataObject, error: str, is_process_lost: bool) -> None:
         job_id = data.draw(st.sampled_from(sorted(self.running)))
         self.running.discard(job_id)
         self.ended.add(job_id)
         self.settled[job_id] = self.now
-        self._give(JobEnded(job_id=job_id, error=error))
+        self._give(JobEnded(job_id=job_id, error=error, is_process_lost=is_process_lost))
+
+    @precondition(lambda self: self.supervisor.status().lost_calls)
+    @rule(data=st.data(), goes_on=st.booleans())
+    def lost_call_goes_on_or_is_left(self, data: st.DataObject, goes_on: bool) -> None:
+        status = self.supervisor.status()
+        assert status.is_draining, "else the call is dispatched again"
+        lease = data.draw(st.sampled_from(status.lost_calls))
+        self.joined += 1
+        job = JobInfo(id=f"job_{self.joined}", room="r", resumes=lease)
+        assigned = JobAssigned(job=job, url="", token="t")
+        self._give(JoinRequested(assigned=assigned) if goes_on else CallLeft(lease=lease))
+        assert (job.id in self.running) == goes_on
 
     @rule(is_ready=st.booleans())
     def executor_changes(self, is_ready: bool) -> None:

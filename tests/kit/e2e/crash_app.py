@@ -53,6 +53,98 @@ worker = Worker(
 """
 
 
+DESK = """
+from pathlib import Path
+
+import anyio
+
+from vivavoce.agents import (
+    Agent, AgentSession, CrashSafety, JobContext, ProcessExecution, Worker, WorkerOptions, function_tool
+)
+from vivavoce.pipelines import CascadingPipeline
+from vivavoce.pipelines.llm.base import LLM, LLMCapabilities, TextDelta
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.testing import ScriptedTTS
+
+HERE = Path(__file__).parent
+
+
+def log(text):
+    with (HERE / "log.txt").open("a") as file:
+        print(text, file=file)
+
+
+class Model(LLM):
+    "Calls the tool that the caller names, and says its output; the first answer to a question never comes."
+
+    provider = "test"
+
+    @property
+    def capabilities(self):
+        return LLMCapabilities()
+
+    async def generate(self, request):
+        last = request.context.items[-1]
+        if last.type == "function_call_output":
+            yield TextDelta(f"The output was: {last.output}")
+        elif "book" in last.content:
+            yield ToolCall(call_id="c1", name="book", arguments="{}")
+        elif not (HERE / "asked").exists():
+            (HERE / "asked").touch()
+            log("asked")
+            await anyio.sleep_forever()
+        else:
+            yield TextDelta("We open at ten.")
+
+
+class Host(Agent):
+    def __init__(self):
+        super().__init__("Help.")
+
+    @function_tool
+    async def book(self) -> str:
+        "Book a table."
+        log("book")
+        await anyio.sleep_forever()
+
+    async def on_enter(self):
+        await self.session.say("Hello!")
+
+
+async def entrypoint(ctx: JobContext):
+    await AgentSession(Host(), CascadingPipeline(llm=Model(), tts=ScriptedTTS())).start()
+
+
+worker = Worker(
+    entrypoint,
+    agent_name="NAME",
+    options=WorkerOptions(
+        drain_timeout=DRAIN,
+        executor=ProcessExecution(processes=1),
+        crash_safety=CrashSafety(sentence="Sorry, we were cut off."),
+    ),
+)
+"""
+
+
+def write_desk(folder: Path, agent_name: str, *, drain_timeout: float = 0.2) -> None:
+    """Save an app without sound: its caller types, and its model and its tool wait until their process is killed."""
+    (folder / "app.py").write_text(DESK.replace("NAME", agent_name).replace("DRAIN", str(drain_timeout)))
+
+
+async def logs(folder: Path, line: str) -> None:
+    """Wait until the app has written that line."""
+    with anyio.fail_after(LIMIT):
+        while line not in logged(folder):  # noqa: ASYNC110 - a file of another process
+            await anyio.sleep(0.02)
+
+
+def logged(folder: Path) -> list[str]:
+    """Return the lines that the app has written."""
+    path = folder / "log.txt"
+    return path.read_text().splitlines() if path.exists() else []
+
+
 def write_app(folder: Path, agent_name: str, *, store: str = "SqliteCheckpoints()", memory: str = "None") -> None:
     """Save the app, whose worker registers `agent_name`.
 

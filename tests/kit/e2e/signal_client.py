@@ -183,8 +183,11 @@ class Clients:
         request: rtc.JoinRequest | None = None,
         **token: Any,
     ) -> SignalClient:
-        jwt = endpoint.token(identity, room, **token)
-        return await self._stack.enter_async_context(SignalClient(self.http, endpoint, jwt, request))
+        return await self.join_by(endpoint, endpoint.token(identity, room, **token), request)
+
+    async def join_by(self, endpoint: RoomEndpoint, token: str, request: rtc.JoinRequest | None = None) -> SignalClient:
+        """Join with a token that the test was given."""
+        return await self._stack.enter_async_context(SignalClient(self.http, endpoint, token, request))
 
     async def work(self, endpoint: RoomEndpoint, **options: Any) -> WorkerClient:
         return await self._stack.enter_async_context(WorkerClient(self.http, endpoint, **options))

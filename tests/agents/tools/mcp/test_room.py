@@ -75,6 +75,28 @@ def test_an_agent_has_its_servers_tools_while_the_room_is_open() -> None:
     assert house.errors == []
 
 
+def test_a_tool_whose_server_says_that_a_second_run_does_no_harm_is_idempotent() -> None:
+    from mcp.types import ToolAnnotations
+
+    app = library("fetch")
+    for name, annotations in (
+        ("keep", ToolAnnotations(idempotent_hint=True)),
+        ("order", ToolAnnotations(idempotent_hint=False)),
+        ("lend", ToolAnnotations(title="Lend")),
+    ):
+        app.add_tool(look_up, name=name, description=name, annotations=annotations)
+
+    async def test(house: House) -> None:
+        names = ("fetch", "keep", "order", "lend")
+        assert [house.tool(name).idempotent for name in names] == [False, True, False, False]
+
+    House(MemoryServer(app=app)).run(test)
+
+
+async def look_up(text: str) -> str:
+    return text
+
+
 def test_only_allowed_tools_are_taken_and_a_missing_one_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     house = House(MemoryServer(app=library("fetch", "order", "burn"), allowed_tools=["order", "lend"]))
 

@@ -1,0 +1,164 @@
+"""The turn that a session before has left without an answer: who answers it, and for what it waits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+
+from kit.keeping import Keeping
+from vivavoce.agents import Agent, ConversationFlow, RunContext, function_tool
+from vivavoce.agents.session_watch import watch_scope
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.testing import ScriptedRealtimeModel
+
+
+class Menu(ConversationFlow):
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def run(self, transcript: str) -> AsyncIterator[str]:
+        self.asked.append(transcript)
+        yield "We have soup."
+
+
+def open_turn(store: Keeping) -> dict[str, Any]:
+    """Return what is kept at the commit of the only turn of a call."""
+    harness = SessionHarness(Agent("Help.", id="host"), ScriptedLLM("Soup.", delay=0.1))
+    harness.caller.says("what is there to eat", 0.5, 1.5)
+    with watch_scope(store):
+        harness.run(until=4.0)
+    return store.kept[1]
+
+
+def test_the_flow_of_the_session_answers_it() -> None:
+    flow = Menu()
+    harness = SessionHarness(Agent("Help.", id="host"), conversation_flow=flow)
+    harness.resume_from = open_turn(Keeping())
+    harness.run(until=4.0)
+    assert flow.asked == ["what is there to eat"]
+    harness.expect_history(("user", "what is there to eat"), ("assistant", "We have soup."))
+
+
+def test_a_turn_that_a_model_s_server_has_ended_is_kept_and_its_first_frame_waits() -> None:
+    store = Keeping()
+    model = ScriptedRealtimeModel()
+    harness = SessionHarness(Agent("Help.", id="host"), model=model)
+    harness.expects_error("checkpoint", contains="within 0.1 s")
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(0.4)
+        store.delay = 1.0
+        model.speech_started()
+        await harness.until(1.0)
+        model.speech_ended()
+        model.transcript("what is there to eat")
+        model.start_reply("We have soup.")
+        await harness.until(5.0)
+
+    with watch_scope(store):
+        harness.run(scenario)
+    (turn,) = harness.session.turns
+    assert turn.first_audio_at == pytest.approx(1.1)
+    assert [(s.name, round(s.seconds, 3)) for s in turn.stages if s.name == "checkpoint"] == [("checkpoint", 0.1)]
+    kept = next(one for one in store.kept if one["open"])
+
+    again = ScriptedRealtimeModel("Soup it is.")
+    second = SessionHarness(Agent("Help.", id="host"), model=again)
+    second.resume_from = kept
+    second.run(until=4.0)
+    second.expect_history(("user", "what is there to eat"), ("assistant", "Soup it is."))
+
+
+class Kitchen(Agent):
+    def __init__(self) -> None:
+        super().__init__("Help.", id="host")
+        self.outcomes: list[str | None] = []
+
+    @function_tool(idempotent=True)
+    async def cook(self, context: RunContext) -> str:
+        """Cook."""
+        await context.speech
+        self.outcomes.append(context.speech.outcome)
+        return "cooked"
+
+
+def test_a_call_that_runs_again_is_of_a_speech_that_is_over() -> None:
+    agent = Kitchen()
+    kept = open_turn(Keeping())
+    kept["open"]["calls"] = [
+        {
+            "turn_id": "turn_1",
+            "call_id": "c1",
+            "name": "cook",
+            "arguments": "{}",
+            "output": None,
+            "is_error": False,
+        }
+    ]
+    harness = SessionHarness(agent, ScriptedLLM("It is cooked."))
+    harness.resume_from = kept
+    harness.run(until=4.0)
+    assert agent.outcomes == ["cancelled"]
+    assert harness.messages[-1] == ("assistant", "It is cooked.")
+
+
+def test_calls_without_an_open_turn_are_answered_too() -> None:
+    kept = open_turn(Keeping())
+    kept["open"] = {
+        "turn_id": "",
+        "calls": [
+            {
+                "turn_id": "speech_1",
+                "call_id": "c1",
+                "name": "book",
+                "arguments": "{}",
+                "output": None,
+                "is_error": False,
+            }
+        ],
+    }
+    harness = SessionHarness(Agent("Help.", id="host"), ScriptedLLM("It may not be booked."))
+    harness.resume_from = kept
+    harness.run(until=4.0)
+    assert harness.messages[-1] == ("assistant", "It may not be booked.")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["turn_1", {"turn_id": 1, "calls": []}, {"calls": []}, {"turn_id": "", "calls": [{}]}]
+)
+def test_open_work_of_another_shape_is_refused(wrong: Any) -> None:
+    harness = SessionHarness(Agent("Help.", id="host"), ScriptedLLM())
+    harness.resume_from = {**open_turn(Keeping()), "open": wrong}
+    with pytest.raises(ConfigurationError, match="a snapshot needs 'open' as snapshot\\(\\) returned it"):
+        harness.run(until=1.0)
+
+
+def test_the_tools_of_a_cut_speech_are_kept_while_they_run() -> None:
+    store = Keeping()
+
+    class Slow(Agent):
+        @function_tool
+        async def order(self) -> str:
+            """Order."""
+            await anyio.sleep(6.0)
+            return "ordered"
+
+    call = ToolCall(call_id="c1", name="order", arguments="{}")
+    harness = SessionHarness(Slow("Help.", id="host"), ScriptedLLM([call], "Yes?", "It is ordered.", delay=0.1))
+    harness.caller.says("soup please", 0.5, 1.5)
+    harness.caller.says("are you there", 3.5, 4.5)
+    with watch_scope(store):
+        harness.run(until=12.0)
+    between = [one["open"] for one in store.kept if [m["content"] for m in _messages(one)][-1:] == ["Yes?"]]
+    assert [call["name"] for call in between[0]["calls"]] == ["order"]
+    assert between[0]["turn_id"] == ""
+    assert store.kept[-1]["open"] is None
+
+
+def _messages(kept: dict[str, Any]) -> list[dict[str, Any]]:
+    return [item for item in kept["history"]["items"] if item["type"] == "message"]
