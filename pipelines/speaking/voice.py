@@ -24,6 +24,7 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.speaking.spoken_text import SpokenText
 from vivavoce.pipelines.speaking.voicing import Voicing
 from vivavoce.pipelines.speech import SpeechOptions
+from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, TTS, AudioChunk, Word
 from vivavoce.pipelines.tts.live_text import PAUSE, LiveText
 from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions, sentences
@@ -42,13 +43,23 @@ class Voice:
     Args:
         clock: Dates the request of each synthesis.
         emit: Receives the error of a text filter, once a speech; the speech continues without the filter.
+        rate: Hz of the audio; the TTS's own unless given.
     """
 
-    def __init__(self, tts: TTS, options: SpeechOptions, clock: Clock, emit: Callable[[PipelineEvent], None]) -> None:
+    def __init__(
+        self,
+        tts: TTS,
+        options: SpeechOptions,
+        clock: Clock,
+        emit: Callable[[PipelineEvent], None],
+        *,
+        rate: int | None = None,
+    ) -> None:
         self._tts = tts
         self._options = options
         self._clock = clock
         self._streams_text, self._rate = tts.capabilities.streams_text, tts.capabilities.sample_rate
+        self._output_rate = rate or self._rate
         self._emit = emit
         self._filters = FilterChain(options.text_filters, self._report) if options.text_filters else None
 
@@ -65,7 +76,8 @@ class Voice:
         """
         if self._filters is not None:
             self._filters.begin()
-        return self._speak_stream(text) if self._streams_text else self._speak_sentences(text)
+        chunks = self._speak_stream(text) if self._streams_text else self._speak_sentences(text)
+        return chunks if self._output_rate == self._rate else at_rate(chunks, self._output_rate)
 
     async def _speak_sentences(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         samples, rate = 0, self._rate

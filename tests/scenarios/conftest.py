@@ -65,6 +65,7 @@ DIFFERENT: dict[str, str] = {
     "test_records_hold_no_content_unless_asked_to": VOICE,
     "test_09_finished_sentences": VOICE,
     "test_14_unvoiced": VOICE,
+    "test_14_unvoiced_model": ITS_PARTS,
     "test_a_voice_that_must_not_be_tried_again_is_asked_once": ITS_PARTS,
     "test_a_sentence_without_a_voice_is_judged_by_what_the_filters_leave": ITS_PARTS,
     "test_an_answer_begun_ahead_with_its_voice_tells_its_unvoiced_sentence_once_it_is_taken": AHEAD,
