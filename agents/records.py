@@ -239,6 +239,8 @@ class TurnRecord(TurnMeasures):
         started_at, ended_at: Seconds from the session's start.
         error: The failure's text without content, if the outcome is `failed`.
         is_empty: Whether the model ended without words, so that the caller heard nothing although an answer was due.
+        unvoiced: The sentences for which the voice yielded no audio: the caller did not hear them. One that was asked
+            for again and then voiced is none.
         ended_by: The cause of the end of the user's turn; None if there was none.
         endpointing_delay: Seconds of silence that ended the turn, configured or learned, if `ended_by` is a pause or a
             timeout. The stages from `vad_silence` to `endpointing_wait` show its part on the critical path.
@@ -273,6 +275,7 @@ class TurnRecord(TurnMeasures):
     tts_first_byte: float | None = None
     dialogue_state: str = ""
     transitions: tuple[str, ...] = ()
+    unvoiced: tuple[str, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

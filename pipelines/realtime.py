@@ -63,17 +63,18 @@ from vivavoce.pipelines.pipeline import (
 from vivavoce.pipelines.realtime_model import events as rt
 from vivavoce.pipelines.realtime_model.base import RealtimeModel, RealtimeSetup, TurnDetection
 from vivavoce.pipelines.realtime_model.conversation import ModelConversation
+from vivavoce.pipelines.realtime_model.model_voice import ModelVoice
 from vivavoce.pipelines.realtime_model.reconnecting import ReconnectingModel
 from vivavoce.pipelines.realtime_model.turn_audio import TurnAudio
 from vivavoce.pipelines.speaking.voice import Voice
 from vivavoce.pipelines.speech import ComponentSet, Parts, SpeechComponents, SpeechOptions
 from vivavoce.pipelines.stt.base import STT
-from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
 from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
 
 _SPOKEN = (AudioChunk, TextDelta)
+_Answer = AsyncGenerator[LLMEvent | AudioChunk, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,8 @@ class RealtimeOptions(SpeechOptions):
     reconnect: RetryOptions = field(default_factory=lambda: RetryOptions(waits=(0.5, 0.5)))
     """Tries of connecting."""
     reply_retry: RetryOptions = field(default_factory=RetryOptions)
-    """Tries of an answer, until its first word, audio or tool call."""
+    """Tries of an answer, until its first word, audio or tool call. With one retry or more, words that a model spoke
+    without audio and without an error are asked for once more."""
 
     def __post_init__(self) -> None:
         SpeechOptions.__post_init__(self)
@@ -241,6 +243,7 @@ class RealtimePipelineConnection(PipelineConnection):
             open_limit=context.open_limit,
         )
         self._conversation = ModelConversation(self._model)
+        self._own_voice = ModelVoice(self._model, pipeline.model.provider, self._can)
         self._turn_audio = TurnAudio(self._model, is_local=self._is_local)
         self._ears = Ears(
             parts,
@@ -258,7 +261,8 @@ class RealtimePipelineConnection(PipelineConnection):
         self._tending = self._tending.followed_by(tending)
         tts = pipeline.components.tts
         self._pipeline = pipeline
-        self._voice = None if tts is None else Voice(tts, pipeline.options, self._clock, self._emit)
+        rate = pipeline.output_rate
+        self._voice = None if tts is None else Voice(tts, pipeline.options, self._clock, self._emit, rate=rate)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Connect and take events until cancelled."""
@@ -307,7 +311,13 @@ class RealtimePipelineConnection(PipelineConnection):
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Ask for an answer, with further tries until a part of it has come."""
-        return retry_stream(lambda: self._generate(request), self._pipeline.options.reply_retry, _is_answer)
+        retries = self._pipeline.options.reply_retry
+        return self._voiced(retry_stream(lambda: self._generate(request), retries, _is_answer))
+
+    def _voiced(self, answer: _Answer) -> _Answer:
+        if self._pipeline.answers == "text":
+            return answer
+        return self._own_voice.voiced(answer, self._pipeline.options.reply_retry)
 
     async def _generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         self.update(request.instructions or self._instructions, request.tools or self._tools)
@@ -316,9 +326,7 @@ class RealtimePipelineConnection(PipelineConnection):
             async for item in answer:
                 yield item
 
-    async def _answer(
-        self, stream: AsyncGenerator[LLMEvent | AudioChunk, None]
-    ) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+    async def _answer(self, stream: _Answer) -> _Answer:
         with self._model.answering():
             async with aclosing(stream) as items:
                 async for item in items:
@@ -331,17 +339,8 @@ class RealtimePipelineConnection(PipelineConnection):
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Speak with the tts, else have the model say it, as soon as the text is whole."""
         if self._voice is not None:
-            return at_rate(self._voice.speak(text), self._pipeline.output_rate)
-        return self._say(text)
-
-    async def _say(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
-        whole = text if isinstance(text, str) else "".join([piece async for piece in text])
-        connection = await self._model.live()
-        with self._model.answering():
-            async with aclosing(connection.say(whole)) as chunks:
-                async for chunk in chunks:
-                    self._model.known.add(chunk.item_id)
-                    yield chunk
+            return self._voice.speak(text)
+        return self._own_voice.say(text, self._pipeline.options.reply_retry)
 
     def accept(self, remote_reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Return the stream of an answer that the model began.
@@ -351,7 +350,7 @@ class RealtimePipelineConnection(PipelineConnection):
         """
         if self._model.connection is None:
             raise KeyError(f"no remote answer {remote_reply_id!r}: its connection was lost")
-        return self._answer(self._model.connection.accept(remote_reply_id))
+        return self._voiced(self._answer(self._model.connection.accept(remote_reply_id)))
 
     def refuse(self, remote_reply_id: str) -> None:
         """Cancel an answer that the model began."""

@@ -32,7 +32,8 @@ class SpeechOptions:
     """How a pipeline works with its own STT, TTS and turn detector. Each pipeline's options inherit these."""
 
     tts_retry: RetryOptions = field(default_factory=RetryOptions)
-    """Tries of a synthesis, until its first audio."""
+    """Tries of a synthesis, until its first audio. With one retry or more, text of which a voice sends no audio and no
+    error is asked for once more."""
     text_filters: tuple[TextFilter, ...] = DEFAULT_TEXT_FILTERS
     """Filters that turn written text into spoken text for the TTS, in order (`pipelines.tts.text_filters`); `()` for
     none."""

@@ -47,6 +47,8 @@ class HeardText:
         self._rate = sample_rate
         self._text = ""
         self._segments: list[_Segment] = []
+        self._unvoiced: list[tuple[int, int]] = []
+        """Where the texts are that have no audio, in order."""
         self._total: int | None = None
         self._expected: int | None = None
 
@@ -67,32 +69,50 @@ class HeardText:
     def begin_segment(self, text: str, sample: int, said: str = "") -> None:
         """Note that the audio of `text`, a part of the added text, begins at `sample`; `said` if filters changed it."""
         last = self._segments[-1] if self._segments else None
-        start_from = last.char_end if last else 0
+        start_from = max(last.char_end if last else 0, self._unvoiced_end)
         stripped = text.strip()
         found = self._text.find(stripped, start_from)
         # A voice may report a changed text: the segment then takes as many of the next characters.
         start = found if found >= 0 else start_from
-        if last is not None and self._is_rest(stripped, last):  # another voice goes on in the middle of a sentence
+        if last is not None and self._is_rest(stripped, last, start_from):
+            # Another voice goes on in the middle of a sentence.
             last.char_end = start = last.char_end - len(stripped)
         segment = _Segment(sample, start, min(start + len(stripped), len(self._text)), [], [])
         if last is not None and start < start_from:
             last.said_length -= len(stripped)
-        segment.said_before = last.said_before + last.said_length if last else start
+        segment.said_before = last.said_before + last.said_length if last else start - self._unvoiced_end
         segment.said_length = len(said or stripped)
         if said:
             segment.said = SpokenText()
             segment.said.add(stripped, said)
         self._segments.append(segment)
 
-    def _is_rest(self, text: str, last: _Segment) -> bool:
-        """Whether `text` is the end of the newest segment, and not the text behind it."""
-        follows = self._text[last.char_end : last.char_end + len(text) + 8].lstrip()
+    def _is_rest(self, text: str, last: _Segment, behind: int) -> bool:
+        """Whether `text` is the end of the newest segment, and not the text from `behind` on."""
+        follows = self._text[behind : behind + len(text) + 8].lstrip()
         return bool(text) and not follows.startswith(text) and self._text[: last.char_end].endswith(text)
 
     def end_segment(self, sample: int) -> None:
         """Note that the audio of the newest segment is complete at `sample`."""
         if self._segments:
             self._segments[-1].end = sample
+
+    def leave_out(self, text: str) -> None:
+        """Note that `text`, a part of the added text behind the audio so far, has no audio: it is never heard."""
+        begin = self._unvoiced_end
+        if self._segments:
+            last = self._segments[-1]
+            begin = max(begin, last.word_chars[-1] if last.word_chars else last.char_start)
+            if last.char_end <= len(self._text):
+                begin = max(begin, last.char_end)
+        stripped = text.strip()
+        start = self._text.find(stripped, begin)
+        if start >= 0:
+            self._unvoiced.append((start, start + len(stripped)))
+
+    @property
+    def _unvoiced_end(self) -> int:
+        return self._unvoiced[-1][1] if self._unvoiced else 0
 
     def add_words(self, words: tuple[Word, ...]) -> None:
         """Add word times, in seconds from the start of the audio, in order."""
@@ -101,6 +121,8 @@ class HeardText:
         for word in words:
             segment = self._segment_of(round(word.start * self._rate))
             cursor = segment.word_chars[-1] if segment.word_chars else segment.char_start
+            if segment is self._segments[-1]:
+                cursor = max(cursor, min(self._unvoiced_end, segment.char_end))
             found = self._text.find(word.text, cursor, segment.char_end)
             end = found + len(word.text)
             if found < 0:
@@ -118,23 +140,35 @@ class HeardText:
 
     def at(self, sample: int) -> str:
         """Return the text heard when `sample` samples have been played."""
+        end = self.reached(sample)
+        heard, begin = "", 0
+        for start, stop in self._unvoiced:
+            if start >= end:
+                break
+            heard += self._text[begin:start]
+            begin = min(stop, end)
+            begin += len(self._text[begin:end]) - len(self._text[begin:end].lstrip())
+        return (heard + self._text[begin:end]).strip()
+
+    def reached(self, sample: int) -> int:
+        """Return how many characters of the text belong to the first `sample` samples, unvoiced ones included."""
         if sample <= 0:
-            return ""
+            return 0
         if self._total is not None and sample >= self._total:
-            return self._text.strip()
+            return len(self._text)
         if not self._segments:
             return self._cut(0, len(self._text), self._text_samples(self._text, len(self._text)), sample)
         index = bisect_right(self._segments, sample, key=lambda s: s.sample) - 1
         if index < 0:
-            return ""
+            return 0
         segment = self._segments[index]
         if segment.word_ends:
             heard = bisect_right(segment.word_ends, sample)
-            return self._text[: segment.word_chars[heard - 1] if heard else segment.char_start].strip()
+            return segment.word_chars[heard - 1] if heard else segment.char_start
         length = self._segment_samples(index)
         if segment.said is not None and 0 < sample - segment.sample < length:
             said = segment.said_length * (sample - segment.sample) // length
-            return self._text[: segment.char_start + segment.said.written_end(said)].strip()
+            return segment.char_start + segment.said.written_end(said)
         return self._cut(segment.char_start, segment.char_end, length, sample - segment.sample)
 
     def _segment_of(self, sample: int) -> _Segment:
@@ -160,11 +194,10 @@ class HeardText:
             return round(said * last.sample / last.said_before)
         return round(_seconds(text) * said / max(1, len(text)) * self._rate)
 
-    def _cut(self, start: int, end: int, length: int, played: int) -> str:
+    def _cut(self, start: int, end: int, length: int, played: int) -> int:
         if length <= 0 or played >= length:
-            return self._text[:end].strip()
-        stop = word_end(self._text[:end], start + int((end - start) * played / length))
-        return self._text[: max(start, stop)].strip()
+            return end
+        return max(start, word_end(self._text[:end], start + int((end - start) * played / length)))
 
 
 def _seconds(text: str) -> float:

@@ -72,6 +72,9 @@ class Utterance:
     def push(self, chunk: AudioChunk) -> None:
         """Take the next piece of audio, of any length and rate."""
         self.items.note(chunk.item_id, self.total, len(self.heard.text))
+        if chunk.unvoiced is not None:
+            self.heard.leave_out(chunk.unvoiced.text)
+            return
         if chunk.text:
             self.heard.begin_segment(chunk.text, self.total, chunk.said)
         if chunk.words:

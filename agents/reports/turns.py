@@ -118,6 +118,8 @@ def _notes(turn: TurnRecord) -> Iterator[Element]:
     for fallback in turn.fallbacks:
         change = f"{fallback.component}: {fallback.provider} → {fallback.successor}, {fallback.error}"
         facts.append(el("li", el("b", "fallback "), change))
+    for text in turn.unvoiced:
+        facts.append(el("li", el("b", "not voiced "), text or NO_TEXT, class_="problem"))
     for wait in turn.waits:
         cost = f"{wait.option} = {wait.configured:g} s cost {milliseconds(wait.seconds)}"
         facts.append(el("li", el("b", "configured wait "), cost))

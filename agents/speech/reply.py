@@ -181,6 +181,7 @@ class Reply:
                 if self._stopped is None:
                     with strays_as_errors("the speech"):
                         outcome = await self._perform()
+                        self._audio.unvoiced.check()
             if self.failure.expired is not None:
                 raise self.failure.expired
         except StopResponse:
@@ -192,6 +193,7 @@ class Reply:
             if self._stopped is not None:
                 outcome = self._stopped
             self._audio.stop()
+            self._audio.unvoiced.report()
             self._tools.end(has_failed=outcome == "failed")
             await self._audio.settled()
             self._end(outcome)
@@ -268,7 +270,7 @@ class Reply:
                         return group.cancel_scope.cancel()
                     await self._generate_step(flow.next_part(), "flow")
         if not (flow.hook.handles or flow.has_rested):
-            self._note_if_empty("flow")
+            self._audio.note_if_empty("flow")
 
     async def _judge(self, item: ChatMessage, transcript: str) -> None:
         """Let the graph judge the turn; `flow` is the text of the body that answers, if one does."""
@@ -308,18 +310,13 @@ class Reply:
                 break
             if not await self._await_tools(calls):
                 return
-        self._note_if_empty("model")
+        self._audio.note_if_empty("model")
 
     async def _unless_cut(self) -> None:
         """End here if the speech was cut at the very moment at which its wait ended."""
         assert self._scope is not None
         if self._scope.cancel_called:
             await anyio.lowlevel.checkpoint_if_cancelled()
-
-    def _note_if_empty(self, who: str) -> None:
-        if self._audio.is_empty:  # text filters may leave nothing to speak
-            self.record.empty()
-            logger.warning("Speech %s: the %s's answer is empty", self.handle.id, who)
 
     async def _run_hook(self, item: Any) -> str:
         """Let the agent edit its user's turn; return the text that is left."""
@@ -462,6 +459,7 @@ class Reply:
             utterance.set_last(is_last)
             if makes_audio:
                 utterance.finish()
+                self._audio.judge_step()
         if not self.request.wait_for_playback and is_last:
             self.speech.resolve()
 
@@ -477,15 +475,16 @@ class Reply:
     async def voice(
         self, text: str | TextChannel, utterance: Utterance, attempt: PreemptiveReply | None = None
     ) -> None:
-        await self._audio.floor.may_play()
-        context, limits = self.context, self.context.limits
-        watch = NO_WATCH if attempt is not None and attempt.with_voice else context.session.observer.voice()
-        watchdog = self.limit("tts", limits.tts_first_byte, limits.tts_stall, watch)
-        with watch:
-            limit = (watchdog, watch)
-            await synthesise(
-                text, utterance, context=context, record=self.record, limit=limit, attempt=attempt, failure=self.failure
-            )
+        await synthesise(
+            text,
+            utterance,
+            context=self.context,
+            record=self.record,
+            audio=self._audio,
+            limit=self.limit,
+            attempt=attempt,
+            failure=self.failure,
+        )
 
     # --- tools
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,12 +11,15 @@ import anyio
 
 from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.speech.floor_pass import FloorPass
+from vivavoce.agents.speech.unvoiced import Unvoiced
 from vivavoce.agents.turn.inputs import PlayoutFinished, PlayoutStarted
 
 if TYPE_CHECKING:
     from vivavoce.agents.core.speech_handle import SpeechControl
     from vivavoce.agents.speech.context import ReplyContext
     from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
+
+logger = logging.getLogger(__name__)
 
 
 class ReplyAudio:
@@ -45,6 +49,8 @@ class ReplyAudio:
         self._record = record
         self._in_history = in_history
         self._on_played = on_played
+        self.unvoiced = Unvoiced(context.session, record)
+        """The texts that its voice left out."""
         self.unsettled = 0.0
         """Seconds, estimated, that were played of an utterance which was stopped and is not committed yet."""
         self._is_settled = True
@@ -60,8 +66,26 @@ class ReplyAudio:
         """Whether the present step has no audio."""
         return self.utterance is None or not self.utterance.total
 
+    def note_if_empty(self, who: str) -> None:
+        """The answer ends with the present step: note if that has nothing to speak.
+
+        Args:
+            who: Wrote the text.
+        """
+        if self.is_empty and not self.unvoiced.is_in_step:  # text filters may leave nothing to speak
+            self._record.empty()
+            logger.warning("Speech %s: the %s's answer is empty", self._speech.id, who)
+
+    def judge_step(self) -> None:
+        """A model has spoken the present step itself: note whether it has audio."""
+        if self.utterance is not None and self.utterance.total:
+            self.unvoiced.voiced()
+        elif self.utterance is not None:
+            self.unvoiced.judge_step(self.utterance.heard, provider="realtime_model", component="llm")
+
     def begin_step(self) -> None:
         """Begin a step without audio."""
+        self.unvoiced.begin_step()
         self.utterance = None
 
     def open(self) -> Utterance:
@@ -128,7 +152,8 @@ class ReplyAudio:
 
     def _truncate(self, utterance: Utterance, samples: int) -> None:
         """Cut the items of a stopped utterance in the conversation that a realtime model keeps."""
-        live, heard = self._context.live, utterance.heard.at(samples)
+        live, text = self._context.live, utterance.heard
+        heard = text.text[: text.reached(samples)].strip()
         is_text = not live.capabilities.generates_audio
         items = utterance.items.cut_at(samples, heard, total=utterance.total, rate=utterance.rate, by_text=is_text)
         for item in items:

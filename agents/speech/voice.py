@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import aclosing
 from functools import partial
 
@@ -9,10 +10,10 @@ from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.preemptive import PreemptiveReply
+from vivavoce.agents.speech.reply_audio import ReplyAudio
 from vivavoce.agents.speech.text_channel import TextChannel
-from vivavoce.agents.telemetry.observer import Watch
+from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
-from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.core.watchdog import Watchdog
 
 
@@ -22,59 +23,69 @@ async def synthesise(
     *,
     context: ReplyContext,
     record: TurnRecordBuilder,
-    limit: tuple[Watchdog, Watch],
+    audio: ReplyAudio,
+    limit: Callable[[str, float, float, Watch], Watchdog],
     attempt: PreemptiveReply | None,
     failure: Failure,
 ) -> None:
-    """Speak `text` into `utterance`, which the caller finishes.
+    """Speak `text` into `utterance`, which the caller finishes, once the speech may play.
 
     Args:
-        limit: The watchdog that ends the speech when the voice hangs (its limits count only while all text is in), and
-            the telemetry of the voice.
+        audio: Of the speech; notes the text for which the voice yields no audio.
+        limit: Returns the watchdog that ends the speech when the voice hangs. Its limits count only while all text is
+            in.
         attempt: Whose voice is taken if it has one.
         failure: Of the speech.
     Raises:
-        ProviderError: The voice failed, or was silent though there was something to pronounce.
+        ProviderError: The voice failed.
     """
-    limits, (watchdog, watch) = context.limits, limit
-    channel = text if isinstance(text, TextChannel) else None
-    has_audio = False
-    text_is_in = partial(watchdog.arm, limits.tts_first_byte)
-    if channel is None or channel.is_closed:
-        text_is_in()
-    else:
-        channel.watch_close(text_is_in)
-    try:
-        ahead = attempt if attempt is not None and attempt.with_voice else None
-        async with aclosing(ahead.audio() if ahead is not None else context.stages.speak(text, failure)) as chunks:
-            async for chunk in chunks:
-                watchdog.disarm()
-                has_audio = has_audio or bool(chunk.frame.data)
-                if chunk.requested_at is not None:
-                    watch.first_byte(context.clock.now() - chunk.requested_at)
-                    record.mark("first_sentence", "provider", chunk.requested_at)
-                    if record.tts_first_byte is None:
-                        took = context.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
-                        record.first_byte(took)
-                record.mark("tts_first_byte", "provider", context.clock.now())
-                if not utterance.total:
-                    await context.first_frame(record)
-                utterance.push(chunk)
-                if channel is not None:
-                    channel.watch_close(None)  # the voice does not hang while it waits for the playout
-                await utterance.room()
-                if channel is None or channel.is_closed:
-                    watchdog.arm(limits.tts_stall)
-                else:
-                    channel.watch_close(text_is_in)
-    finally:
-        if channel is not None:
-            channel.watch_close(None)
-        watchdog.close()
-        seconds = utterance.total / utterance.rate
-        watch.spoken(len(utterance.heard.text), seconds)
-        if context.live.capabilities.speaks:
-            context.add_usage(characters=len(utterance.heard.text), audio_seconds=seconds, record=record)
-    # Without a letter or a digit there is nothing to pronounce.
-    if not has_audio and any(letter.isalnum() for letter in utterance.heard.text):
-        raise ProviderError(f"needed audio of {len(utterance.heard.text)} characters, got none", provider="tts")
+    await audio.floor.may_play()
+    limits, ahead = context.limits, attempt if attempt is not None and attempt.with_voice else None
+    watch = NO_WATCH if ahead is not None else context.session.observer.voice()
+    watchdog = limit("tts", limits.tts_first_byte, limits.tts_stall, watch)
+    unvoiced = audio.unvoiced
+    with watch:
+        channel = text if isinstance(text, TextChannel) else None
+        has_audio = False
+        text_is_in = partial(watchdog.arm, limits.tts_first_byte)
+        if channel is None or channel.is_closed:
+            text_is_in()
+        else:
+            channel.watch_close(text_is_in)
+        try:
+            async with aclosing(ahead.audio() if ahead is not None else context.stages.speak(text, failure)) as chunks:
+                async for chunk in chunks:
+                    watchdog.disarm()
+                    if chunk.unvoiced is not None:
+                        unvoiced.note(chunk.unvoiced)
+                    elif chunk.frame.data and not has_audio:
+                        has_audio = True
+                        unvoiced.voiced()
+                    if chunk.requested_at is not None:
+                        watch.first_byte(context.clock.now() - chunk.requested_at)
+                        record.mark("first_sentence", "provider", chunk.requested_at)
+                        if record.tts_first_byte is None:
+                            took = context.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
+                            record.first_byte(took)
+                    if has_audio:
+                        record.mark("tts_first_byte", "provider", context.clock.now())
+                        if not utterance.total:
+                            await context.first_frame(record)
+                    utterance.push(chunk)
+                    if channel is not None:
+                        channel.watch_close(None)  # the voice does not hang while it waits for the playout
+                    await utterance.room()
+                    if channel is None or channel.is_closed:
+                        watchdog.arm(limits.tts_stall)
+                    else:
+                        channel.watch_close(text_is_in)
+        finally:
+            if channel is not None:
+                channel.watch_close(None)
+            watchdog.close()
+            seconds = utterance.total / utterance.rate
+            watch.spoken(len(utterance.heard.text), seconds)
+            if context.live.capabilities.speaks:
+                context.add_usage(characters=len(utterance.heard.text), audio_seconds=seconds, record=record)
+        if not has_audio:
+            unvoiced.judge_step(utterance.heard, provider="tts", component="tts")

@@ -102,7 +102,7 @@ class TurnRecordBuilder:
         self._frame = frame
         self._step: PlayedStep | None = None
         self._user = _User()
-        self._lists = _Lists([], [], [], [], [])
+        self._lists = _Lists([], [], [], [], [], [])
 
     def committed(self, timing: TurnTiming, user_text: str, *, speech_started_at: float | None = None) -> None:
         """Take the turn machine's facts of the end of the user's turn.
@@ -129,6 +129,10 @@ class TurnRecordBuilder:
     def empty(self) -> None:
         """Note that the answer has no audio."""
         self.is_empty = True
+
+    def left_out(self, text: str) -> None:
+        """Note a text for which the voice yields no audio."""
+        self._lists.unvoiced.append(text)
 
     def begun_ahead(self) -> None:
         """Note that the answer was begun before the turn was over."""
@@ -253,6 +257,7 @@ class TurnRecordBuilder:
             tools=tuple(tool if captures else _without_content(tool) for tool in self._lists.tools),
             handoffs=tuple(self._lists.handoffs),
             is_empty=self.is_empty and outcome == "completed",
+            unvoiced=tuple(text if captures else "" for text in self._lists.unvoiced),
             answers_turn_id=frame.answers_turn_id,
             ended_by=None if timing is None else timing.ended_by,
             endpointing_delay=None if timing is None else timing.delay,
@@ -306,6 +311,7 @@ class _Lists:
     retries: list[RetryRecord]
     fallbacks: list[FallbackRecord]
     guards: list[GuardRecord]
+    unvoiced: list[str]
 
 
 def add_usage(one: UsageRecord, other: UsageRecord) -> UsageRecord:

@@ -8,7 +8,8 @@ VoiceError
 │   ├── ProviderConnectionError   could not connect, or the connection was lost   (retryable)
 │   ├── ProviderTimeoutError      a configured limit ran out                      (not retryable)
 │   ├── ProviderStatusError       it answered with an error status
-│   └── ProviderProtocolError     it sent something that its protocol does not allow
+│   ├── ProviderProtocolError     it sent something that its protocol does not allow
+│   └── UnvoicedError             a voice sent no audio of a text, and no error
 ├── SessionError                  a call that the session cannot take now
 │   ├── SessionNotStartedError
 │   ├── SessionClosedError
@@ -115,6 +116,20 @@ class ProviderStatusError(ProviderError):
 
 class ProviderProtocolError(ProviderError):
     """The provider sent something that its protocol does not allow."""
+
+
+class UnvoicedError(ProviderError):
+    """A voice has yielded no audio of a text, and no error: the caller has not heard it.
+
+    Args:
+        text: The text. It is content, and neither in the message nor in the repr.
+        component: The part of the session that was to speak: "tts", or "llm" for a model that answers with speech.
+    """
+
+    def __init__(self, text: str, *, provider: str, component: str = "tts") -> None:
+        super().__init__(f"needed audio of {len(text)} characters, got none: they were not heard", provider=provider)
+        self.text = text
+        self.component = component
 
 
 class SessionError(VoiceError):

@@ -122,7 +122,13 @@ def _is_retryable(error: BaseException) -> bool:
 def _log(state: RetryCallState) -> None:
     assert state.outcome is not None
     error = state.outcome.exception()
-    logger.warning("try %d failed, next one follows: %s", state.attempt_number, error)
+    assert isinstance(error, ProviderError)
+    report_retry(error, state.attempt_number)
+
+
+def report_retry(error: ProviderError, attempt: int) -> None:
+    """Report that try number `attempt`, from 1, has failed and another one follows."""
+    logger.warning("try %d failed, next one follows: %s", attempt, error)
     listener = on_retry.get()
-    if listener is not None and isinstance(error, Exception):
-        listener(error, state.attempt_number)
+    if listener is not None:
+        listener(error, attempt)

@@ -54,6 +54,11 @@ class SpokenText:
         self._part_cursor = self._end_of(spoken, self._part_cursor)
         return self._original[begin : self.written_end(self._part_cursor)].strip()
 
+    def written(self, start: int, end: int) -> str:
+        """Return the written text for the spoken characters from `start` to `end`."""
+        begin, stop = self.written_end(start), self.written_end(end)
+        return self._original[begin:stop].strip()
+
     def written_end(self, said: int) -> int:
         """Return how much of the written text is complete after `said` spoken characters, in whole words of both."""
         self._align()

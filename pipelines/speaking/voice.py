@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
+
+import anyio
 
 from vivavoce.pipelines.core.boundary import guarded
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
+from vivavoce.pipelines.core.errors import UnvoicedError
+from vivavoce.pipelines.core.retry import RetryOptions, report_retry, retry_stream
 from vivavoce.pipelines.events import PipelineEvent, PipelineFailed
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.speaking.spoken_text import SpokenText
+from vivavoce.pipelines.speaking.voicing import Voicing
 from vivavoce.pipelines.speech import SpeechOptions
+from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, TTS, AudioChunk, Word
 from vivavoce.pipelines.tts.live_text import PAUSE, LiveText
 from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions, sentences
@@ -37,13 +43,23 @@ class Voice:
     Args:
         clock: Dates the request of each synthesis.
         emit: Receives the error of a text filter, once a speech; the speech continues without the filter.
+        rate: Hz of the audio; the TTS's own unless given.
     """
 
-    def __init__(self, tts: TTS, options: SpeechOptions, clock: Clock, emit: Callable[[PipelineEvent], None]) -> None:
+    def __init__(
+        self,
+        tts: TTS,
+        options: SpeechOptions,
+        clock: Clock,
+        emit: Callable[[PipelineEvent], None],
+        *,
+        rate: int | None = None,
+    ) -> None:
         self._tts = tts
         self._options = options
         self._clock = clock
         self._streams_text, self._rate = tts.capabilities.streams_text, tts.capabilities.sample_rate
+        self._output_rate = rate or self._rate
         self._emit = emit
         self._filters = FilterChain(options.text_filters, self._report) if options.text_filters else None
 
@@ -51,18 +67,20 @@ class Voice:
         """Yield the speech; word times count from the start of all of it.
 
         The first chunk of each sentence (of all the text, for a TTS that streams text) carries `requested_at`, and the
-        first chunk of a sentence its text. Texts and words are the original's.
+        first chunk of a sentence its text. Texts and words are the original's. Text with a letter or a digit of which
+        the TTS yields no audio is asked for once more, if `tts_retry` allows that, and then comes as `unvoiced`. A
+        sentence that a stream leaves out in the middle is not asked for again: the next one has sounded.
 
         Raises:
             ProviderError: While iterating.
         """
         if self._filters is not None:
             self._filters.begin()
-        return self._speak_stream(text) if self._streams_text else self._speak_sentences(text)
+        chunks = self._speak_stream(text) if self._streams_text else self._speak_sentences(text)
+        return chunks if self._output_rate == self._rate else at_rate(chunks, self._output_rate)
 
     async def _speak_sentences(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         samples, rate = 0, self._rate
-        retries = self._options.tts_retry
         async with aclosing(self._said_sentences(text)) as parts:
             async for sentence, said in parts:
                 words_of = _same
@@ -71,23 +89,47 @@ class Voice:
                     spoken = SpokenText()
                     spoken.add(sentence, said)
                     words_of = spoken.words
-                start, is_first, requested_at = samples / rate, True, self._clock.now()
-                stream = retry_stream(self._guarded(partial(self._tts.synthesize, said)), retries)
-                retries = NO_RETRY
-                async with aclosing(stream) as chunks:
-                    async for chunk in chunks:
-                        samples += chunk.frame.samples
-                        words = words_of(chunk.words) if chunk.words else ()
-                        if is_first:
-                            is_first = False
-                            changed = said if is_changed else ""
-                            yield AudioChunk(chunk.frame, _later(words, start), sentence, requested_at, changed)
-                        elif chunk.words or chunk.text:
-                            yield AudioChunk(chunk.frame, _later(words, start), "" if is_changed else chunk.text)
-                        else:
-                            yield chunk
-                if not isinstance(text, str):  # the next sentence may be long in coming
+                start, requested_at, early, attempt = samples / rate, self._clock.now(), tuple[Word, ...](), 0
+                is_first, has_words = True, _has_words(said)
+                while is_first and await self._may_ask(sentence, has_words, attempt):
+                    attempt += 1
+                    retries = NO_RETRY if samples else self._options.tts_retry
+                    stream = retry_stream(self._guarded(partial(self._tts.synthesize, said)), retries, _has_audio)
+                    async with aclosing(stream) as chunks:
+                        async for chunk in chunks:
+                            if is_first and not chunk.frame.data:
+                                early += chunk.words
+                                continue
+                            samples += chunk.frame.samples
+                            words = words_of((*early, *chunk.words)) if chunk.words or early else ()
+                            if is_first:
+                                is_first, early = False, ()
+                                changed = said if is_changed else ""
+                                yield AudioChunk(chunk.frame, _later(words, start), sentence, requested_at, changed)
+                            elif chunk.words or chunk.text:
+                                yield AudioChunk(chunk.frame, _later(words, start), "" if is_changed else chunk.text)
+                            else:
+                                yield chunk
+                    early = ()
+                if is_first and has_words:
+                    yield self._unvoiced(sentence)
+                elif not isinstance(text, str):  # the next sentence may be long in coming
                     yield AudioChunk(AudioFrame(b"", rate), is_end=True)
+
+    async def _may_ask(self, text: str, has_words: bool, attempt: int) -> bool:
+        """Return whether to ask for audio of `text` (again), and wait before a second time."""
+        if not attempt:
+            return True
+        waits = self._options.tts_retry.waits
+        if attempt > 1 or not has_words or not waits:
+            return False
+        report_retry(UnvoicedError(text, provider=self._tts.provider), attempt)
+        await anyio.sleep(waits[0])
+        return True
+
+    def _unvoiced(self, text: str) -> AudioChunk:
+        """Return the sign that `text` was not voiced."""
+        return AudioChunk(AudioFrame(b"", self._rate), unvoiced=UnvoicedError(text, provider=self._tts.provider))
 
     async def _said_sentences(self, text: str | AsyncIterator[str]) -> AsyncGenerator[tuple[str, str], None]:
         """Yield each sentence and its spoken form."""
@@ -115,19 +157,52 @@ class Voice:
         elif isinstance(pieces, LiveText):
             pieces = _Settled(pieces, self._options.sentences)
         source = _Source(pieces, self._clock)
-        is_first = True
-        stream = self._guarded(lambda: self._tts.stream(source.again()))
-        async with aclosing(retry_stream(stream, self._options.tts_retry)) as chunks:
-            async for chunk in chunks:
-                if spoken is not None and (chunk.words or chunk.text):
-                    part = spoken.part(chunk.text) if chunk.text else ""
-                    chunk = AudioChunk(chunk.frame, spoken.words(chunk.words), part, chunk.requested_at)
-                if is_first:
-                    is_first = False
-                    source.forget()
-                    yield AudioChunk(chunk.frame, chunk.words, chunk.text, source.began_at)
-                else:
-                    yield chunk
+        voicing, is_first, samples, attempt, rest = source.voicing, True, 0, 0, ""
+        while await self._may_ask(rest, bool(rest), attempt):
+            attempt += 1
+            start, early = samples / self._rate, tuple[Word, ...]()
+            make = partial(self._tts.stream, _once(rest)) if rest else lambda: self._tts.stream(source.again())
+            retries = NO_RETRY if rest else self._options.tts_retry
+            async with aclosing(retry_stream(self._guarded(make), retries, _has_audio)) as chunks:
+                async for chunk in chunks:
+                    if not samples and not chunk.frame.data:
+                        early += chunk.words
+                        continue
+                    samples += chunk.frame.samples
+                    if chunk.words or chunk.text or early:
+                        words, early = _later((*early, *chunk.words), start), ()
+                        part = spoken.part(chunk.text) if spoken is not None and chunk.text else chunk.text
+                        parts = list(self._spoken_parts(AudioChunk(chunk.frame, words, part), voicing, spoken))
+                    else:
+                        parts = [chunk]
+                    for chunk in parts:
+                        if is_first:
+                            is_first = False
+                            source.forget()
+                            chunk = replace(chunk, requested_at=source.began_at)
+                        yield chunk
+            left = self._left_out(voicing, is_silent=not samples)
+            rest = voicing.text[left[0][0] : left[-1][1]] if left else ""
+        for place in left:
+            yield self._unvoiced(_written(place, voicing, spoken))
+
+    def _spoken_parts(self, chunk: AudioChunk, voicing: Voicing, spoken: SpokenText | None) -> Iterator[AudioChunk]:
+        """Yield the chunk, cut where the voice leaves out sentences."""
+        words: list[Word] = []
+        for word in chunk.words:
+            for place in voicing.take(word):
+                if words:
+                    yield replace(chunk, words=_written_words(words, spoken))
+                    chunk, words = AudioChunk(AudioFrame(b"", self._rate)), []
+                yield self._unvoiced(_written(place, voicing, spoken))
+            words.append(word)
+        yield replace(chunk, words=_written_words(words, spoken))
+
+    def _left_out(self, voicing: Voicing, *, is_silent: bool) -> list[tuple[int, int]]:
+        """Return where the texts are that the voice has left out at the end of a stream."""
+        if self._tts.capabilities.emits_words:
+            return voicing.rest()
+        return [(0, len(voicing.text))] if is_silent and _has_words(voicing.text) else []
 
     def _report(self, error: Exception) -> None:
         self._emit(PipelineFailed(error, True, "text_filter"))
@@ -251,7 +326,8 @@ class _FilteredStream:
         for text in self._unsaid:
             self._spoken.add(text + " ", "")
         self._unsaid.clear()
-        self._spoken.add(original + " " if said.endswith(" ") else original, said)
+        has_gap = said.endswith(" ") and not original[-1:].isspace()
+        self._spoken.add(original + " " if has_gap else original, said)
         yield said
 
 
@@ -261,6 +337,7 @@ class _Source:
     def __init__(self, text: AsyncIterator[str], clock: Clock) -> None:
         self._text = text
         self._clock = clock
+        self.voicing = Voicing()
         self._pieces: list[str] = []
         self._is_kept = True
         self.began_at: float | None = None
@@ -277,6 +354,7 @@ class _Source:
         if number < len(self._pieces):
             return self._pieces[number]
         piece = await anext(self._text)
+        self.voicing.add_text(piece)
         if self._is_kept:
             self._pieces.append(piece)
             if self.began_at is None:
@@ -299,6 +377,19 @@ class _Again(AsyncIterator[str]):
 
 async def _once(text: str) -> AsyncGenerator[str, None]:
     yield text
+
+
+def _has_audio(chunk: AudioChunk) -> bool:
+    return bool(chunk.frame.data)
+
+
+def _written(place: tuple[int, int], voicing: Voicing, spoken: SpokenText | None) -> str:
+    """Return the text that is written for that place in the spoken text."""
+    return voicing.text[slice(*place)] if spoken is None else spoken.written(*place)
+
+
+def _written_words(words: Iterable[Word], spoken: SpokenText | None) -> tuple[Word, ...]:
+    return tuple(words) if spoken is None else spoken.words(tuple(words))
 
 
 def _same(words: tuple[Word, ...]) -> tuple[Word, ...]:

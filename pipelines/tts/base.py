@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.boundary import Expected
 from vivavoce.pipelines.core.component import Component
-from vivavoce.pipelines.core.errors import CapabilityError
+from vivavoce.pipelines.core.errors import CapabilityError, UnvoicedError
 from vivavoce.pipelines.media.frame import AudioFrame
 
 
@@ -54,6 +54,7 @@ class AudioChunk:
         said: The text that the voice received for `text` if text filters changed it, set by the pipeline; else empty.
         is_end: It has no audio, and marks that the audio of every text so far is complete; set by the pipeline.
         item_id: A realtime model's name for the item that the audio belongs to; empty elsewhere.
+        unvoiced: It has no audio, and tells that the voice yields none of a text; set by the pipeline.
     """
 
     frame: AudioFrame
@@ -63,6 +64,7 @@ class AudioChunk:
     said: str = field(default="", repr=False)
     item_id: str = field(default="", compare=False)
     is_end: bool = False
+    unvoiced: UnvoicedError | None = None
 
 
 AUDIO_CHUNKS = Expected(AudioChunk, frame=AudioFrame, text=str, words=tuple)
@@ -80,6 +82,8 @@ class TTS(Component, ABC):
     @abstractmethod
     def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak one sentence or more. Closing the generator stops the synthesis.
+
+        Text without audio is no error here: the pipeline asks for it once more, and reports it as not heard.
 
         Raises:
             ProviderError: While iterating. A retryable one that comes before any audio is tried again. Any other

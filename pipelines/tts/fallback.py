@@ -13,7 +13,7 @@ import anyio
 from vivavoce.pipelines.core.boundary import guarded
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import CapabilityError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.errors import CapabilityError, ProviderError, ProviderTimeoutError, UnvoicedError
 from vivavoce.pipelines.core.members import FallbackOptions, Member, Members, check_options, final_error
 from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, TTS, AudioChunk, TTSCapabilities, Word
@@ -48,7 +48,8 @@ class FallbackTTS(TTS):
 
     If a voice raises or is silent for too long, the next one goes on: with the whole text if no audio has come; behind
     the last word whose audio is complete, if the voice gives word times; else with the sentence in which the voice
-    broke off. So each word is heard, and no sentence that was heard in full comes again. Where a voice has no word
+    broke off. So each word is heard, and no sentence that was heard in full comes again. Text of which the last voice
+    yields no audio, and no error, gets none. Where a voice has no word
     times, text is spoken sentence by sentence, and not streamed. In the background a short synthesis checks whether a
     voice that failed works again. The code that made the voices closes them.
 
@@ -160,7 +161,8 @@ class FallbackTTS(TTS):
             self._members.failed(member, errors[-1], None if rest.is_over else successor)
             if rest.is_over:  # all words were spoken before it failed
                 return
-        raise final_error(errors)
+        if not isinstance(errors[-1], UnvoicedError):
+            raise final_error(errors)
 
     async def _speak_with(
         self,
@@ -186,7 +188,7 @@ class FallbackTTS(TTS):
                         chunk = replace(chunk, text=text)
                 yield chunk
         if is_silent and not rest.is_over:
-            raise ProviderError(f"needed audio of {len(rest.text)} characters, got none", provider=voice.provider)
+            raise UnvoicedError(rest.text, provider=voice.provider)
 
     async def _in_time(
         self, stream: AsyncGenerator[AudioChunk, None], rest: RestOfText, voice: TTS

@@ -109,8 +109,6 @@ class TTS(OpenAIComponent, base.TTS):
                 if data:
                     yield AudioChunk(AudioFrame(data, RATE), text=heading)
                     heading = ""
-            if heading:
-                raise ProviderProtocolError("needed audio, got none", provider=PROVIDER, retryable=True)
 
     async def _audio(self, text: str) -> AsyncGenerator[bytes, None]:
         import httpx2

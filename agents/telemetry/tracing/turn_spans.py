@@ -95,6 +95,7 @@ class TurnSpans:
             "vivavoce.turn.e2e_latency": record.e2e_latency,
             "vivavoce.turn.preemptive": record.preemptive,
             "vivavoce.turn.is_empty": record.is_empty,
+            "vivavoce.turn.unvoiced": len(record.unvoiced) or None,
             "vivavoce.turn.ended_by": record.ended_by,
             "vivavoce.turn.tools": len(record.tools),
             "vivavoce.turn.dialogue_state": record.dialogue_state or None,

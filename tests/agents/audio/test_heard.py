@@ -208,3 +208,36 @@ def test_another_voice_that_goes_on_in_mid_sentence_has_a_segment_of_its_own_tho
     assert [heard.at(sample) for sample in (590, 600, 700, 900)] == ["I say", "I say", "I say", "I say yes."]
     assert heard.at(1400) == "I say yes. You"
     assert heard.at(2000) == "I say yes. You say yes."
+
+
+def test_text_without_audio_is_never_heard() -> None:
+    heard = HeardText(1000)
+    heard.add_text("Yes. No. Yes. Perhaps.")
+    heard.leave_out("Yes.")
+    heard.begin_segment("No.", 0)
+    heard.end_segment(200)
+    heard.leave_out("Yes.")
+    heard.begin_segment("Perhaps.", 200)
+    heard.finish(600)
+    assert [heard.at(sample) for sample in (0, 100, 200, 300, 600)] == ["", "", "No.", "No.", "No. Perhaps."]
+
+
+def test_text_without_audio_at_the_end_is_not_heard_either() -> None:
+    heard = HeardText(1000)
+    heard.add_text("Yes.\n\nNo. Perhaps.")
+    heard.begin_segment("Yes.", 0)
+    heard.end_segment(200)
+    heard.leave_out("No.")
+    heard.leave_out("Perhaps.")
+    assert heard.at(200) == "Yes."
+    heard.finish(200)
+    assert heard.at(200) == "Yes."
+
+
+def test_words_behind_a_text_without_audio_are_not_sought_in_it() -> None:
+    heard = HeardText(1000)
+    heard.add_text("I see. The end, the end. The sun.")
+    heard.add_words((Word("I", 0.0, 0.2), Word("see.", 0.2, 0.4)))
+    heard.leave_out("The end, the end.")
+    heard.add_words((Word("The", 0.4, 0.6), Word("sun.", 0.6, 0.8)))
+    assert [heard.at(sample) for sample in (400, 600, 800)] == ["I see.", "I see. The", "I see. The sun."]

@@ -93,7 +93,6 @@ def test_a_long_text_is_cut_at_spaces() -> None:
         (refusal(503), ProviderStatusError, True),
         (Answer(body={"no": "audio"}), ProviderProtocolError, False),
         (Answer(body="<html>"), ProviderProtocolError, False),
-        (audio(), ProviderProtocolError, True),
         (audio(tone(0.1), BREAK), ProviderConnectionError, True),
     ],
 )
@@ -106,6 +105,13 @@ async def test_failures_are_mapped_and_tell_whether_to_try_again(
             await speak(tts)
         assert caught.value.retryable is retryable
         await check_failure(lambda: tts.synthesize("Hello there."))
+        assert await speak(tts)
+
+
+async def test_an_answer_without_audio_is_left_to_the_pipeline_to_judge(server: ScriptedOpenAI) -> None:
+    server.add(audio(), audio(tone(0.1)))
+    async with voice(server) as tts:
+        assert await speak(tts) == []
         assert await speak(tts)
 
 

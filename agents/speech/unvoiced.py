@@ -1,0 +1,74 @@
+"""Unvoiced: the texts of one speech for which its voice yields no audio and no error, and their report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.errors import UnvoicedError
+
+if TYPE_CHECKING:
+    from vivavoce.agents.audio.heard import HeardText
+    from vivavoce.agents.core.context import SessionContext
+    from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
+
+
+class Unvoiced:
+    """Reports each such text by an `error` event once some of the speech is voiced; without any voice the speech
+    fails, and its failure is the report.
+    """
+
+    def __init__(self, session: SessionContext, record: TurnRecordBuilder) -> None:
+        self._session = session
+        self._record = record
+        self._unreported: list[UnvoicedError] = []
+        self._is_voiced = False
+        self.is_in_step = False
+        """Whether there is one in the present step."""
+
+    def begin_step(self) -> None:
+        """Begin a step of the speech."""
+        self.is_in_step = False
+
+    def note(self, error: UnvoicedError) -> None:
+        """The voice has yielded no audio of that text."""
+        self.is_in_step = True
+        self._record.left_out(error.text)
+        self._unreported.append(error)
+        if self._is_voiced:
+            self.report()
+
+    def voiced(self) -> None:
+        """There is audio of the speech."""
+        if not self._is_voiced:
+            self._is_voiced = True
+            self.report()
+
+    def judge_step(self, heard: HeardText, *, provider: str, component: str) -> None:
+        """A step ended without audio: its text is unvoiced as a whole, if it has something to pronounce.
+
+        Args:
+            component: As in `UnvoicedError`.
+        """
+        text = heard.text.strip()
+        if not self.is_in_step and any(map(str.isalnum, text)):
+            heard.leave_out(text)
+            self.note(UnvoicedError(text, provider=provider, component=component))
+
+    def check(self) -> None:
+        """The speech is over.
+
+        Raises:
+            UnvoicedError: Nothing of it was voiced, and something was to be.
+        """
+        errors, self._unreported = self._unreported, []
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            text = " ".join(error.text for error in errors)
+            raise UnvoicedError(text, provider=errors[0].provider, component=errors[0].component)
+
+    def report(self) -> None:
+        """Report those that are not reported yet."""
+        errors, self._unreported = self._unreported, []
+        for error in errors:
+            self._session.report_error(error, error.component)
