@@ -129,9 +129,10 @@ class ReplyAudio:
     def _truncate(self, utterance: Utterance, samples: int) -> None:
         """Cut the items of a stopped utterance in the conversation that a realtime model keeps."""
         live, heard = self._context.live, utterance.heard.at(samples)
+        has_words = bool(utterance.heard.text.strip())
         is_text = not live.capabilities.generates_audio
         items = utterance.items.cut_at(samples, heard, total=utterance.total, rate=utterance.rate, by_text=is_text)
         for item in items:
             live.connection.truncate(item.item_id, item.seconds, item.text)
-            if item.share and not heard and self._in_history:
+            if item.share and not has_words and self._in_history:
                 self._context.history.add_cut(item.item_id, item.share, self._record.turn_id)
