@@ -123,6 +123,7 @@ class PipelineContext:
         instructions, tools: Those of the first agent.
         history: Returns the present conversation, for a remote model that connects (again).
         open_limit: Seconds for one attempt to open a stream.
+        transcript_timeout: Returns for how many seconds a transcript of the caller is waited for.
     """
 
     clock: Clock
@@ -133,6 +134,7 @@ class PipelineContext:
     tools: Sequence[Tool[..., object]] = ()
     history: Callable[[], ChatContext] = ChatContext
     open_limit: float = 10.0
+    transcript_timeout: Callable[[], float] = lambda: 1.0
 
 
 _EARS = ("stt", "vad", "denoise", "turn_detector")

@@ -235,6 +235,7 @@ class RealtimePipelineConnection(PipelineConnection):
             setup=self._setup,
             on_event=self._on_model_event,
             on_replaced=lambda gap, reason: context.emit(ev.PipelineReplaced("realtime_model", gap, reason)),
+            transcript_timeout=context.transcript_timeout,
             on_failure=self._on_failure,
             clock=context.clock,
             retries=options.reconnect,
