@@ -80,6 +80,7 @@ class PipelineCapabilities:
         takes_video: The model sees the pictures of `conversation.show()`.
         sees_turns: Each call of `generate()` gets the whole conversation, and the user's messages may carry pictures of
             the caller's video.
+        keeps_conversation: Its model keeps the conversation; a lost connection is opened again with the history.
         can_preempt: `generate()` may be called before the user has stopped speaking, and closing it leaves no trace.
         takes_flow: Its answer's text may come from a ConversationFlow.
         output_rate: Hz of the audio that it makes.
@@ -103,6 +104,7 @@ class PipelineCapabilities:
     supports_images: bool = False
     takes_video: bool = False
     sees_turns: bool = False
+    keeps_conversation: bool = False
     can_preempt: bool = False
     takes_flow: bool = True
     output_rate: int = 24000

@@ -55,6 +55,8 @@ RENEWAL_SHARE = 0.9
 RENEWAL_MARGIN = 10.0
 """Seconds before a connection's announced end at which its replacement becomes due."""
 
+TRANSCRIPT_TIMEOUT = 1.0
+"""Seconds for which the transcripts of a replaced connection are waited for, unless the session has another limit."""
 LEAVING_LIMIT = 1.0
 """Seconds that the events of a connection may take to end once it is closed."""
 
@@ -68,7 +70,6 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         setup: Returns the present settings for a connection, given the handle to resume by.
         on_event: Called with the events of connections, except those that this class handles.
         on_replaced: Called for each connection but the first, with the seconds without one and the reason.
-        transcript_timeout: Returns for how many seconds a transcript of the user is waited for.
         clock, retries, open_limit, on_failure: As for ReconnectingStream.
     """
 
@@ -79,7 +80,6 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         setup: Callable[[str], RealtimeSetup],
         on_event: Callable[[RealtimeEvent], None],
         on_replaced: Callable[[float, ReplacedFor], None],
-        transcript_timeout: Callable[[], float],
         on_failure: Callable[[ProviderError, bool], None],
         clock: Clock,
         retries: RetryOptions,
@@ -92,7 +92,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         self._setup = setup
         self._on_event = on_event
         self._on_replaced = on_replaced
-        self._transcript_timeout = transcript_timeout
+        self._transcript_timeout: Callable[[], float] = lambda: TRANSCRIPT_TIMEOUT
         self._opened_with: dict[GuardedConnection, RealtimeSetup] = {}
         # Setups of connections still opening; changes made meanwhile are sent once they are open.
         self.known: set[str] = set()
@@ -120,6 +120,10 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         self.is_user_silent = True
         """Whether the open turn has no speech yet."""
         self.connection: GuardedConnection | None = None
+
+    def wait_for_words(self, timeout: Callable[[], float]) -> None:
+        """Have the transcripts that a replaced connection owes waited for: so many seconds at most."""
+        self._transcript_timeout = timeout
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Stay connected until cancelled.

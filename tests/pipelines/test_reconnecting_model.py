@@ -32,7 +32,6 @@ class Conversation:
             setup=self._setup,
             on_event=lambda event: None,
             on_replaced=lambda gap, reason: None,
-            transcript_timeout=lambda: 1.0,
             on_failure=lambda error, recovered: None,
             clock=LoopClock(),
             retries=RetryOptions(waits=(0.0,)),
