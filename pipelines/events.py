@@ -102,7 +102,10 @@ class UserTurnEnded:
 
 @dataclass(frozen=True, slots=True)
 class UserAudioCommitted:
-    """The model has the turn's audio, and its transcripts will carry this `item_id`, however late they come."""
+    """The model has the turn's audio, and its transcripts will carry this `item_id`, however late they come.
+
+    Empty: the model was lost, and gives no name. One for each commit of the session, in their order.
+    """
 
     item_id: str
 

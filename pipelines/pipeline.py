@@ -80,6 +80,7 @@ class PipelineCapabilities:
         takes_video: The model sees the pictures of `conversation.show()`.
         sees_turns: Each call of `generate()` gets the whole conversation, and the user's messages may carry pictures of
             the caller's video.
+        keeps_conversation: Its model keeps the conversation; a lost connection is opened again with the history.
         can_preempt: `generate()` may be called before the user has stopped speaking, and closing it leaves no trace.
         takes_flow: Its answer's text may come from a ConversationFlow.
         output_rate: Hz of the audio that it makes.
@@ -103,6 +104,7 @@ class PipelineCapabilities:
     supports_images: bool = False
     takes_video: bool = False
     sees_turns: bool = False
+    keeps_conversation: bool = False
     can_preempt: bool = False
     takes_flow: bool = True
     output_rate: int = 24000
@@ -123,6 +125,7 @@ class PipelineContext:
         instructions, tools: Those of the first agent.
         history: Returns the present conversation, for a remote model that connects (again).
         open_limit: Seconds for one attempt to open a stream.
+        transcript_timeout: Returns for how many seconds a transcript of the caller is waited for.
     """
 
     clock: Clock
@@ -133,6 +136,7 @@ class PipelineContext:
     tools: Sequence[Tool[..., object]] = ()
     history: Callable[[], ChatContext] = ChatContext
     open_limit: float = 10.0
+    transcript_timeout: Callable[[], float] = lambda: 1.0
 
 
 _EARS = ("stt", "vad", "denoise", "turn_detector")

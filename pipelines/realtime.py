@@ -191,6 +191,7 @@ class RealtimePipeline(Pipeline):
             supports_images=model.supports_images,
             takes_video=model.takes_video,
             takes_flow=False,
+            keeps_conversation=True,
             output_rate=self.output_rate,
             **own.listening(self.options),
             components=tuple((kind, part.provider, part.model) for kind, part in self.parts()),
@@ -226,9 +227,7 @@ class RealtimePipelineConnection(PipelineConnection):
     def __init__(self, pipeline: RealtimePipeline, context: PipelineContext) -> None:
         parts, options = pipeline.components, pipeline.options
         self._can = pipeline.model.capabilities
-        self._clock = context.clock
-        self._emit = context.emit
-        self._history = context.history
+        self._clock, self._emit, self._history = context.clock, context.emit, context.history
         self._is_local = pipeline.turn_detection == "local"
         self._instructions, self._tools = context.instructions, tuple(context.tools)
         self._input_rate = context.input_rate
@@ -242,6 +241,7 @@ class RealtimePipelineConnection(PipelineConnection):
             retries=options.reconnect,
             open_limit=context.open_limit,
         )
+        self._model.wait_for_words(context.transcript_timeout)
         self._conversation = ModelConversation(self._model)
         self._own_voice = ModelVoice(self._model, pipeline.model.provider, self._can)
         self._turn_audio = TurnAudio(self._model, is_local=self._is_local)

@@ -15,7 +15,7 @@ from vivavoce.agents.history.model_view import ModelView
 from vivavoce.agents.history.sink import ChangeKind
 from vivavoce.pipelines.core.checks import check_choice, check_flag, check_instance, check_items, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
-from vivavoce.pipelines.core.words import word_end
+from vivavoce.pipelines.core.words import count_words, word_end
 from vivavoce.pipelines.llm.chat_context import (
     AgentHandoff,
     ChatContext,
@@ -294,8 +294,12 @@ class HistoryControl:
 
     def amend(self, item: ChatMessage, text: str) -> None:
         """Correct the words of a message, which a late final settles. An edit of the same words stays."""
-        if item.content != text and not self.caller_words.is_edit_of(item.id, text):
-            self.hear(item, text)
+        if item.content == text or self.caller_words.is_edit_of(item.id, text):
+            return
+        new = self.hear(item, text)
+        has_more = item.no_transcript or count_words(text) > count_words(item.content)
+        if has_more and (model := self._model) is not None:
+            model.amend(new)
 
     def judged(self, item: ChatMessage) -> None:
         """A message of the caller has passed the content guard: models get it from now on."""

@@ -84,6 +84,10 @@ class Failure:
         """Note which component failed, unless one was noted before."""
         self.component = self.component or component
 
+    def forgive(self) -> None:
+        """The speech goes on all the same: no component has failed."""
+        self.component = ""
+
     def blaming(self, component: str) -> Blaming:
         """Blame `component` for a failure in the block, unless another component was blamed before."""
         return Blaming(self.blame, component)

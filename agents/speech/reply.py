@@ -25,7 +25,7 @@ from vivavoce.agents.speech.flow_parts import FlowParts, TextParts, pass_floor
 from vivavoce.agents.speech.given_text import speak_given
 from vivavoce.agents.speech.incidents import SpeechIncidents
 from vivavoce.agents.speech.pictures import Pictures
-from vivavoce.agents.speech.reply_audio import ReplyAudio
+from vivavoce.agents.speech.reply_audio import BrokenAnswer, ReplyAudio
 from vivavoce.agents.speech.reply_tools import ReplyTools
 from vivavoce.agents.speech.stages import without_calls
 from vivavoce.agents.speech.text_channel import TextChannel
@@ -96,9 +96,9 @@ class Reply:
         self._audio = ReplyAudio(
             context, speech, record, in_history=request.add_to_history, on_played=self._tools.release
         )
+        self._broken = BrokenAnswer(self._audio, self.failure, context.live)
         self._calls: list[ToolCall] = []
-        self._extra_instructions = request.instructions
-        self._text_stage = MODEL_STAGE
+        self._extra_instructions, self._text_stage = request.instructions, MODEL_STAGE
         self._pictures = Pictures(request.frames)
 
     @property
@@ -305,7 +305,7 @@ class Reply:
         for step in range(limit + 1):
             await self._audio.floor.may_generate()
             with self.failure.blaming("llm"):
-                calls = await self._model_step(step, may_call=step < limit)
+                calls = await self._broken.mended(partial(self._model_step, step, may_call=step < limit))
             if calls is None:
                 break
             if not await self._await_tools(calls):
@@ -336,7 +336,7 @@ class Reply:
 
     # --- a model's step
 
-    async def _request_for(self, *, may_call: bool, is_first: bool) -> GenerateRequest:
+    async def _request_for(self, *, may_call: bool, is_first: bool, note: str = "") -> GenerateRequest:
         with self.failure.standing_still():  # a guard and a policy have limits of their own
             context, to_hear = await self.context.request_context(self.record, self._words_before(self.handle.id))
         for picture in self._pictures.messages:
@@ -345,18 +345,18 @@ class Reply:
             context,
             turn_id=self.record.turn_id,
             may_call=may_call,
-            extra_instructions="\n".join(part for part in (self._extra_instructions, to_hear) if part),
+            extra_instructions="\n".join(part for part in (self._extra_instructions, to_hear, note) if part),
             tool_choice=self.request.tool_choice if is_first else None,
         )
 
-    async def _model_step(self, number: int, *, may_call: bool) -> StepCalls | None:
-        stages, is_first = self.context.stages, number == 0
+    async def _model_step(self, number: int, note: str, *, may_call: bool) -> StepCalls | None:
+        stages, is_first = self.context.stages, number == 0 and not note
         if is_first and self.request.remote_reply_id:
             self._text_stage = SERVER_STAGE
             source = stages.accept(self.request.remote_reply_id, self._request_for, self.failure)
             return await self._generate_step(source if may_call else without_calls(source, self.handle.id), "llm")
         self._text_stage = MODEL_STAGE
-        request = await self._request_for(may_call=may_call, is_first=is_first)
+        request = await self._request_for(may_call=may_call, is_first=number == 0, note=note)
         attempt = self._take_attempt(request) if is_first else None
         source = stages.generate(request, self.failure) if attempt is None else attempt.events()
         source = source if may_call else without_calls(source, self.handle.id)

@@ -1,11 +1,14 @@
-"""ReplyAudio: the audio of a reply's present step, and the words of it that the caller has heard."""
+"""ReplyAudio: the audio of a reply's present step, and the words of it that the caller has heard.
+
+BrokenAnswer: a step that was cut by the loss of its model's connection goes on from those words.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -13,13 +16,23 @@ from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.speech.floor_pass import FloorPass
 from vivavoce.agents.speech.unvoiced import Unvoiced
 from vivavoce.agents.turn.inputs import PlayoutFinished, PlayoutStarted
+from vivavoce.pipelines.core.errors import ProviderConnectionError, first_error
 
 if TYPE_CHECKING:
+    from vivavoce.agents.core.context import Live
     from vivavoce.agents.core.speech_handle import SpeechControl
+    from vivavoce.agents.speech.blaming import Failure
     from vivavoce.agents.speech.context import ReplyContext
     from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+GO_ON = (
+    "The connection was lost in the midst of your last answer: the caller has heard it as far as it stands in the "
+    "conversation. Go on from there, without repeating it."
+)
 
 
 class ReplyAudio:
@@ -116,6 +129,16 @@ class ReplyAudio:
         self._is_settled = False
         self._context.playout.when_settled(utterance, partial(self._settle, utterance))
 
+    async def break_off(self) -> None:
+        """Stop the present step and commit its heard words; another step of the speech follows."""
+        was_heard = self.utterance is not None and self.utterance.started_at is not None
+        self.stop()
+        await self.settled()
+        if was_heard:
+            now = self._context.clock.now()
+            self._record.step_played(now)
+            self._context.session.inbox.post(PlayoutFinished(self._speech.id, now, is_last=False))
+
     async def settled(self) -> None:
         """Wait until the heard words of a stopped utterance are committed; the sink sets the limit."""
         if not self._is_settled:
@@ -153,10 +176,45 @@ class ReplyAudio:
     def _truncate(self, utterance: Utterance, samples: int) -> None:
         """Cut the items of a stopped utterance in the conversation that a realtime model keeps."""
         live, text = self._context.live, utterance.heard
-        heard = text.text[: text.reached(samples)].strip()
+        heard, has_words = text.text[: text.reached(samples)].strip(), bool(text.text.strip())
         is_text = not live.capabilities.generates_audio
         items = utterance.items.cut_at(samples, heard, total=utterance.total, rate=utterance.rate, by_text=is_text)
         for item in items:
             live.connection.truncate(item.item_id, item.seconds, item.text)
-            if item.share and not heard and self._in_history:
+            if item.share and not has_words and self._in_history:
                 self._context.history.add_cut(item.item_id, item.share, self._record.turn_id)
+
+
+class BrokenAnswer:
+    """Has a step of a speech asked for once more, once a speech.
+
+    It is for a model that keeps the conversation, on a connection that is opened again with the history. A caller who
+    has spoken since then takes the floor, which ends the speech as ever.
+    """
+
+    def __init__(self, audio: ReplyAudio, failure: Failure, live: Live) -> None:
+        self._audio = audio
+        self._failure = failure
+        self._live = live
+        self._was_asked_again = False
+
+    async def mended(self, step: Callable[[str], Awaitable[T]]) -> T:
+        """Return the result of a model's step.
+
+        Args:
+            step: Runs it, with further instructions for the model.
+        """
+        try:
+            return await step("")
+        except (ProviderConnectionError, ExceptionGroup) as error:
+            if not self._goes_on_after(first_error(error)):
+                raise
+        self._was_asked_again = True
+        self._failure.forgive()
+        await self._audio.break_off()
+        return await step(GO_ON)
+
+    def _goes_on_after(self, error: Exception) -> bool:
+        is_loss = isinstance(error, ProviderConnectionError) and error.retryable
+        is_begun = self._audio.utterance is not None
+        return is_loss and is_begun and self._live.capabilities.keeps_conversation and not self._was_asked_again

@@ -23,6 +23,11 @@ class OptionsInUse:
         return self.endpointing.mode == "manual"
 
     @property
+    def model_hears_turns(self) -> bool:
+        """Whether the model hears the caller itself, in turns that the session ends."""
+        return self.traits.hears_audio and not self.traits.remote_decides
+
+    @property
     def has_attempts(self) -> bool:
         """Whether answers may be begun before a turn is over."""
         return self.traits.max_attempts > 0 and not self.traits.remote_decides

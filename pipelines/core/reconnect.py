@@ -83,6 +83,8 @@ class ReconnectingStream(ABC, Generic[S, E]):
         self._lost: ProviderError | None = None
         self._serving: anyio.CancelScope | None = None
         self._broken: ProviderError | None = None
+        self._has_reported = False
+        """Whether the present stream has yielded anything."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._provider})"
@@ -133,17 +135,13 @@ class ReconnectingStream(ABC, Generic[S, E]):
         """Serve with one stream until it is lost. A loss soon after opening raises, so that it counts as a try."""
         stream = await self._open_in_time()
         opened_at = self._clock.now()
-        has_reported = False
+        self._has_reported = False
         self._serving, self._broken = anyio.CancelScope(), None
         try:
             self._begin(stream)
             self._tell_started(task_status)
             with self._serving:
-                events = guarded(stream.events, self._expected, self._provider, retryable=True)
-                async with aclosing(events):
-                    async for event in events:
-                        has_reported = True
-                        self._take(event)  # type: ignore[arg-type]
+                await self._read(stream)
             if self._broken is not None:
                 raise self._broken
             if not self._is_replaced(stream):
@@ -154,7 +152,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
                 return
             logger.warning("lost a stream: %s", error)
             self._lost = error
-            is_stable = self._clock.now() - opened_at >= (USEFUL_AFTER if has_reported else STABLE_AFTER)
+            is_stable = self._clock.now() - opened_at >= (USEFUL_AFTER if self._has_reported else STABLE_AFTER)
             if not (error.retryable and is_stable):
                 raise
         finally:
@@ -162,15 +160,22 @@ class ReconnectingStream(ABC, Generic[S, E]):
             if not self._is_replaced(stream):
                 await self._close(stream)
 
+    async def _read(self, stream: S) -> None:
+        """Take the stream's events until it ends.
+
+        Raises:
+            ProviderError: It is lost.
+        """
+        events = guarded(stream.events, self._expected, self._provider, retryable=True)
+        async with aclosing(events):
+            async for event in events:
+                self._has_reported = True
+                self._take(event)  # type: ignore[arg-type]
+
     def _break(self, error: BaseException) -> None:
         """Count the present stream as lost: a synchronous call of it raised."""
         if self._broken is None:
             self._broken = as_provider_error(error, self._provider, retryable=True)
-        if self._serving is not None:
-            self._serving.cancel()
-
-    def _leave(self) -> None:
-        """Handle no more events of the present stream, though it does not end them."""
         if self._serving is not None:
             self._serving.cancel()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vivavoce.pipelines.llm.chat_context import ChatItem
+from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
 from vivavoce.pipelines.media.frame import VideoFrame
 
 
@@ -20,6 +20,9 @@ class RemoteConversation:
         Args:
             said_as: The item's names at the model that said it; its present connection may be another one.
         """
+
+    def amend(self, item: ChatMessage) -> None:
+        """A message of the user has got its words; a model that has heard the user knows them."""
 
     def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
         """The audio committed so far is the user's turn of that id; the remote answer, if any, is an answer to it."""

@@ -24,6 +24,11 @@ class ModelConversation(RemoteConversation):
             self._model.append(item)
         self._names[item.id] = tuple(said_as) or (item.id,)
 
+    def amend(self, item: ChatMessage) -> None:
+        """Send the message's words unless the model's present connection has heard them."""
+        if self._model.amend(item):
+            self._names[item.id] = (item.id,)
+
     def reply_began(self, reply_id: str, item_id: str) -> None:
         """Note that the model's server answers that item on its own."""
         self._answered[reply_id] = item_id

@@ -1,52 +1,153 @@
-"""TurnItems: the items of the remote conversation that belong to each user turn, so that they can be removed."""
+"""TurnItems: the items of the remote conversation that belong to each user turn, and their names and transcripts.
+
+An item is committed first and named by the server later, perhaps when it is no longer wanted. It has one name for the
+session, for its whole life. A connection that replaces another one may be given the item's audio again: that connection
+has a name of its own for it, by which the item's transcripts come there.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from vivavoce.pipelines.realtime_model.events import RealtimeTranscript
 
 
 @dataclass(eq=False, slots=True)
-class _Item:
+class TurnItem:
+    """One item of the user's audio.
+
+    Args:
+        name: Its name at the present connection; empty if that has not named it, or does not have it.
+        known_as: Its name for the session: the first one that it got.
+        is_servers: The server has committed it on its own.
+        is_unwanted: Its turn was dropped.
+        is_transcribed: Its words are known.
+        is_saved: The newest handle by which a connection can be resumed holds it.
+        is_restored: The present connection was resumed by such a handle.
+    """
+
     name: str = ""
+    known_as: str = ""
+    is_servers: bool = False
     is_unwanted: bool = False
+    is_transcribed: bool = False
+    is_saved: bool = False
+    is_restored: bool = False
+
+
+class HeardItems:
+    """The items of one connection, by its own names for them, and the words that it still owes.
+
+    Args:
+        transcribes: Whether the connection sends transcripts of the user.
+    """
+
+    def __init__(self, *, transcribes: bool) -> None:
+        self._transcribes = transcribes
+        self._unnamed: deque[TurnItem] = deque()
+        self._named: dict[str, TurnItem] = {}
+
+    @property
+    def owes_words(self) -> bool:
+        """Whether transcripts of committed items have not come."""
+        open_items = [*self._unnamed, *self._named.values()]
+        return self._transcribes and any(not (item.is_transcribed or item.is_unwanted) for item in open_items)
+
+    @property
+    def awaits_names(self) -> bool:
+        """Whether an item has no name yet."""
+        return bool(self._unnamed)
+
+    def awaits_name(self, item: TurnItem) -> bool:
+        """Whether it has the item, and has not named it yet."""
+        return item in self._unnamed
+
+    def committed(self, item: TurnItem) -> None:
+        """The connection was given the item's audio, and will name it."""
+        self._unnamed.append(item)
+
+    def name(self, name: str) -> TurnItem:
+        """Give the oldest unnamed item this name, or make an item that the server committed on its own; return it."""
+        item = self._unnamed.popleft() if self._unnamed else TurnItem(is_servers=True)
+        known = self._named.get(name)
+        item.is_transcribed = item.is_transcribed or (known is not None and known.is_transcribed)
+        item.known_as = item.known_as or name
+        self._named[name] = item
+        return item
+
+    def take(self, transcript: RealtimeTranscript) -> RealtimeTranscript | None:
+        """Return a transcript under its item's name for the session; None if the item's last one has come before."""
+        item = self._named.setdefault(transcript.item_id, TurnItem(known_as=transcript.item_id))
+        if item.is_transcribed:
+            return None
+        item.is_transcribed = transcript.is_final
+        return replace(transcript, item_id=item.known_as)
+
+    def has(self, name: str) -> bool:
+        """Whether it has named an item so."""
+        return name in self._named
+
+    def forget(self, item: TurnItem) -> None:
+        """Another connection names that item."""
+        if item in self._unnamed:
+            self._unnamed.remove(item)
+
+    def give_up_names(self) -> int:
+        """The connection names nothing any more; return how many items never get a name."""
+        lost = sum(1 for item in self._unnamed if not item.known_as)
+        self._unnamed.clear()
+        return lost
 
 
 class TurnItems:
-    """The audio items of one connection, by the session's turns; a turn may have several.
-
-    An item is committed first and named by the server later, perhaps when it is no longer wanted.
-    """
+    """The session's items of the user's audio, by its turns; a turn may have several."""
 
     def __init__(self) -> None:
-        self._unnamed: deque[_Item] = deque()
-        self._open: list[_Item] = []
-        self._turns: dict[str, list[_Item]] = {}
-        self._last: _Item | None = None
+        self._untold: list[TurnItem] = []
+        """Items that were committed while there was no connection."""
+        self._open: list[TurnItem] = []
+        self._turns: dict[str, list[TurnItem]] = {}
+        self._last: TurnItem | None = None
 
-    def committed(self, *, is_told: bool) -> None:
-        """The open turn's audio was committed; `is_told`: to a connection, which will name the item."""
-        self._last = item = _Item()
+    def committed(self, heard: HeardItems | None) -> None:
+        """The open turn's audio was committed to that connection; None: to none."""
+        self._last = item = TurnItem()
         self._open.append(item)
-        if is_told:
-            self._unnamed.append(item)
+        if heard is not None:
+            heard.committed(item)
+        else:
+            self._untold.append(item)
 
-    def begin(self, *, has_last: bool) -> None:
-        """A new connection has none of these items, except the last one if it received that."""
-        self._unnamed.clear()
-        for item in (*self._open, *(item for items in self._turns.values() for item in items)):
-            item.name = ""
+    def begin(self, heard: HeardItems, *, has_last: bool, is_resumed: bool, before: Iterable[HeardItems] = ()) -> int:
+        """A new connection has none of these items, except the last one if it received that; return how many items
+        never get a name, since no connection has heard them.
+
+        Args:
+            is_resumed: It has those that its handle holds.
+            before: Those of connections that still owe words; the new one names the last item in their place.
+        """
+        for item in self._all:
+            item.name, item.is_restored = "", is_resumed and item.is_saved
+        lost = sum(1 for item in self._untold if not (has_last and item is self._last))
+        self._untold.clear()
         if has_last and self._last is not None:
-            self._unnamed.append(self._last)
+            for other in before:
+                other.forget(self._last)
+            heard.committed(self._last)
+        return lost
 
-    def named(self, name: str) -> bool:
-        """The server named the oldest unnamed item, or made one on its own; return whether the item is wanted."""
-        item = self._unnamed.popleft() if self._unnamed else None
-        if item is None:
-            item = _Item()
-            self._open.append(item)
+    def saved(self) -> None:
+        """The server has given a handle that holds all items."""
+        for item in self._all:
+            item.is_saved = True
+
+    def named(self, item: TurnItem, name: str) -> None:
+        """The present connection has named the item."""
         item.name = name
-        return not item.is_unwanted
+        if item.is_servers:
+            self._open.append(item)
 
     def bind(self, turn_id: str, last: str = "") -> None:
         """Assign the committed items to this turn.
@@ -69,12 +170,26 @@ class TurnItems:
         dropped, self._open = self._open, []
         return _drop(dropped)
 
+    def are_heard(self, turn_id: str, heard: HeardItems) -> bool:
+        """Whether the present connection has heard that turn itself."""
+        items = self._turns.get(turn_id, ())
+        return bool(items) and all(item.name or item.is_restored or heard.awaits_name(item) for item in items)
+
     def is_last(self, turn_id: str) -> bool:
         """Whether that turn's audio was committed last."""
         return self._last in self._turns.get(turn_id, ())
 
+    @property
+    def are_words_known(self) -> bool:
+        """Whether the words of the audio that was committed last are known."""
+        return self._last is not None and self._last.is_transcribed
 
-def _drop(items: list[_Item]) -> list[str]:
+    @property
+    def _all(self) -> list[TurnItem]:
+        return [*self._open, *(item for items in self._turns.values() for item in items)]
+
+
+def _drop(items: list[TurnItem]) -> list[str]:
     for item in items:
         item.is_unwanted = True
     return [item.name for item in items if item.name]

@@ -64,6 +64,7 @@ class AttachedPipeline:
                 instructions=context.live.instructions,
                 tools=context.live.tools,
                 history=self._copy_history,
+                transcript_timeout=lambda: context.live.endpointing.transcript_timeout,
             )
         )
         self._on_crash = on_crash

@@ -88,7 +88,8 @@ class TurnCommit:
     def _is_hushed(self, turn: UserTurn) -> bool:
         if len(turn.segments) > turn.hushed or turn.typed:
             return False
-        return self._guard.covers(turn) if turn.interim else turn.hushed > 0
+        is_audio = self._options.model_hears_turns and turn.is_heard and not turn.new_text
+        return self._guard.covers(turn) if turn.interim or is_audio else turn.hushed > 0
 
     def finish(self, now: float, ended_by: EndedBy | None = None) -> None:
         """The open turn is over: answer it, keep it as a backchannel, or drop it.
@@ -158,7 +159,9 @@ class TurnCommit:
         sounding = self._floor.active
         answer.has_foreword = sounding is not None and sounding.is_playing
         answer.is_owed = ended_by in ("max_turn_words", "max_turn_duration")
-        is_remote = bool(remote_reply_id) or turn.is_heard
+        is_remote, settles_audio = bool(remote_reply_id) or turn.is_heard, turn.settles_audio
+        if self._options.model_hears_turns:  # silence alone is no item of its conversation
+            settles_audio = settles_audio and turn.has_open_audio
         self._out.append(
             CommitUserTurn(
                 turn_id=turn.turn_id,
@@ -168,8 +171,8 @@ class TurnCommit:
                 speech_started_at=turn.onset,
                 merged=turn.is_merged,
                 amends=turn.past.amends,
-                is_heard=(is_remote or turn.settles_audio) and not turn.typed,
-                settles_audio=turn.settles_audio and not (remote_reply_id or self._is_ended_by_server(turn)),
+                is_heard=(is_remote or settles_audio) and not turn.typed,
+                settles_audio=settles_audio and not (remote_reply_id or self._is_ended_by_server(turn)),
                 remote_reply_id=remote_reply_id,
                 attempt_id=self._preemption.adopt(turn) if self._preemption is not None else "",
             )
@@ -178,7 +181,7 @@ class TurnCommit:
         self._interruption.caller.turn_committed(turn)
         self._interruption.let_go_on()
         guess = self._await_final(turn, speech_id, now, is_remote=is_remote, item_id=item_id)
-        if self._options.traits.hears_audio and not self._options.traits.remote_decides and turn.settles_audio:
+        if self._options.model_hears_turns and settles_audio:
             self._finals.await_name(guess)
         self._close_turn(now)
         self.amended = None  # the request has it
@@ -188,6 +191,8 @@ class TurnCommit:
         turn = self._user.turn
         if turn is not None:
             self._user.turn = None
+            if turn.burst is not None and not turn.burst.is_going_on:
+                turn.burst.is_settled = True
             self._out.append(DropUserTurn(turn.turn_id, reason))
 
     def _close_turn(self, now: float) -> None:
@@ -197,6 +202,8 @@ class TurnCommit:
         if turn is not None and burst is not None and burst.is_going_on and turn.burst is burst:
             # words from here on are of another turn
             user.burst = burst.rest(now)
+        elif turn is not None and turn.burst is not None:
+            turn.burst.is_settled = True
 
     # --- finals that come after the commit
 

@@ -4,7 +4,8 @@ Its words are answered; the answer is owed (`guard`): the caller's voice does no
 limit is a new turn, answered after that. A turn that was committed and went on counts from its first part. (LiveKit
 counts over all turns until the agent speaks, and leaves the answer to a hook.)
 
-Seconds without words end nothing: when they are over, the recogniser is asked for its words.
+Seconds without words end nothing: when they are over, the recogniser is asked for its words. A model that hears the
+caller itself needs none: the seconds commit once in a burst, whose rest is committed when it ends.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ class TurnLimits:
         words, seconds = options.max_turn_words, options.max_turn_duration
         if words is not None and count_words(turn.text) > words:
             yield Deadline(turn.word_at, self._on_words)
-        if seconds is not None:
-            yield Deadline(turn.began_at + seconds, self._on_duration)
+        is_rest = self._options.model_hears_turns and turn.burst is not None and turn.burst.onset is None
+        if seconds is not None and not is_rest:
+            yield Deadline(turn.lasts_since + seconds, self._on_duration)
 
     def _on_words(self, now: float) -> None:
         self._reach("max_turn_words", now)
@@ -45,6 +47,8 @@ class TurnLimits:
     def _reach(self, limit: Literal["max_turn_words", "max_turn_duration"], now: float) -> None:
         turn = self._user.turn
         assert turn is not None
+        if self._options.model_hears_turns and turn.burst is not None:
+            turn.hear(now)
         turn.over = Over(now, limit, leaves_audio=turn.has_words)
         if not turn.has_words:
             self._out.append(SettleAudio())

@@ -29,6 +29,7 @@ class Burst:
         voice_lag: Seconds after which silence within it shows (`PipelineTraits.voice_lag`).
         voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
         onset: `started_at` where the VAD reported it; None for the rest of a burst after a commit.
+        is_settled: Its audio was committed, or its turn was dropped.
     """
 
     started_at: float
@@ -42,6 +43,7 @@ class Burst:
     voice_lag: float = 0.0
     voiced_until: float | None = None
     onset: float | None = None
+    is_settled: bool = False
 
     @property
     def is_going_on(self) -> bool:
@@ -148,6 +150,7 @@ class UserTurn:
         onset: The true onset of its first speech; without a VAD, when its first words came. None where it has neither.
         waits_for_request: No pause ends it: it began with endpointing mode `manual`, which still holds.
         began_at: When its first sound or word came.
+        rest_ended_at: When the rest of a burst ended that it began with; None if it began with a burst of its own.
     """
 
     turn_id: str
@@ -170,6 +173,7 @@ class UserTurn:
     over: Over | None = None
     onset: float | None = None
     waits_for_request: bool = False
+    rest_ended_at: float | None = None
     began_at: float = field(init=False)
     utterance_at: float = field(init=False)
 
@@ -237,10 +241,26 @@ class UserTurn:
         """Whether the model has heard its audio, so that it needs no words."""
         return self.burst is not None and self.burst.is_heard
 
+    @property
+    def lasts_since(self) -> float:
+        """From when its duration counts."""
+        return self.began_at if self.rest_ended_at is None else self.rest_ended_at
+
+    @property
+    def has_open_audio(self) -> bool:
+        """Whether a burst of it was not committed yet."""
+        return self.burst is not None and not self.burst.is_settled
+
     def hear(self, now: float) -> None:
         """The model has heard all of it."""
         self.burst = self.burst or Burst(now, now, now)
         self.burst.is_heard = True
+
+    def hear_rest(self, burst: Burst, at: float) -> None:
+        """It begins with the rest of a burst, which ended at `at`; the model has heard that."""
+        self.burst = burst
+        burst.is_heard = True
+        self.rest_ended_at = at
 
     def begin_speech(self, burst: Burst) -> None:
         """A burst of speech began: any verdict on the pause before it is void."""

@@ -17,6 +17,9 @@ from vivavoce.agents.turn.user.limits import TurnLimits
 from vivavoce.agents.turn.user.noise import Noise
 from vivavoce.agents.turn.user.turn import Burst, Over, Past, UserSide, UserTurn
 
+LEAST_REST = 0.3
+"""Seconds of voice from which the rest of a burst, behind a commit, is a turn for a model that hears the caller."""
+
 
 class UserTurns:
     """Takes the user's inputs. Opens turns and numbers them; calls Interruption at once and TurnCommit at the end."""
@@ -107,8 +110,8 @@ class UserTurns:
         self._end_burst(user.burst, at, now)
         if user.turn is not None and user.turn.burst is user.burst:
             user.turn.end_speech(at)
-        if self._options.traits.hears_audio and not self._options.traits.remote_decides:
-            self._hear(user.burst)
+        if self._options.model_hears_turns:
+            self._hear(user.burst, at)
         self._interruption.speech_stopped()
         turn = user.turn
         if turn is None or turn.owes_final:
@@ -118,18 +121,28 @@ class UserTurns:
         else:
             self._turn_commit.drop("noise")
 
-    def _hear(self, burst: Burst) -> None:
-        """The model has heard this speech: it is a turn, or too short to be one while the agent speaks."""
-        turn = self._user.turn
-        if turn is None or turn.burst is not burst:
-            return
-        turn.owed.forgive()
-        active, options = self._floor.active, self._options.interruption
-        if active is not None:
+    def _hear(self, burst: Burst, at: float) -> None:
+        """The model has heard this speech, until `at`: it is a turn, or too short to be one while the agent speaks."""
+        turn, active, options = self._user.turn, self._floor.active, self._options.interruption
+        is_rest, limit = burst.onset is None, 0.0
+        if is_rest:
+            limit = LEAST_REST
+        elif active is not None:
             limit = options.min_duration if active.is_playing else options.thinking_min_duration
-            if burst.voiced_seconds(burst.started_at) < limit:
+        is_enough = burst.voiced_seconds(burst.started_at) >= limit
+        if turn is None and is_rest and is_enough and not (burst.is_noise or self._options.is_manual):
+            self._open_turn(burst.started_at).hear_rest(burst, at)
+        elif turn is None:
+            if not self._options.is_manual:
+                self._out.append(ClearAudio())
+            return
+        elif turn.burst is not burst:
+            return
+        else:
+            turn.owed.forgive()
+            if not is_enough:
                 return
-        burst.is_heard = True
+            burst.is_heard = True
         if active is not None and self._interruption.may_cut(active):
             if not self._guard.overrules(active, burst.started_at):
                 self._interruption.take_floor()
@@ -247,7 +260,7 @@ class UserTurns:
         if self._options.traits.hears_audio and turn.burst is not None:
             turn.hear(now)
         turn.over = Over(now, leaves_audio=turn.has_words)
-        if not turn.has_words:
+        if not (turn.has_words or self._options.model_hears_turns):  # such a model has heard silence alone
             self._out.append(SettleAudio())
 
     def clear_requested(self, now: float) -> None:

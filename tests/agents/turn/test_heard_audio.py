@@ -118,9 +118,83 @@ def test_a_commit_on_request_needs_no_words() -> None:
     assert commits(talk)[0].settles_audio
 
 
-def test_a_request_without_any_speech_waits_for_words() -> None:
-    talk = heard(endpointing_mode="manual").at(1.0, i.TurnCommitRequested())
-    assert talk.take() == [(1.0, "SettleAudio")]
+def test_a_request_without_any_speech_commits_nothing() -> None:
+    talk = heard(endpointing_mode="manual").at(1.0, i.TurnCommitRequested()).until(4.0)
+    assert talk.take() == [(2.0, "drop", "turn_1", "transcript_missing")]
+
+
+def test_a_turn_that_lasts_too_long_is_committed_in_its_midst_and_the_rest_of_it_when_it_ends() -> None:
+    talk = heard(max_turn_duration=1.0).starts(0.5).until(1.6).plays(1.8).played(2.0).stops(2.0).until(6.0)
+    assert talk.take() == [
+        (1.5, "limit", "turn_1", "max_turn_duration"),
+        (1.5, "commit", "turn_1", ""),
+        (1.5, "grant", "answer_1"),
+        (2.4, "commit", "turn_2", ""),
+        (2.4, "grant", "answer_2"),
+    ]
+    assert [(commit.settles_audio, commit.is_heard) for commit in commits(talk)] == [(True, True)] * 2
+
+
+def test_the_rest_of_a_long_burst_is_one_commit_however_long_it_is() -> None:
+    talk = heard(max_turn_duration=1.0).starts(0.5).until(1.6).plays(1.8).played(2.0).stops(5.0).until(9.0)
+    assert talk.take()[3:] == [(5.4, "commit", "turn_2", ""), (5.4, "grant", "answer_2")]
+
+
+def test_who_goes_on_after_the_rest_has_the_whole_duration_again() -> None:
+    talk = heard(max_turn_duration=1.0).starts(0.5).until(1.6).plays(1.8).played(2.0)
+    talk.stops(4.0).starts(4.3).until(5.5)
+    assert talk.take()[3:] == [
+        (5.0, "limit", "turn_2", "max_turn_duration"),
+        (5.0, "commit", "turn_2", ""),
+        (5.0, "grant", "answer_2"),
+    ]
+
+
+def test_a_rest_of_less_than_a_word_is_forgotten_by_the_model() -> None:
+    talk = heard(max_turn_duration=1.0).starts(0.5).until(1.6).plays(1.7).stops(1.78).played(2.0).until(6.0)
+    assert talk.take()[3:] == [(1.98, "ClearAudio")]
+
+
+def test_the_rest_waits_for_the_end_of_the_answer_which_it_does_not_cut() -> None:
+    talk = heard(max_turn_duration=1.0).starts(0.5).until(1.6).plays(1.8).stops(2.5).until(4.0)
+    assert talk.take()[3:] == []
+    assert talk.played(5.0).take() == [(5.0, "commit", "turn_2", ""), (5.0, "grant", "answer_2")]
+
+
+def test_the_rest_waits_for_an_answer_that_is_still_thought_of() -> None:
+    talk = heard(max_turn_duration=1.0).starts(0.5).stops(2.5).until(4.0)
+    assert talk.take()[3:] == []
+    assert talk.plays(4.0).played(5.0).take() == [(5.0, "commit", "turn_2", ""), (5.0, "grant", "answer_2")]
+
+
+def test_speech_over_the_answer_cuts_it_and_is_committed_with_the_rest() -> None:
+    talk = heard(max_turn_duration=2.0).starts(0.5).until(2.6).plays(2.8).stops(3.5).starts(4.0).stops(4.8).until(7.0)
+    assert talk.take()[3:] == [
+        (4.5, "pause", "answer_1"),
+        (5.0, "interrupted", "answer_1"),
+        (5.2, "commit", "turn_2", ""),
+        (5.2, "grant", "answer_2"),
+    ]
+
+
+def test_the_transcripts_of_both_parts_are_of_their_commits_in_any_order() -> None:
+    talk = heard(max_turn_duration=1.0).starts(0.5).until(1.51).at(1.51, i.UserAudioCommitted("a")).plays(1.8)
+    talk.played(2.0).stops(2.0).until(2.4).at(2.41, i.UserAudioCommitted("b")).take()
+    talk.at(3.3, i.UserFinal(text="part two", item_id="b")).at(3.4, i.UserFinal(text="part one", item_id="a"))
+    assert talk.take() == [(3.3, "amend", "turn_2", "part two"), (3.4, "amend", "turn_1", "part one")]
+
+
+def test_words_whose_audio_was_committed_before_commit_no_silence() -> None:
+    talk = heard().starts(0.5).stops(1.0).until(1.4).at(1.4, i.UserAudioCommitted("a")).plays(1.5).played(2.0)
+    talk.take()
+    talk.at(2.2, i.UserFinal(text="you", item_id="unknown")).until(4.0)
+    assert [commit.settles_audio for commit in commits(talk)] == [True, False]
+
+
+def test_an_item_that_never_gets_a_name_gives_way_to_the_next_one() -> None:
+    talk = heard().starts(0.5).stops(1.0).until(1.4).plays(1.5).played(2.0)
+    talk.starts(3.0).stops(3.5).until(4.0).at(4.0, i.UserAudioCommitted(""), i.UserAudioCommitted("b")).take()
+    assert talk.at(4.1, i.UserFinal(text="again", item_id="b")).take() == [(4.1, "amend", "turn_2", "again")]
 
 
 def test_typed_words_are_not_heard_by_a_model() -> None:
