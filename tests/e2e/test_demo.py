@@ -33,7 +33,7 @@ def test_the_report_has_every_field_of_version_1(on_embedded: Ran) -> None:
         assert all(tool_fields <= tool.keys() for tool in turn["tools"])
     assert {state["who"] for state in report["states"]} == {"user", "agent"}
     times = [state["at"] for state in report["states"]]
-    assert all(-0.5 < at < 120 for at in times)
+    assert all(-0.5 < at < 3600 for at in times)  # since the start; the time of day is a larger number
     assert report["close"]["reason"] == "participant_left"
     assert not [step for step in report["close"]["steps"] if step["error"]]
 

@@ -137,6 +137,7 @@ def test_the_session_says_what_it_runs_on(ran: Ran, tree: Tree) -> None:
 def test_each_turns_span_adds_up_to_what_the_caller_waited(tree: Tree, turns: list[dict[str, Any]]) -> None:
     recorded = [turn for turn in turns if turn["kind"] == "turn"]
     answered = [span for span in tree.of("turn") if not is_dropped(span)]
+    heard = 0
     for span, turn in zip(answered, recorded, strict=True):
         told = span["attributes"]
         assert (told["vivavoce.turn.id"], told["vivavoce.turn.outcome"]) == (turn["turn_id"], turn["outcome"])
@@ -148,13 +149,19 @@ def test_each_turns_span_adds_up_to_what_the_caller_waited(tree: Tree, turns: li
         stages = {name: value for name, value in told.items() if name.startswith("vivavoce.stage.")}
         assert sum(stages.values()) == pytest.approx(turn["e2e_latency"], abs=1e-6)
         kinds = [kind_of(each) for each in tree.below(span)]
-        assert {"user_speech", "stt", "end_of_turn", "tts", "playout"} <= set(kinds)
+        assert {"tts", "playout"} <= set(kinds)
         assert kinds.count("tool") == len(turn["tools"])
         assert kinds.count("interruption") == len(turn["interruptions"])
+        speech = [each for each in tree.below(span) if kind_of(each) == "user_speech"]
+        if not speech:  # it answers what a late final added to the turn before (on a slow machine)
+            continue
+        heard += 1
+        assert {"stt", "end_of_turn"} <= set(kinds)
         playout = next(each for each in tree.below(span) if kind_of(each) == "playout")
-        speech = [each for each in tree.below(span) if kind_of(each) == "user_speech"][-1]  # a turn may have parts
-        waited = (int(playout["startTimeUnixNano"]) - int(speech["endTimeUnixNano"])) / 1e9
+        # A turn may have parts.
+        waited = (int(playout["startTimeUnixNano"]) - int(speech[-1]["endTimeUnixNano"])) / 1e9
         assert waited == pytest.approx(turn["e2e_latency"], abs=0.002)
+    assert heard
     held = sum(len(turn["interruptions"]) for turn in turns)
     assert len(tree.of("interruption")) == held
     called = sum(len(turn["tools"]) for turn in turns)
