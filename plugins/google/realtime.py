@@ -58,6 +58,9 @@ WAITING_PAUSE = 0.2
 OTHER_PAUSE = 2.0
 """The same for a model that goes on: it reports the end of its turn, and may think before it speaks."""
 
+PAUSE_PARTS = 4
+"""Parts of such a pause: a loop that is held up, and takes late what has come, loses one of them and not the pause."""
+
 CLOSE_LIMIT = 0.8
 """Seconds for closing the connection."""
 
@@ -184,7 +187,8 @@ class LiveConnection(RealtimeConnection):
         self._has_more = asyncio.Event()
         self._tell_dropped = dropping("realtime_model")
         self._pause = pause
-        self._pause_end: asyncio.TimerHandle | None = None
+        self._pause_parts = 0
+        self._pause_timer: asyncio.TimerHandle | None = None
         self._wire = LiveWire(setup, post=self._post, report=self._events.put, await_more=self._await_more)
         loop = asyncio.get_running_loop()
         self._tasks = [
@@ -269,11 +273,20 @@ class LiveConnection(RealtimeConnection):
 
     def _await_more(self) -> None:
         self._stop_awaiting()
-        self._pause_end = asyncio.get_running_loop().call_later(self._pause, self._wire.rest)
+        self._pause_parts = PAUSE_PARTS
+        self._wait_for_more()
+
+    def _wait_for_more(self) -> None:
+        if self._pause_parts:
+            self._pause_parts -= 1
+            loop = asyncio.get_running_loop()
+            self._pause_timer = loop.call_later(self._pause / PAUSE_PARTS, self._wait_for_more)
+        else:
+            self._wire.rest()
 
     def _stop_awaiting(self) -> None:
-        if self._pause_end is not None:
-            self._pause_end.cancel()
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
 
     def _post(self, send: Send) -> None:
         if self._lost is not None:

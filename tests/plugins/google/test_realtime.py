@@ -89,7 +89,7 @@ class Session:
 
 
 def model(server: ScriptedGemini, **options: Any) -> google.RealtimeModel:
-    chosen = google.RealtimeOptions(ssl_context=server.trust, **options)
+    chosen = google.RealtimeOptions(ssl_context=server.trust, connect_timeout=LIMIT, **options)
     return google.RealtimeModel(model="m", api_key="secret", base_url=server.url, options=chosen)
 
 

@@ -77,7 +77,7 @@ def words_of(pcm: bytes) -> str:
 
 def model_of(server: ScriptedGemini, kind: Kind) -> google.RealtimeModel:
     server.open_call, server.completes_calls, server.voice = kind.open_call, kind.completes_calls, voice
-    options = google.RealtimeOptions(ssl_context=server.trust, extra_config=kind.extra_config)
+    options = google.RealtimeOptions(ssl_context=server.trust, extra_config=kind.extra_config, connect_timeout=LIMIT)
     return google.RealtimeModel(model=kind.model, api_key="secret", base_url=server.url, options=options)
 
 
