@@ -275,7 +275,7 @@ class TurnMachine:
             case i.RecogniserLost():
                 self._user.recogniser_lost()
             case i.RecogniserBack():
-                self._user.hears_words_since = now
+                self._user.recogniser_back(now)
             case i.RecogniserReplaced():
                 self._turn_commit.take_recogniser(now)
                 self._user.recogniser_changed()

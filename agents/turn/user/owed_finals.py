@@ -22,7 +22,9 @@ from difflib import SequenceMatcher
 from vivavoce.pipelines.core.words import words_of
 
 NEAR_END = 0.5
+"""Seconds before the end of the only burst in which a final is of all of it."""
 AT_END = 0.1
+"""Seconds before the end of the second burst in which a final is of both."""
 
 
 @dataclass(slots=True)

@@ -54,8 +54,8 @@ class RecogniserPace:
         if self._waits_since is not None:
             self._waits_since = (self._waits_since[1], self._waits_since[1])
 
-    def words_are_lost(self) -> None:
-        """The recogniser has lost its connection: words that come late now are not its own lateness."""
+    def skip(self) -> None:
+        """Judge none of the bursts so far: the recogniser was without a connection."""
         self._waits_since = None
 
     def _judge(self, *, is_late: bool) -> None:

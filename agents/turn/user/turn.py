@@ -401,9 +401,14 @@ class UserSide:
     """The true onset of the newest speech; without a VAD, when the first words of the newest turn came."""
 
     def recogniser_lost(self) -> None:
-        """No word can come until the recogniser is back; what comes late then shows nothing of its pace."""
+        """No word can come until the recogniser is back."""
         self.hears_words_since = None
-        self.pace.words_are_lost()
+        self.pace.skip()
+
+    def recogniser_back(self, now: float) -> None:
+        """Words come again; those of speech before now are late for no fault of the recogniser."""
+        self.hears_words_since = now
+        self.pace.skip()
 
     def recogniser_changed(self) -> None:
         """Another recogniser hears from now on."""

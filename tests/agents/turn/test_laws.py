@@ -30,6 +30,7 @@ from vivavoce.agents.turn.trace.record import (
     step_line,
 )
 from vivavoce.agents.turn.trace.replay import read_trace, replay
+from vivavoce.agents.turn.user.turn import LONGEST_VOICE
 
 TICKS_AT_MOST = 200
 """More deadlines than this in one stretch of time mean that the machine turns in circles."""
@@ -135,7 +136,7 @@ class TurnLaws(RuleBasedStateMachine):
 
     # --- the calls
 
-    @rule(seconds=DELAYS)
+    @rule(seconds=DELAYS | st.just(LONGEST_VOICE + 1.0))
     def wait(self, seconds: float) -> None:
         end, ticks = self.now + seconds, 0
         while (deadline := self.machine.next_deadline()) is not None and deadline <= end:

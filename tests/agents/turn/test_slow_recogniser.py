@@ -124,11 +124,17 @@ def test_words_that_come_before_the_report_of_their_onset_are_quick() -> None:
     assert ends_after(talk, at) == 3.0
 
 
-def test_words_that_come_late_because_the_recogniser_was_lost_say_nothing() -> None:
+@pytest.mark.parametrize("lost_after", [-0.1, 0.3])
+def test_words_that_come_late_because_the_recogniser_was_lost_say_nothing(lost_after: float) -> None:
     talk, at = heard(SLOW[0])
-    talk.starts(at).at(at + 0.3, i.RecogniserLost()).at(at + 2.3, i.RecogniserBack())
-    talk.at(at + 2.5, i.UserInterim(text="more")).stops(at + 3.0).at(at + 3.3, i.UserFinal(text="more"))
-    assert ends_after(talk, at + 3.35) == 3.0
+    lost_at = round(at + lost_after, 6)
+    if lost_after < 0:
+        talk.at(lost_at, i.RecogniserLost()).starts(at)
+    else:
+        talk.starts(at).at(lost_at, i.RecogniserLost())
+    talk.at(at + 2.3, i.RecogniserBack())
+    talk.at(at + 2.5, i.UserInterim(text="more")).stops(at + 3.0).at(at + 3.25, i.UserFinal(text="more"))
+    assert ends_after(talk, at + 3.3) == 3.0
 
 
 def test_a_slow_recogniser_that_is_replaced_says_nothing_of_its_successor() -> None:
