@@ -83,7 +83,8 @@ class CheckpointFeed:
     def turn_committed(self, turn_id: str) -> None:
         """The user's turn is committed, perhaps again with more words."""
         self._turns.pop(turn_id, None)
-        self._turns[turn_id] = self.changed()
+        self.changed()
+        self._turns[turn_id] = self._changes
 
     def turn_over(self, *turn_ids: str) -> None:
         """The answer to these turns is over, and so is that to all turns before them."""
@@ -96,13 +97,13 @@ class CheckpointFeed:
         """Take the calls that are not in the history yet."""
         if tuple(calls) != self._calls:
             self._calls = tuple(calls)
-            self._calls_change = self.changed()
+            self.changed()
+            self._calls_change = self._changes
 
-    def changed(self) -> int:
-        """Have the conversation as it is then written soon; return the number of the change."""
+    def changed(self) -> None:
+        """Have the conversation written soon, as it is then."""
         self._changes += 1
         self._news.set()
-        return self._changes
 
     # --- waiting
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kit.supervisor_bench import Bench, answer_in, job_info, job_update, sent
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import (
@@ -223,7 +225,7 @@ def test_draining_ends_the_jobs_at_its_limit_and_stopping_ends_them_at_once() ->
     assert EndJob(job_id="AJ_1", reason="the worker is stopping", is_forced=True) in bench.give(StopRequested())
 
 
-def lost_while_draining(**options: object) -> tuple[Bench, list[Effect]]:
+def lost_while_draining(**options: Any) -> tuple[Bench, list[Effect]]:
     """Kill the process of the only job of a worker that drains; return what the worker does then."""
     bench = Bench(drain_timeout=60.0, **options)
     bench.start_job()

@@ -79,12 +79,12 @@ def test_a_tool_whose_server_says_that_a_second_run_does_no_harm_is_idempotent()
     from mcp.types import ToolAnnotations
 
     app = library("fetch")
-    for name, annotations in (
+    for name, hints in (
         ("keep", ToolAnnotations(idempotent_hint=True)),
         ("order", ToolAnnotations(idempotent_hint=False)),
         ("lend", ToolAnnotations(title="Lend")),
     ):
-        app.add_tool(look_up, name=name, description=name, annotations=annotations)
+        app.add_tool(look_up, name=name, description=name, annotations=hints)
 
     async def test(house: House) -> None:
         names = ("fetch", "keep", "order", "lend")
