@@ -55,20 +55,25 @@ class ScriptedGemini:
         """The answer to the setup."""
         self._turns: list[Turn] = []
         self._mind = mind
+        self.sockets: list[web.WebSocketResponse] = []
+        """Of all connections, oldest first."""
         self._socket: web.WebSocketResponse | None = None
         self._transport: asyncio.Transport | None = None
         self._playing: asyncio.Task[None] | None = None
         self._changed = asyncio.Condition()
+        self._awaits_past = False
+        """Whether the next content of the newest connection is its history."""
 
     def answers(self, *turns: Turn | str) -> None:
         """Play these next, one a request."""
         self._turns += [Turn(text=one) if isinstance(one, str) else one for one in turns]
 
-    async def send(self, message: dict[str, Any] | str) -> None:
-        """Send a server message, or a raw frame."""
-        assert self._socket is not None
-        if not self._socket.closed:
-            await self._socket.send_str(message if isinstance(message, str) else json.dumps(message))
+    async def send(self, message: dict[str, Any] | str, over: web.WebSocketResponse | None = None) -> None:
+        """Send a server message, or a raw frame, over the newest connection unless another one is given."""
+        socket = over or self._socket
+        assert socket is not None
+        if not socket.closed:
+            await socket.send_str(message if isinstance(message, str) else json.dumps(message))
 
     async def close(self, code: int, reason: str) -> None:
         """Close the connection as the service does."""
@@ -92,6 +97,7 @@ class ScriptedGemini:
             return web.Response(status=self.refusals.pop(0))
         socket = self._socket = web.WebSocketResponse(max_msg_size=0)
         self._transport = request.transport
+        self.sockets.append(socket)
         await socket.prepare(request)
         try:
             async for frame in socket:
@@ -104,6 +110,7 @@ class ScriptedGemini:
     async def _take(self, message: dict[str, Any]) -> None:
         if "setup" in message:
             self.setups.append(message["setup"])
+            self._awaits_past = bool(message["setup"].get("historyConfig"))
             await self.send(self.first)
             return
         realtime = message.get("realtime_input", {})
@@ -117,7 +124,8 @@ class ScriptedGemini:
             await self._stop()
             await self.send({"serverContent": {"interrupted": True}})
             await self.send({"serverContent": {"turnComplete": True}})
-        is_past = self.setups[-1].get("historyConfig") and sum("client_content" in one for one in self.received) == 1
+        is_past = self._awaits_past and content is not None
+        self._awaits_past = self._awaits_past and not is_past
         asks = (content or {}).get("turn_complete") or (content or {}).get("turnComplete")
         if (
             (asks and not is_past)
