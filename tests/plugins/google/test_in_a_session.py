@@ -88,7 +88,7 @@ async def test_a_turn_that_lasts_too_long_is_two_messages_and_two_answers_in_ord
     server.answers("First.", "Second.")
     options = SessionOptions(endpointing=EndpointingOptions(max_turn_duration=0.4))
     async with harness_of(model, Agent("Help."), options) as harness:
-        speaks(harness, 0.8)
+        speaks(harness, 1.6)
         await server.got(lambda message: "activityEnd" in message.get("realtime_input", {}), 1)
         await harness.next(TurnCompleted, limit=LIMIT)
         await server.send(heard("part one"))
