@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -143,6 +144,12 @@ class LiveWire:
         self._calls: set[str] = set()
         self._item = new_id("item")
         """The user's item for the present transcripts."""
+        self._committed = ""
+        """The item of the audio that was committed and is not sent yet."""
+        self._coming: deque[str] = deque()
+        """Items whose audio was sent, behind one without a transcript: words are of that until the model answers."""
+        self._is_transcribed = True
+        """Whether the item for the present transcripts has its words."""
         self._words = ""
         self._words_before_answer = 0
         self._pushed = 0.0
@@ -173,8 +180,10 @@ class LiveWire:
     def commit(self) -> None:
         """The user's turn is over; it is sent when an answer is requested."""
         self._turn += self._open_turn.drain()
-        self._settle(len(self._words))
-        self._report(RealtimeInputCommitted(self._item))
+        if self._committed:  # both are sent as one piece of audio, whose transcript is the newer one's
+            self._report(RealtimeTranscript(text="", item_id=self._committed, is_final=True))
+        self._committed = new_id("item")
+        self._report(RealtimeInputCommitted(self._committed))
 
     def clear(self) -> None:
         """Forget the open turn's audio."""
@@ -201,6 +210,10 @@ class LiveWire:
             for frame in self._turn:
                 self._post(Send("send_realtime_input", {"audio": messages.audio(frame)}))
             self._turn = []
+            self._coming.append(self._committed)
+            self._committed = ""
+            if self._words or self._is_transcribed:
+                self._begin_item()
             self._send_outputs()
             self._post(Send("send_realtime_input", {"activity_end": types.ActivityEnd()}))
         elif self._outputs:
@@ -263,6 +276,8 @@ class LiveWire:
         Raises:
             ProviderProtocolError: It breaks the API's description.
         """
+        if self._coming and _is_output(message):
+            self._begin_item()
         if (update := message.session_resumption_update) is not None and update.resumable and update.new_handle:
             self._report(RealtimeResumable(update.new_handle))
         if message.go_away is not None:
@@ -393,17 +408,32 @@ class LiveWire:
     def _hear(self, text: str, *, is_final: bool) -> None:
         self._words += text
         if is_final:
+            is_nothing = self._is_local and not (self._words or self._is_transcribed)
             self._settle(len(self._words))
+            if is_nothing:
+                self._report(RealtimeTranscript(text="", item_id=self._item, is_final=True))
+            if self._coming:
+                self._begin_item()
         elif self._words:
             self._report(RealtimeTranscript(text=self._words, item_id=self._item, is_final=False))
 
     def _settle(self, length: int) -> None:
-        """End the transcript of the user's item after so many characters; the rest belongs to the next item."""
+        """End the transcript of the user's item after so many characters.
+
+        The rest belongs to the next item if the server ends turns. Else it is of the audio that was sent last.
+        """
         settled, self._words = self._words[:length], self._words[length:]
         if settled:
+            self._is_transcribed = True
             self._report(RealtimeTranscript(text=settled, item_id=self._item, is_final=True))
-        self._item = new_id("item")
+        if not self._is_local:
+            self._item = new_id("item")
         self._words_before_answer = 0
+
+    def _begin_item(self) -> None:
+        """Transcripts from here on are of the next item whose audio was sent."""
+        self._settle(len(self._words))
+        self._item, self._is_transcribed = self._coming.popleft(), False
 
     def _send_outputs(self) -> None:
         if self._outputs:
@@ -412,6 +442,13 @@ class LiveWire:
 
     def _content(self, turns: list[types.Content], *, is_complete: bool) -> None:
         self._post(Send("send_client_content", {"turns": turns or None, "turn_complete": is_complete}))
+
+
+def _is_output(message: types.LiveServerMessage) -> bool:
+    """Whether the model answers in that message."""
+    content = message.server_content
+    speaks = content is not None and (content.output_transcription is not None or content.model_turn is not None)
+    return speaks or message.tool_call is not None
 
 
 def _audio_tokens(details: list[types.ModalityTokenCount] | None) -> int:

@@ -15,10 +15,11 @@ from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 from vivavoce.pipelines.testing import ScriptedVAD
+from vivavoce.pipelines.testing.script import Step
 
 LOST = ProviderConnectionError("cut", provider="scripted")
-HALF = [0.3, "one two three four five.", 1.0, LOST]
-REST = [0.3, "six seven."]
+HALF: Step = [0.3, "one two three four five.", 1.0, LOST]
+REST: Step = [0.3, "six seven."]
 
 
 def listening(model: ScriptedRealtimeModel, agent: Agent | None = None, **parts: Any) -> SessionHarness:
@@ -62,7 +63,7 @@ def test_the_caller_hears_the_rest_without_saying_anything() -> None:
 
 
 def test_an_answer_that_breaks_twice_fails_the_turn_and_the_next_one_works() -> None:
-    again = [0.3, "six seven eight.", 1.0, LOST]
+    again: Step = [0.3, "six seven eight.", 1.0, LOST]
     model = ScriptedRealtimeModel(HALF, again, [0.3, "Sure."], hears=["count", "hello"])
     harness = listening(model)
     harness.caller.makes_noise(0.5, 1.0)

@@ -91,10 +91,14 @@ class ScriptedGemini:
         self._turns: list[Turn] = []
         self._words: list[str] = []
         self._mind = mind
+        self.sockets: list[web.WebSocketResponse] = []
+        """Of all connections, oldest first."""
         self._socket: web.WebSocketResponse | None = None
         self._transport: asyncio.Transport | None = None
         self._playing: asyncio.Task[None] | None = None
         self._changed = asyncio.Condition()
+        self._awaits_past = False
+        """Whether the next content of the newest connection is its history."""
 
     def answers(self, *turns: Turn | str) -> None:
         """Play these next, one a request."""
@@ -104,14 +108,15 @@ class ScriptedGemini:
         """Transcribe the user's next turns so, one each, before they are answered."""
         self._words += words
 
-    async def send(self, message: dict[str, Any] | str) -> None:
-        """Send a server message, or a raw frame."""
-        assert self._socket is not None
+    async def send(self, message: dict[str, Any] | str, over: web.WebSocketResponse | None = None) -> None:
+        """Send a server message, or a raw frame, over the newest connection unless another one is given."""
+        socket = over or self._socket
+        assert socket is not None
         if isinstance(message, dict):
             self._open.update(call["id"] for call in message.get("toolCall", {}).get("functionCalls", []))
             self._open.difference_update(message.get("toolCallCancellation", {}).get("ids", []))
-        if not self._socket.closed:
-            await self._socket.send_str(message if isinstance(message, str) else json.dumps(message))
+        if not socket.closed:
+            await socket.send_str(message if isinstance(message, str) else json.dumps(message))
 
     async def close(self, code: int, reason: str) -> None:
         """Close the connection as the service does."""
@@ -135,6 +140,7 @@ class ScriptedGemini:
             return web.Response(status=self.refusals.pop(0))
         socket = self._socket = web.WebSocketResponse(max_msg_size=0)
         self._transport = request.transport
+        self.sockets.append(socket)
         await socket.prepare(request)
         try:
             async for frame in socket:
@@ -147,6 +153,7 @@ class ScriptedGemini:
     async def _take(self, message: dict[str, Any]) -> None:
         if "setup" in message:
             self.setups.append(message["setup"])
+            self._awaits_past = bool(message["setup"].get("historyConfig"))
             await self.send(self.first)
             return
         realtime = message.get("realtime_input", {})
@@ -163,7 +170,8 @@ class ScriptedGemini:
         if "tool_response" in message:
             await self._take_outputs(message["tool_response"])
             return
-        is_past = self.setups[-1].get("historyConfig") and sum("client_content" in one for one in self.received) == 1
+        is_past = self._awaits_past and content is not None
+        self._awaits_past = self._awaits_past and not is_past
         asks = (content or {}).get("turn_complete") or (content or {}).get("turnComplete")
         asks = asks and not is_past
         if "activity_end" in realtime or "activityEnd" in realtime:

@@ -238,6 +238,69 @@ async def test_where_we_decide_audio_is_sent_when_an_answer_is_asked_for_and_nev
     assert sent[1] == {"audio": 640}
 
 
+def heard(text: str, **more: bool) -> dict[str, Any]:
+    return {"serverContent": {"inputTranscription": {"text": text, **more}}}
+
+
+def finals(opened: Session) -> list[tuple[str, str]]:
+    return [(one.text, one.item_id) for one in opened.of(RealtimeTranscript) if one.is_final]
+
+
+async def test_a_transcript_that_comes_after_the_next_commit_is_of_the_commit_before(server: ScriptedGemini) -> None:
+    async with session(server) as opened:
+        server.answers("Yes.", "No.")
+        opened.connection.push(AudioFrame(bytes(640), 16000))
+        opened.connection.commit()
+        assert words(await opened.answer()) == "Yes."
+        opened.connection.push(AudioFrame(bytes(640), 16000))
+        opened.connection.commit()
+        await server.send(heard("part "))
+        await server.send(heard("one", finished=True))
+        await opened.until(lambda: finals(opened))
+        assert words(await opened.answer()) == "No."
+        await server.send(heard("part two", finished=True))
+        await opened.until(lambda: len(finals(opened)) == 2)
+
+    names = [one.item_id for one in opened.of(RealtimeInputCommitted)]
+    assert finals(opened) == [("part one", names[0]), ("part two", names[1])]
+    assert {one.item_id for one in opened.of(RealtimeTranscript)} == set(names)
+
+
+async def test_a_transcript_that_comes_before_the_next_answer_is_of_the_commit_before_if_that_has_none(
+    server: ScriptedGemini,
+) -> None:
+    async with session(server) as opened:
+        server.answers("Yes.", Turn(text="No.", delay=0.3))
+        opened.connection.push(AudioFrame(bytes(640), 16000))
+        opened.connection.commit()
+        assert words(await opened.answer()) == "Yes."
+        opened.connection.push(AudioFrame(bytes(640), 16000))
+        opened.connection.commit()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(opened.answer)
+            await server.got(lambda message: "activityEnd" in message.get("realtime_input", {}), 2)
+            await server.send(heard("part one"))
+        await server.send(heard("part two", finished=True))
+        await opened.until(lambda: len(finals(opened)) == 2)
+
+    names = [one.item_id for one in opened.of(RealtimeInputCommitted)]
+    assert finals(opened) == [("part one", names[0]), ("part two", names[1])]
+
+
+async def test_words_that_come_when_the_answer_is_over_are_of_no_new_turn(server: ScriptedGemini) -> None:
+    async with session(server) as opened:
+        server.answers("Yes.")
+        opened.connection.push(AudioFrame(bytes(640), 16000))
+        opened.connection.commit()
+        assert words(await opened.answer()) == "Yes."
+        await server.send(heard("hello"))
+        await server.send(heard("", finished=True))
+        await opened.until(lambda: finals(opened))
+
+    [name] = [one.item_id for one in opened.of(RealtimeInputCommitted)]
+    assert finals(opened) == [("hello", name)]
+
+
 async def test_outputs_are_sent_together_when_an_answer_is_asked_for_unless_the_server_has_cancelled_their_calls(
     server: ScriptedGemini,
 ) -> None:
