@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 
+from vivavoce.pipelines.core.checks import check_port
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 DEV_API_KEY = "devkey"
@@ -62,8 +63,7 @@ class RoomServerOptions:
 
     def __post_init__(self) -> None:
         address = _address(self.host)
-        if not 0 <= self.port <= 65_535:
-            raise ConfigurationError(f"port must be 0 (any free one) to 65535, got {self.port!r}")
+        check_port("port", self.port)
         if not self.api_key or len(self.api_secret) < MIN_SECRET_LENGTH:
             raise ConfigurationError(
                 f"the room needs an api_key and an api_secret of at least {MIN_SECRET_LENGTH} characters, "

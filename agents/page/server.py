@@ -9,6 +9,7 @@ from typing import Self
 from aiohttp import web
 
 from vivavoce.agents.page.door import PageDoor, mint_with
+from vivavoce.pipelines.core.checks import check_port
 from vivavoce.pipelines.core.errors import RoomError
 
 HOST = "127.0.0.1"
@@ -23,9 +24,12 @@ class PageServer:
         api_secret: Its secret; it never leaves this process.
         port: Port to listen on; 0 takes a free one.
         agent_name: The agent to dispatch to each call; empty if the server gives every room one.
+    Raises:
+        ConfigurationError: There is no such port.
     """
 
     def __init__(self, url: str, api_key: str, api_secret: str, *, port: int = 0, agent_name: str = "") -> None:
+        check_port("port", port)
         self._agent_name = agent_name
         self._door = PageDoor(
             lambda room, identity: mint_with(api_key, api_secret, agent_name=self._agent_name)(room, identity), url=url
