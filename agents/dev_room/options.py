@@ -53,6 +53,8 @@ class RoomServerOptions:
     """How long a room without any participant so far is kept."""
     availability_timeout: float = 3.0
     """How long a worker may take to answer a job offer."""
+    keeps_waiting_rooms: bool = False
+    """Whether a room without an agent is offered to the next worker that registers. A real server forgets it."""
     restart_wait: float = 8.0
     """How long to wait for the return of an agent from before a restart, until another one is dispatched. LiveKit's SDK
     tries to come back every 5 s.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -140,11 +141,17 @@ async def test_a_killed_dev_leaves_no_process_behind(dev: Running) -> None:
     await asyncio.to_thread(wait_for_nobody, dev, time.monotonic() + END_LIMIT)
 
 
-async def test_code_that_does_not_load_at_first_is_waited_for(tmp_path: Path) -> None:
+async def test_a_caller_who_came_while_the_code_did_not_load_gets_the_agent_once_it_does(tmp_path: Path) -> None:
+    write_folder(tmp_path)
     write_app(tmp_path, "v1", "It booked", before="x = (\n")
     with running(tmp_path, "dev", "app.py", "--port", "0") as command:
         await seen(command, "was never closed")
         await seen(command, "Mend it and save")
-        write_app(tmp_path, "v1", "It booked")
-        await seen(command, "registered")
+        async with listening(url_of(command), token_for(command)) as caller:
+            assert not re.search("^page ", command.seen, re.MULTILINE)  # nobody would answer there
+            write_app(tmp_path, "v1", "It booked")
+            await seen(command, "registered")
+            await seen(command, "open it and talk")
+            await hears(caller, "For which day?")
+            assert len(caller.agents) == 1
         assert command.end() == 0
