@@ -32,9 +32,7 @@ class PageServer:
         ConfigurationError: There is no such port.
     """
 
-    def __init__(
-        self, url: str, api_key: str, api_secret: str, *, port: int = 0, agent_name: str | None = ""
-    ) -> None:
+    def __init__(self, url: str, api_key: str, api_secret: str, *, port: int = 0, agent_name: str | None = "") -> None:
         check_port("port", port)
         self._agent_name = agent_name
         self._has_agent = anyio.Event()

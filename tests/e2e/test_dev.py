@@ -17,6 +17,7 @@ from kit.e2e.command import Running, running
 from kit.e2e.dev_app import hears, seen, token_for, url_of, write_app, write_folder
 from kit.e2e.listener import listening
 from kit.e2e.talker import record
+from vivavoce.agents.job import FAILURE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -88,6 +89,8 @@ async def test_a_broken_save_is_shown_and_the_old_code_goes_on(dev: Running, fol
     async with listening(url_of(dev), token_for(dev)) as caller:
         await hears(caller, "For which day?")
         agents = caller.agents
+        shown: set[str] = set()
+        caller.room.on("participant_attributes_changed", lambda changed, _: shown.update(changed))
         before, problem = BROKEN["raises"]
         write_app(folder, "v2", "The broken code booked", before=before)
         await seen(dev, problem)
@@ -100,6 +103,7 @@ async def test_a_broken_save_is_shown_and_the_old_code_goes_on(dev: Running, fol
         assert caller.agents == agents
         await caller.room.local_participant.send_text("on friday at seven", topic="lk.chat")
         await hears(caller, "The old code booked friday at seven")
+        assert FAILURE not in shown  # the caller has an agent, and is not concerned
         write_app(folder, "v3", "The mended code booked")
         await seen(dev, "The new code talks now")
         await caller.room.local_participant.send_text("at eight", topic="lk.chat")

@@ -74,9 +74,7 @@ async def embedded_place(port: int, *, keeps_waiting_rooms: bool = False) -> Asy
     """
     from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
 
-    options = RoomServerOptions(
-        port=port, departure_timeout=DEPARTURE_TIMEOUT, keeps_waiting_rooms=keeps_waiting_rooms
-    )
+    options = RoomServerOptions(port=port, departure_timeout=DEPARTURE_TIMEOUT, keeps_waiting_rooms=keeps_waiting_rooms)
     room = RoomProcess(options)
     try:
         await room.start()

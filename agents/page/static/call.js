@@ -60,7 +60,7 @@ export class Call {
       this.#failed(error);
       return;
     }
-    this.#joined();
+    if (this.room) this.#joined();                       // it is over if the agent's code has failed meanwhile
   }
 
   /** Request a token from the page's server. The secret that signs it never comes here. */

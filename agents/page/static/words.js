@@ -94,6 +94,7 @@ const ENDINGS = {
 
 /** Return `{ title, text, canType }` for a CallError's code and detail. */
 export function explain({ code, detail }) {
+  if (code === 'agent-failed') return { title: 'The agent’s code failed', text: `${detail} – Its terminal shows where. Mend it, then call again.` };
   if (code === 'ended') return ENDINGS[detail] ?? { title: 'The server ended the call', text: `It gave the reason ${detail || 'unknown'}. You can call again.` };
   if (code === 'media-failed' && /firefox/i.test(navigator.userAgent) && /^(localhost|127\.|\[::1\])/.test(location.hostname)) return PROBLEMS['media-failed-firefox'];
   return PROBLEMS[code] ?? PROBLEMS.unknown;
