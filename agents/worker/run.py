@@ -186,9 +186,8 @@ class JobRun:
         await self._leave_room()
 
     async def _tell_failure(self, error: str) -> None:
-        call = OwnedCall(
-            f"telling the room that job {self._id} failed", partial(self._control.tell_failure, error), is_shielded=True
-        )
+        tell = partial(self._control.tell_failure, error)
+        call = OwnedCall(f"showing the room the error of job {self._id}", tell, is_shielded=True)
         self._tasks.start_soon(call.run)
         await call.finish(TELL_LIMIT)
 
