@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from playwright.async_api import Page
 
 SCREENS = ((360, 640), (390, 844), (768, 1024), (820, 1180), (1024, 768), (1440, 900))
 """Sizes of windows, from a small telephone to a desktop."""
-SCHEMES = ("light", "dark")
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 MISPLACED = """
 () => {
