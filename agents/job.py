@@ -40,6 +40,9 @@ WaitForClose = Callable[[], Awaitable[CloseReport]]
 ShutdownCallback = Callable[[str], Awaitable[None] | None] | Callable[[], Awaitable[None] | None]
 """Run when a job has ended; may take the reason as its one argument."""
 
+FAILURE = "vivavoce.error"
+"""Attribute of an agent in its room: the error of its code, under development."""
+
 JobType = Literal["room", "publisher", "participant"]
 """The thing that a job is made for: a room, a participant that publishes a track, or a participant that joins."""
 
@@ -241,6 +244,7 @@ class JobControl(ABC):
         self._last_close: CloseReport | None = None
         self._has_returned = False
         self._is_vacated = False
+        self._shows_failure = False
         self._callbacks: list[Callable[[str], Awaitable[None] | None]] = []
 
     @property
@@ -273,6 +277,20 @@ class JobControl(ABC):
     @abstractmethod
     async def leave(self) -> None:
         """Leave the room if it was joined; a second call has no effect."""
+
+    def show_failure(self) -> None:
+        """Have the room's participants see the error of the job's code: for development only, since it may quote
+        anything.
+        """
+        self._shows_failure = True
+
+    @property
+    def shows_failure(self) -> bool:
+        """Whether the room's participants see the error of the job's code."""
+        return self._shows_failure
+
+    async def tell_failure(self, error: str) -> None:
+        """Show the room's participants that the job's code failed; without a room it does nothing."""
 
     def attach_session(self, close: CloseCall) -> None:
         """Register `close`: the job's end calls `close(reason)` before the shutdown callbacks and before leaving the

@@ -75,7 +75,11 @@ async def connected(
             await room.local_participant.publish_track(microphone, options)
         report("joined", room=room.name)
         with anyio.fail_after(answer_limit):
+            for participant in room.remote_participants.values():
+                far_end.look_for_failure(participant)
             await far_end.come()
+        if far_end.failure:
+            raise RoomError(_failed(far_end.failure))
         if far_end.closed is not None:
             raise RoomError(f"no agent answered the call: {_closing(far_end.closed)}")
         report("answered")
@@ -138,6 +142,9 @@ async def _understand(events: AsyncIterator[STTEvent], line: Line) -> None:
 async def _talk(call: Connection, line: Line) -> None:
     """Exchange frame for frame until the line hangs up; if the room is lost, report that to the line."""
     while line.hung_up is None:
+        if call.agent.failure:
+            line.host_failed(_failed(call.agent.failure))
+            return
         frame = await call.agent.next_frame()
         if call.agent.is_there != (line.left_at is None):
             _report_presence(call.agent, line)
@@ -160,6 +167,10 @@ def _report_presence(agent: FarEnd, line: Line) -> None:
         return
     line.host_left(may_return=agent.closed is None)
     report("left")
+
+
+def _failed(error: str) -> str:
+    return f"the agent's code failed: {error}"
 
 
 def _closing(reason: rtc.DisconnectReason.ValueType) -> str:

@@ -10,6 +10,7 @@ import anyio
 
 from vivavoce.agents.caller.line import FRAME_SAMPLES, SAMPLE_RATE
 from vivavoce.agents.caller.mixer import Voice, VoiceMixer
+from vivavoce.agents.job import FAILURE
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class FarEnd:
     def __init__(self, room: rtc.Room) -> None:
         self.closed: rtc.DisconnectReason.ValueType | None = None
         """Why the room ended before the caller left it."""
+        self.failure = ""
+        """The error of the agent's code, if it shows one: no agent comes any more."""
         self._room = room
         self._speakers: set[str] = set()
         """Identities in the room that have had a voice."""
@@ -45,6 +48,8 @@ class FarEnd:
         self._subscribed, self._to_follow = anyio.create_memory_object_stream["rtc.RemoteAudioTrack"](math.inf)
         room.on("track_subscribed", self._on_track)
         room.on("track_unsubscribed", self._on_track_gone)
+        room.on("participant_connected", self.look_for_failure)
+        room.on("participant_attributes_changed", lambda _, participant: self.look_for_failure(participant))
         room.on("participant_disconnected", self._on_participant_gone)
         room.on("disconnected", self._on_closed)
 
@@ -54,7 +59,7 @@ class FarEnd:
         return bool(self._speakers)
 
     async def come(self) -> None:
-        """Wait until the agent's voice is there, or the room is closed."""
+        """Wait until the agent's voice is there, or its code has failed, or the room is closed."""
         await self._came.wait()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -74,6 +79,15 @@ class FarEnd:
     async def next_frame(self) -> AudioFrame:
         """Return the next 20 ms of the agent, when they are due."""
         return await self._mixer.next_frame()
+
+    def look_for_failure(self, participant: rtc.Participant) -> None:
+        """Note the error that a participant shows, if it is an agent."""
+        from livekit import rtc
+
+        error = participant.attributes.get(FAILURE)
+        if error and participant.kind == rtc.ParticipantKind.PARTICIPANT_KIND_AGENT:
+            self.failure = error
+            self._came.set()
 
     async def _follow(self, track: rtc.RemoteAudioTrack, voice: Voice) -> None:
         from livekit import rtc

@@ -134,6 +134,11 @@ class Line:
         self.left_at = None
         self._mind.host_returned(self.position)
 
+    def host_failed(self, problem: str) -> None:
+        """The agent's code has failed: the call is over, by its side."""
+        self.left_at = self.position if self.left_at is None else self.left_at
+        self.hung_up = HangUp(problem)
+
     def lost(self, problem: str) -> None:
         """The room is lost, and no side hung up."""
         self._is_lost = True

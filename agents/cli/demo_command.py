@@ -69,9 +69,11 @@ def demo(
 
     from vivavoce.agents.cli.demo.place import given_place
     from vivavoce.agents.cli.demo.run import Demo, DemoOptions
+    from vivavoce.pipelines.core.checks import check_port
     from vivavoce.pipelines.core.errors import ConfigurationError
 
     logging.getLogger("livekit").setLevel(logging.CRITICAL)  # its native part logs every transport that a hang-up ends
+    check_port("port", port)
     need_packages("demo", SPEECH_PACKAGES if url else SPEECH_PACKAGES + ROOM_PACKAGES)
     if once and no_call:
         raise ConfigurationError("--once ends after the call and --no-call places none: give only one of them")

@@ -23,6 +23,7 @@ from vivavoce.pipelines.core.clock import LoopClock
 logger = logging.getLogger(__name__)
 
 MIGRATION_MEMORY = 15.0
+FORGOTTEN = "as on a real server, a later one gets no offer"
 _ENDED = (agent.JS_SUCCESS, agent.JS_FAILED)
 
 
@@ -65,12 +66,16 @@ class Dispatcher:
         self._rooms: dict[str, _RoomState] = {}
         self._answers: dict[str, tuple[str, asyncio.Future[agent.AvailabilityResponse | None]]] = {}
         self._migrated_at: float | None = None
+        self._registered = anyio.Event()
+        """Set and renewed when a worker registers."""
 
     # Reports of workers
 
     def add_worker(self, request: agent.RegisterWorkerRequest, socket: WorkerSocket) -> RegisteredWorker:
         worker = RegisteredWorker(new_sid("AW"), request, socket)
         self._workers[worker.id] = worker
+        self._registered.set()
+        self._registered = anyio.Event()
         logger.info("worker %s registered (agent_name %r)", worker.id, request.agent_name)
         return worker
 
@@ -230,9 +235,14 @@ class Dispatcher:
             agent_name=dispatch.agent_name,
             attributes=dict(dispatch.attributes),
         )
-        await self._offer(job, dispatch)
+        while dispatch.id in state.dispatches:
+            registered = self._registered  # of before the offer: one that registers meanwhile may not have been asked
+            if await self._offer(job, dispatch) or not self._options.keeps_waiting_rooms:
+                return
+            await registered.wait()  # the end of the room ends the wait
 
-    async def _offer(self, job: agent.Job, dispatch: agent_dispatch.AgentDispatch) -> None:
+    async def _offer(self, job: agent.Job, dispatch: agent_dispatch.AgentDispatch) -> bool:
+        """Offer a job to one worker after the other; return whether one has taken it or ended it."""
         tried: set[str] = set()
         while (worker := self._next_worker(job.agent_name, tried)) is not None:
             tried.add(worker.id)
@@ -245,21 +255,24 @@ class Dispatcher:
                     job.id,
                     self._options.availability_timeout,
                 )
-                return
+                return False
             if answer is not None and answer.available:
                 self._assign(worker, job, dispatch, answer)
-                return
+                return True
             if answer is not None and answer.terminate:
                 logger.info("worker %s ended job %s", worker.id, job.id)
-                return
+                return True
+        later = "it is offered to the next one" if self._options.keeps_waiting_rooms else FORGOTTEN
         if job.agent_name or tried:
             logger.warning(
-                "room %s gets no agent: %s; as on a real server, a later one gets no offer",
+                "room %s gets no agent: %s; %s",
                 job.room.name,
                 f"{len(tried)} workers refused" if tried else f"no worker {job.agent_name!r} is registered",
+                later,
             )
         else:
-            logger.info("room %s gets no agent: no worker without agent_name is registered", job.room.name)
+            logger.info("room %s gets no agent: no worker without agent_name is registered; %s", job.room.name, later)
+        return False
 
     def _next_worker(self, agent_name: str, tried: set[str]) -> RegisteredWorker | None:
         candidates = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 
+from vivavoce.pipelines.core.checks import check_port
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 DEV_API_KEY = "devkey"
@@ -52,6 +53,8 @@ class RoomServerOptions:
     """How long a room without any participant so far is kept."""
     availability_timeout: float = 3.0
     """How long a worker may take to answer a job offer."""
+    keeps_waiting_rooms: bool = False
+    """Whether a room without an agent is offered to the next worker that registers. A real server forgets it."""
     restart_wait: float = 8.0
     """How long to wait for the return of an agent from before a restart, until another one is dispatched. LiveKit's SDK
     tries to come back every 5 s.
@@ -62,8 +65,7 @@ class RoomServerOptions:
 
     def __post_init__(self) -> None:
         address = _address(self.host)
-        if not 0 <= self.port <= 65_535:
-            raise ConfigurationError(f"port must be 0 (any free one) to 65535, got {self.port!r}")
+        check_port("port", self.port)
         if not self.api_key or len(self.api_secret) < MIN_SECRET_LENGTH:
             raise ConfigurationError(
                 f"the room needs an api_key and an api_secret of at least {MIN_SECRET_LENGTH} characters, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -59,11 +59,20 @@ class PageDoor:
     Args:
         url: The LiveKit server of the page; None: the server that serves the page, as the browser named it.
         mint: Makes a token for a room and an identity.
+        agent: Waits, within a limit, until an agent is registered that answers, and returns whether one is. None: the
+            server dispatches one whenever it comes.
     """
 
-    def __init__(self, mint: Callable[[str, str], str], *, url: str | None = None) -> None:
+    def __init__(
+        self,
+        mint: Callable[[str, str], str],
+        *,
+        url: str | None = None,
+        agent: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
         self._mint = mint
         self._url = url
+        self._agent = agent
         self._files = {path.name: path for path in STATIC.iterdir() if path.suffix in TYPES}
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
@@ -100,6 +109,8 @@ class PageDoor:
         room = wanted.room.strip()
         if len(room) > 128 or any(ord(character) < 32 for character in room):
             return _refusal(400, "a room's name has at most 128 printable characters")
+        if self._agent is not None and not await self._agent():
+            return _refusal(503, "the agent is not registered yet: its code is being loaded, or it does not load")
         room = room or new_id("call")
         # Only a name that this server made may come back: no client can become the agent, or another guest, by
         # guessing.

@@ -6,12 +6,16 @@ import errno
 from types import TracebackType
 from typing import Self
 
+import anyio
 from aiohttp import web
 
 from vivavoce.agents.page.door import PageDoor, mint_with
+from vivavoce.pipelines.core.checks import check_port
 from vivavoce.pipelines.core.errors import RoomError
 
 HOST = "127.0.0.1"
+AGENT_LIMIT = 20.0
+"""Seconds for which a caller waits for an agent that is not registered yet."""
 
 
 class PageServer:
@@ -22,20 +26,39 @@ class PageServer:
         api_key: Its key.
         api_secret: Its secret; it never leaves this process.
         port: Port to listen on; 0 takes a free one.
-        agent_name: The agent to dispatch to each call; empty if the server gives every room one.
+        agent_name: The agent to dispatch to each call; empty if the server gives every room one. None: it is not
+            registered yet, and callers wait for it; a server does not send it to rooms that were there before.
+    Raises:
+        ConfigurationError: There is no such port.
     """
 
-    def __init__(self, url: str, api_key: str, api_secret: str, *, port: int = 0, agent_name: str = "") -> None:
+    def __init__(self, url: str, api_key: str, api_secret: str, *, port: int = 0, agent_name: str | None = "") -> None:
+        check_port("port", port)
         self._agent_name = agent_name
+        self._has_agent = anyio.Event()
+        self.dispatch(agent_name)
         self._door = PageDoor(
-            lambda room, identity: mint_with(api_key, api_secret, agent_name=self._agent_name)(room, identity), url=url
+            lambda room, identity: mint_with(api_key, api_secret, agent_name=self._agent_name or "")(room, identity),
+            url=url,
+            agent=self._agent,
         )
         self._wanted_port = port
         self._runner: web.AppRunner | None = None
 
-    def dispatch(self, agent_name: str) -> None:
-        """Dispatch this agent to later calls."""
+    def dispatch(self, agent_name: str | None) -> None:
+        """Dispatch this agent to later calls and to the callers who wait; None: later callers wait."""
         self._agent_name = agent_name
+        if agent_name is not None:
+            self._has_agent.set()
+        elif self._has_agent.is_set():
+            self._has_agent = anyio.Event()
+
+    async def _agent(self) -> bool:
+        """Wait for the agent; return whether it is there."""
+        with anyio.move_on_after(AGENT_LIMIT):
+            while self._agent_name is None:
+                await self._has_agent.wait()
+        return self._agent_name is not None
 
     @property
     def address(self) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from vivavoce.agents.job import JobControl, JobInfo
+from vivavoce.agents.job import FAILURE, JobControl, JobInfo
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.telemetry.logs.logs import mask
 from vivavoce.agents.worker.agent_token import identity_in
@@ -29,6 +29,9 @@ LATE_JOIN_LIMIT = 40.0
 
 LEAVE_LIMIT = 5.0
 """Seconds for leaving the room."""
+
+SHOWN_ERROR = 2000
+"""Most characters of an error that the room's participants are shown."""
 
 BROKEN = frozenset(
     {"unknown_reason", "state_mismatch", "migration", "signal_close", "connection_timeout", "media_failure"}
@@ -152,6 +155,16 @@ class RoomJob(JobControl):
         """Record the job's end; the first reason counts."""
         super().end(reason)
         self._on_news()
+
+    async def tell_failure(self, error: str) -> None:
+        """Show the error as the agent's attribute; join the room for that if the job's code did not."""
+        join = self._join
+        if join is None:
+            join = self._join = _Join()
+            self._tasks.start_soon(self._join_room, join, False)
+        await join.done.wait()
+        if self._room is not None and self._room.isconnected():
+            await self._room.local_participant.set_attributes({FAILURE: mask(error)[:SHOWN_ERROR]})
 
     async def leave(self) -> None:
         """Leave the room if it was joined; a second call has no effect."""

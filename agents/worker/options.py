@@ -21,6 +21,7 @@ from vivavoce.pipelines.core.checks import (
     check_function,
     check_instance,
     check_number,
+    check_port,
     check_text,
     check_whole,
     shown,
@@ -155,7 +156,7 @@ class WorkerOptions:
             check_number(name, getattr(self, name), at_least=0, unit="s")
         check_flag("healing", self.healing)
         check_instance("crash_safety", self.crash_safety, CrashSafety, or_none=True)
-        check_whole("health_port", self.health_port, at_least=0, or_none=True)
+        check_port("health_port", self.health_port, or_none=True)
         check_text("health_host", self.health_host)
         if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):
             raise ConfigurationError(
@@ -166,8 +167,6 @@ class WorkerOptions:
                 f"request_timeout must lie in 0 … 2.5 s (a LiveKit server gives up after 3 s), got "
                 f"{self.request_timeout!r}"
             )
-        if self.health_port is not None and not 0 <= self.health_port <= 65535:
-            raise ConfigurationError(f"health_port must lie in 0 … 65535, got {self.health_port!r}")
 
 
 def credentials(options: WorkerOptions) -> Credentials:

@@ -39,6 +39,9 @@ logger = logging.getLogger(__name__)
 API_CLOSE_LIMIT = 2.0
 """Seconds for closing the connections to the server API."""
 
+TELL_LIMIT = 5.0
+"""Seconds for showing a room that the job's code failed, joining it included."""
+
 RECALLED_WITHIN = 60.0
 """Seconds for which the record of a call is kept whose connection broke; a worker that heals the call takes it."""
 
@@ -135,6 +138,9 @@ class JobRun:
                 if (last := self._control.last_close) is not None:
                     if last.reason == CloseReason.ERROR:
                         self._error = self._closed_by = last.error or "the session closed by errors"
+                if self._error and self._control.shows_failure:
+                    await self._tell_failure(self._error)
+                if last is not None:
                     await self._leave_room()
                 await self._close_sessions()
                 await self._entrypoint.finish(0.0 if self._is_forced else self._options.entrypoint_timeout)
@@ -178,6 +184,12 @@ class JobRun:
                     f"closing a session of job {self._id}", partial(close, "the worker was cancelled")
                 ).run()
         await self._leave_room()
+
+    async def _tell_failure(self, error: str) -> None:
+        tell = partial(self._control.tell_failure, error)
+        call = OwnedCall(f"showing the room the error of job {self._id}", tell, is_shielded=True)
+        self._tasks.start_soon(call.run)
+        await call.finish(TELL_LIMIT)
 
     async def _leave_room(self) -> None:
         with anyio.move_on_after(LEAVE_LIMIT, shield=True) as scope:

@@ -17,6 +17,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 T = TypeVar("T")
 
+MAX_PORT = 65_535
 SHOWN_CHARACTERS = 200
 """Length of a wrong value in an error message."""
 
@@ -78,6 +79,19 @@ def check_whole(name: str, value: object, *, at_least: int, or_none: bool = Fals
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= at_least:
         return
     raise ConfigurationError(_message(f"{name} >= {at_least}, a whole number", value, or_none, remedy))
+
+
+def check_port(name: str, value: object, *, or_none: bool = False) -> None:
+    """Check the number of a port to listen on: the system's own error for a wrong one is an OverflowError.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    if or_none and value is None:
+        return
+    if isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) <= MAX_PORT:
+        return
+    raise ConfigurationError(f"{name} must be 0 (any free one) to {MAX_PORT}, got {shown(value)}")
 
 
 def check_flag(name: str, value: object) -> None:

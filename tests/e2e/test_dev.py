@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from kit.e2e.command import Running, running
 from kit.e2e.dev_app import hears, seen, token_for, url_of, write_app, write_folder
 from kit.e2e.listener import listening
 from kit.e2e.talker import record
+from vivavoce.agents.job import FAILURE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -87,6 +89,8 @@ async def test_a_broken_save_is_shown_and_the_old_code_goes_on(dev: Running, fol
     async with listening(url_of(dev), token_for(dev)) as caller:
         await hears(caller, "For which day?")
         agents = caller.agents
+        shown: set[str] = set()
+        caller.room.on("participant_attributes_changed", lambda changed, _: shown.update(changed))
         before, problem = BROKEN["raises"]
         write_app(folder, "v2", "The broken code booked", before=before)
         await seen(dev, problem)
@@ -99,6 +103,7 @@ async def test_a_broken_save_is_shown_and_the_old_code_goes_on(dev: Running, fol
         assert caller.agents == agents
         await caller.room.local_participant.send_text("on friday at seven", topic="lk.chat")
         await hears(caller, "The old code booked friday at seven")
+        assert FAILURE not in shown  # the caller has an agent, and is not concerned
         write_app(folder, "v3", "The mended code booked")
         await seen(dev, "The new code talks now")
         await caller.room.local_participant.send_text("at eight", topic="lk.chat")
@@ -140,11 +145,17 @@ async def test_a_killed_dev_leaves_no_process_behind(dev: Running) -> None:
     await asyncio.to_thread(wait_for_nobody, dev, time.monotonic() + END_LIMIT)
 
 
-async def test_code_that_does_not_load_at_first_is_waited_for(tmp_path: Path) -> None:
+async def test_a_caller_who_came_while_the_code_did_not_load_gets_the_agent_once_it_does(tmp_path: Path) -> None:
+    write_folder(tmp_path)
     write_app(tmp_path, "v1", "It booked", before="x = (\n")
     with running(tmp_path, "dev", "app.py", "--port", "0") as command:
         await seen(command, "was never closed")
         await seen(command, "Mend it and save")
-        write_app(tmp_path, "v1", "It booked")
-        await seen(command, "registered")
+        async with listening(url_of(command), token_for(command)) as caller:
+            assert not re.search("^page ", command.seen, re.MULTILINE)  # nobody would answer there
+            write_app(tmp_path, "v1", "It booked")
+            await seen(command, "registered")
+            await seen(command, "open it and talk")
+            await hears(caller, "For which day?")
+            assert len(caller.agents) == 1
         assert command.end() == 0

@@ -62,16 +62,20 @@ def given_place(url: str, api_key: str, api_secret: str) -> Place:
 
 
 @asynccontextmanager
-async def embedded_place(port: int) -> AsyncIterator[Place]:
+async def embedded_place(port: int, *, keeps_waiting_rooms: bool = False) -> AsyncIterator[Place]:
     """Run the embedded development room as a child process.
 
+    Args:
+        port: Port to listen on; 0 takes a free one.
+        keeps_waiting_rooms: Whether callers who come before the worker has registered get its agent then.
     Raises:
         ConfigurationError: The extra `room` is missing.
         RoomError: The port is taken.
     """
     from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
 
-    room = RoomProcess(RoomServerOptions(port=port, departure_timeout=DEPARTURE_TIMEOUT))
+    options = RoomServerOptions(port=port, departure_timeout=DEPARTURE_TIMEOUT, keeps_waiting_rooms=keeps_waiting_rooms)
+    room = RoomProcess(options)
     try:
         await room.start()
         yield Place(url=room.url, api_key=room.api_key, api_secret=room.api_secret)

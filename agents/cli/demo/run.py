@@ -107,7 +107,7 @@ class Demo:
         if self._options.place is not None:
             yield self._options.place
             return
-        async with embedded_place(self._options.port) as place:
+        async with embedded_place(self._options.port, keeps_waiting_rooms=True) as place:
             yield place
 
     def _check_targets(self) -> None:

@@ -81,6 +81,8 @@ class Dev:
         self._count = 0
         self._current: AgentProcess | None = None
         self._page: PageServer | None = None
+        self._address = ""
+        """The page's, for a browser."""
         self._due = anyio.Event()
         """Set by a save or a crash."""
         self._is_over = anyio.Event()
@@ -127,13 +129,16 @@ class Dev:
     async def _place(self) -> AsyncIterator[Place]:
         place, port = self._options.place, self._options.port
         if place is None:
-            async with embedded_place(ROOM_PORT if port is None else port) as embedded:
-                self._show_place(embedded, f"{embedded.url.replace('ws', 'http', 1)}/")
+            async with embedded_place(ROOM_PORT if port is None else port, keeps_waiting_rooms=True) as embedded:
+                self._show_place(embedded)
+                self._address = f"{embedded.url.replace('ws', 'http', 1)}/"
                 yield embedded
             return
         page_port = PAGE_PORT if port is None else port
-        async with PageServer(place.url, place.api_key, place.api_secret, port=page_port) as self._page:
-            self._show_place(place, self._page.address)
+        account = (place.url, place.api_key, place.api_secret)
+        async with PageServer(*account, port=page_port, agent_name=None) as self._page:
+            self._show_place(place)
+            self._address = self._page.address
             yield place
 
     # --- children
@@ -188,11 +193,12 @@ class Dev:
             return None  # the restart follows
         if answer["is"] != "registered":
             raise WorkerError(answer["error"])
-        if is_first:
-            notices.show_registered(self._console, answer["agent_name"])
         name: str = answer["agent_name"]
         if self._page is not None:
             self._page.dispatch(name)
+        if is_first:
+            self._show_page()  # only now an agent answers there
+            notices.show_registered(self._console, name)
         self._began = anyio.current_time()
         return name
 
@@ -273,6 +279,8 @@ class Dev:
             return
         self._orphans |= child.jobs
         self._current = None
+        if self._page is not None:
+            self._page.dispatch(None)
         pause = self._crash_pause = self._restarts.pause(ran=anyio.current_time() - self._began)
         self._problem(f"The agent's process died ({death(status)}); it starts again in {pause:g} s, or when you save.")
         self._due.set()
@@ -299,10 +307,12 @@ class Dev:
 
     # --- words
 
-    def _show_place(self, place: Place, page: str) -> None:
+    def _show_place(self, place: Place) -> None:
         kind = "embedded development room" if self._options.place is None else "LiveKit server"
         self._console.print(f"[bold]room    [/bold]{place.url}   [dim]{kind}[/dim]", highlight=False)
-        self._console.print(f"[bold]page    [/bold]{page}   [dim]open it and talk[/dim]", highlight=False)
+
+    def _show_page(self) -> None:
+        self._console.print(f"[bold]page    [/bold]{self._address}   [dim]open it and talk[/dim]", highlight=False)
 
     def _note(self, text: str) -> None:
         self._view.note(text)

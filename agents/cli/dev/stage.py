@@ -15,7 +15,8 @@ from vivavoce.agents import events
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.cli.dev.wire import Message, Speaker
 from vivavoce.agents.cli.live.follow import follow
-from vivavoce.agents.job import JobContext, JobInfo
+from vivavoce.agents.current_job import required_job
+from vivavoce.agents.job import JobContext, JobControl, JobInfo
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.session_watch import Conversation, Keep, watch_scope
@@ -93,13 +94,17 @@ class Call:
         self._agents = agents
         self._preview = preview
         self._display = RemoteDisplay(room, speaker)
+        self._show_failure: Callable[[], None] | None = None
         self._coming: Conversation | None = None
         self._came = anyio.Event()
         self._changed = anyio.Event()
 
-    def begin(self, context: JobContext) -> None:
-        """The call's job has come."""
+    def begin(self, context: JobContext, job: JobControl) -> None:
+        """The call's job has come. Its callers see an error of its code, unless the old code continues then."""
         self.context = context
+        self._show_failure = job.show_failure
+        if not self.has_conversation:
+            self._show_failure()
 
     # --- the watch
 
@@ -139,7 +144,9 @@ class Call:
         return None
 
     def go_on(self, conversation: Conversation | None) -> None:
-        """The old session has let go."""
+        """The old session has let go: an error of the new code leaves the callers without an agent."""
+        if self._show_failure is not None:
+            self._show_failure()
         self._coming = conversation
         self._came.set()
 
@@ -234,7 +241,7 @@ class Stage:
         call = self._calls.get(room)
         if call is None or call.context is not None:
             call = self._calls[room] = Call(room, self._speaker, self._agents)
-        call.begin(context)
+        call.begin(context, required_job())
         self._speaker.send("call", room=room, job=plain_job(context.job))
         context.add_shutdown_callback(partial(self._over, call))
         try:

@@ -60,7 +60,7 @@ export class Call {
       this.#failed(error);
       return;
     }
-    this.#joined();
+    if (this.room) this.#joined();                       // it is over if the agent's code has failed meanwhile
   }
 
   /** Request a token from the page's server. The secret that signs it never comes here. */
@@ -75,7 +75,7 @@ export class Call {
     } catch {
       throw new CallError('no-page-server');
     }
-    if (!answer.ok) throw new CallError('refused', `${answer.status} ${await answer.text()}`);
+    if (!answer.ok) throw new CallError(answer.status === 503 ? 'agent-not-ready' : 'refused', `${answer.status} ${await answer.text()}`);
     this.given = await answer.json();
     return this.given;
   }

@@ -15,6 +15,7 @@ const SIGNAL_LOST = 1, MEDIA_LOST = 2;                   // ReconnectReason
 const RETURN_PAUSES = [0, 500, 1000, 2000, 3000, 4000, 5000, 5000, 5000, 5000];  // ms before each try: a server starts in that time
 const TRIES_IN_SILENCE = 2;
 const CLIENT_INITIATED = 1;
+const FAILURE = 'vivavoce.error';                        // attribute of an agent under development: the error of its code
 const PARTS = 'vivavoce.parts';                          // topic of rich replies
 const MOST_BUFFERED = 250_000;                           // bytes
 
@@ -26,6 +27,7 @@ export class Room extends EventTarget {
   #data;
   #participants = new Map();                             // sid -> ParticipantInfo, others only
   #agent = null;
+  #failure;                                              // the error of an agent's code: none comes any more
   #microphone = null;
   #messages = Promise.resolve();
   #early = null;                                         // data that came before the agent is known; null: nothing is held
@@ -166,6 +168,7 @@ export class Room extends EventTarget {
       return;
     }
     const known = this.#participants.get(participant.sid);
+    if (participant.kind === AGENT) this.#failure ??= participant.attributes?.[FAILURE];
     if ((participant.state ?? 0) === DISCONNECTED) {
       this.#participants.delete(participant.sid);
       if (known?.sid === this.#agent?.sid) this.lastAgentReason = DisconnectReason[participant.disconnect_reason ?? 0];
@@ -175,6 +178,7 @@ export class Room extends EventTarget {
 
   /** The agent is the newest one: during a reload of code, the old one and the new one are both present for a moment. */
   #chooseAgent() {
+    if (this.#failure) return this.leave(new CallError('agent-failed', this.#failure));
     const agents = [...this.#participants.values()].filter(({ kind }) => kind === AGENT);
     const agent = agents.at(-1) ?? null;
     if (!agent && !this.#agent) return;
@@ -260,11 +264,11 @@ export class Room extends EventTarget {
     return this.#peer?.statistics();
   }
 
-  /** Leave the room; works while the page is being closed too. */
-  leave() {
+  /** Leave the room; works while the page is being closed too. `problem` says why, if the caller did not hang up. */
+  leave(problem = new CallError('left')) {
     if (this.state === 'closed') return;
     this.#signalling.send({ leave: { reason: CLIENT_INITIATED } });
-    this.#end(new CallError('left'));
+    this.#end(problem);
   }
 
   // --- after a loss: a new websocket for the same participant, then an ICE restart; sound and data channels continue.

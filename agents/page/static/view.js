@@ -111,6 +111,7 @@ export class View {
     part('mute').title = isThere ? `${isMuted ? 'Unmute' : 'Mute'} (Alt+M)` : 'Choose a microphone in the settings';
     part('talk').setAttribute('aria-pressed', String(isTalking));
     part('push-to-talk').checked = isPushToTalk;
+    part('level').hidden = !isThere;
     part('level').classList.toggle('silent', !isThere || (isPushToTalk ? !isTalking : isMuted));
   }
 

@@ -33,6 +33,10 @@ const PROBLEMS = {
     title: 'The server does not answer',
     text: 'It took the connection but said nothing for ten seconds. Check that the address belongs to a LiveKit server, then try again.',
   },
+  'agent-not-ready': {
+    title: 'The agent is not ready yet',
+    text: 'Its code is being loaded, or does not load: the terminal of vivavoce dev says which. Then try again.',
+  },
   'refused-token': {
     title: 'The server does not accept this page’s key',
     text: 'The API key or secret does not belong to that server, or a clock is wrong by minutes. Check LIVEKIT_API_KEY and LIVEKIT_API_SECRET where the page was started.',
@@ -90,6 +94,7 @@ const ENDINGS = {
 
 /** Return `{ title, text, canType }` for a CallError's code and detail. */
 export function explain({ code, detail }) {
+  if (code === 'agent-failed') return { title: 'The agent’s code failed', text: `${detail} – Its terminal shows where. Mend it, then call again.` };
   if (code === 'ended') return ENDINGS[detail] ?? { title: 'The server ended the call', text: `It gave the reason ${detail || 'unknown'}. You can call again.` };
   if (code === 'media-failed' && /firefox/i.test(navigator.userAgent) && /^(localhost|127\.|\[::1\])/.test(location.hostname)) return PROBLEMS['media-failed-firefox'];
   return PROBLEMS[code] ?? PROBLEMS.unknown;

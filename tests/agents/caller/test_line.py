@@ -110,3 +110,11 @@ def test_it_hangs_up_on_a_host_that_stays_silent() -> None:
         line.exchange(QUIET)
     assert line.hung_up is not None
     assert line.hung_up.problem
+
+
+def test_an_agent_whose_code_fails_has_ended_the_call_with_its_error() -> None:
+    line, _, _ = _greeted()
+    line.host_failed("the agent's code failed: LookupError: no menu")
+    assert line.hung_up is not None
+    assert line.hung_up.problem == "the agent's code failed: LookupError: no menu"
+    assert line.ended_by == "agent"

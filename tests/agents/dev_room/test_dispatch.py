@@ -152,6 +152,53 @@ async def test_a_worker_that_comes_late_is_not_asked(server: RoomEndpoint, clien
     assert not await worker.is_asked(QUIET)
 
 
+async def test_a_room_that_waits_goes_to_the_worker_that_registers_where_the_server_keeps_it(
+    start_server: StartServer, clients: Clients
+) -> None:
+    server = await start_server(keeps_waiting_rooms=True)
+    for identity, room, config in (("ann", "r", None), ("ben", "hosted", named("host"))):
+        caller = await clients.join(server, identity, room=room, config=config)
+        await caller.next("join")
+
+    worker = await clients.work(server, settles=False)
+    assert (await worker.take_job()).job.room.name == "r"
+    host = await clients.work(server, agent_name="host", settles=False)
+    assert (await host.take_job()).job.room.name == "hosted"
+
+    later = await clients.work(server)
+    assert not await later.is_asked(QUIET)  # each waiting room gets one agent
+
+
+async def test_a_waiting_room_that_every_worker_refused_is_offered_to_the_next_one(
+    start_server: StartServer, clients: Clients
+) -> None:
+    server = await start_server(keeps_waiting_rooms=True)
+    full = await clients.work(server)
+    await clients.join(server, "ann")
+    await full.answer(await full.offer(), available=False)
+    await full.update(load=0.5)  # the next one is asked first
+    await full.settle()
+    free = await clients.work(server, settles=False)
+    assert (await free.offer()).room.name == "r"
+
+
+async def test_a_room_that_has_ended_or_whose_dispatch_was_deleted_waits_no_longer(
+    start_server: StartServer, clients: Clients
+) -> None:
+    server = await start_server(keeps_waiting_rooms=True, departure_timeout=0.05)
+    ann = await clients.join(server, "ann")
+    await ann.send(rtc.SignalRequest(leave=rtc.LeaveRequest()))
+    async with api.LiveKitAPI(server.url, server.api_key, server.api_secret) as lkapi:
+        wanted = api.CreateAgentDispatchRequest(agent_name="", room="other", metadata="m")
+        created = await lkapi.agent_dispatch.create_dispatch(wanted)
+        await lkapi.agent_dispatch.delete_dispatch(created.id, "other")
+        async with asyncio.timeout(LIMIT):
+            while any(room.name == "r" for room in (await lkapi.room.list_rooms(api.ListRoomsRequest())).rooms):  # noqa: ASYNC110 - the server tells nobody outside
+                await anyio.sleep(0.01)
+    worker = await clients.work(server)
+    assert not await worker.is_asked(QUIET)
+
+
 async def test_the_end_of_a_room_disconnects_its_agent_and_tells_the_worker_nothing(
     start_server: StartServer, clients: Clients
 ) -> None:

@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
+import anyio
 import pytest
 from livekit.api import TokenVerifier
 
 from vivavoce.agents.dev_room import DEV_API_KEY, DEV_API_SECRET, RoomServer, RoomServerOptions
+from vivavoce.agents.page import server as page_server
 from vivavoce.agents.page.door import STATIC
 from vivavoce.agents.page.server import PageServer
 from vivavoce.pipelines.core.errors import RoomError
@@ -49,6 +51,36 @@ async def test_the_page_gets_a_token_that_joins_one_room_and_dispatches_the_agen
     assert (claims.video.room_join, claims.video.room, claims.video.room_admin) == (True, given["room"], None)
     assert claims.room_config is not None
     assert [agent.agent_name for agent in claims.room_config.agents] == ["host"]
+
+
+async def test_a_caller_who_comes_before_the_agent_is_registered_waits_for_it() -> None:
+    async with (
+        PageServer("wss://voice.example", KEY, SECRET, agent_name=None) as page,
+        anyio.create_task_group() as tasks,
+    ):
+        asked: list[dict[str, str]] = []
+
+        async def call() -> None:
+            status, given, text = await ask(page.address)
+            assert status == 200, text
+            asked.append(given)
+
+        tasks.start_soon(call)
+        async with aiohttp.ClientSession() as client, client.get(page.address) as answer:  # behind that request
+            assert answer.status == 200
+        assert asked == []
+        page.dispatch("host")
+    claims = TokenVerifier(KEY, SECRET).verify(asked[0]["token"])
+    assert claims.room_config is not None
+    assert [agent.agent_name for agent in claims.room_config.agents] == ["host"]
+
+
+async def test_a_caller_whose_agent_is_not_registered_in_time_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_server, "AGENT_LIMIT", 0.01)
+    async with PageServer("wss://voice.example", KEY, SECRET, agent_name="host") as page:
+        page.dispatch(None)  # its process has died
+        status, _, text = await ask(page.address)
+    assert (status, text) == (503, "the agent is not registered yet: its code is being loaded, or it does not load\n")
 
 
 async def test_each_call_has_a_room_of_its_own_unless_one_is_asked_for(page: PageServer) -> None:

@@ -11,6 +11,7 @@ import pytest
 from livekit import rtc
 from livekit.api import VideoGrants
 
+from vivavoce.agents.current_job import required_job
 from vivavoce.agents.history.checkpoint import SqliteCheckpoints
 from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.server_access import Credentials, ServerAccess
@@ -79,6 +80,31 @@ def test_a_job_whose_connection_to_the_room_breaks_has_failed_and_its_record_wai
     run_virtual(main())
     text = f"the connection to the room broke (room disconnected: {reason})"
     assert (errors, kept) == (([text], [1, 0]) if is_broken else ([""], [0, 0]))
+
+
+class ToldJob(RoomJob):
+    """A job that notes what its room is told."""
+
+    told: list[str]
+
+    async def tell_failure(self, error: str) -> None:
+        self.told.append(error)
+
+
+@pytest.mark.parametrize("shows", [True, False], ids=["under development", "in production"])
+async def test_only_under_development_a_room_is_told_the_error_of_the_job_s_code(shows: bool) -> None:
+    async def entrypoint(ctx: JobContext) -> None:
+        if shows:
+            required_job().show_failure()
+        raise LookupError("no menu")
+
+    async with anyio.create_task_group() as tasks:
+        control = ToldJob(JobInfo(id="AJ_1", room="r"), url="ws://x", token="t", shared={}, tasks=tasks)
+        control.told = []
+        run = JobRun(control, entrypoint, WorkerOptions(crash_safety=None), tasks)
+        await run.run()
+    assert run.error == "LookupError: no menu"
+    assert control.told == (["LookupError: no menu"] if shows else [])
 
 
 async def run_job(entrypoint: Callable[[JobContext], Awaitable[None]], done: list[str]) -> None:

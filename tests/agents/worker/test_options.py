@@ -30,7 +30,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"max_retry": -1}, "need max_retry >= 0, a whole number, got -1"),
         ({"drain_timeout": -1.0}, "need drain_timeout >= 0 .s., got -1.0"),
         ({"request_timeout": 4.0}, "a LiveKit server gives up after 3 s"),
-        ({"health_port": 70000}, "health_port must lie in 0 … 65535, got 70000"),
+        ({"health_port": 70000}, r"health_port must be 0 \(any free one\) to 65535, got 70000"),
         ({"max_load": 0}, "need max_load > 0 or None, got 0; a share, such as 0.8"),
         ({"max_load": 80}, "need 0 < max_load <= 1, a share of the load, or None for no such limit, got 80"),
         ({"executor": ProcessExecution}, r"executor must be ProcessExecution\(…\) or TaskExecution\(…\), got <class"),

@@ -85,7 +85,11 @@ class SignalClient:
 
 
 class WorkerClient:
-    """A minimal agent worker: registers, then follows the test."""
+    """A minimal agent worker: registers, then follows the test.
+
+    Args:
+        settles: Whether it waits until it may be offered jobs; no offer waits for it then.
+    """
 
     def __init__(
         self,
@@ -95,7 +99,9 @@ class WorkerClient:
         agent_name: str = "",
         grants: VideoGrants | None = None,
         job_type: agent.JobType = agent.JT_ROOM,
+        settles: bool = True,
     ) -> None:
+        self._settles = settles
         token = AccessToken(endpoint.api_key, endpoint.api_secret).with_grants(grants or VideoGrants(agent=True))
         self._http = http
         self._url = f"{endpoint.url}/agent"
@@ -113,7 +119,8 @@ class WorkerClient:
         self._ws = await self._http.ws_connect(self._url, headers=self._headers)
         await self.send(agent.WorkerMessage(register=self._register))
         self.id = (await self.next("register")).register.worker_id
-        await self.settle()  # the real server answers a registration before it enters the worker in its table
+        if self._settles:
+            await self.settle()  # the real server answers a registration before it enters the worker in its table
         return self
 
     async def __aexit__(
