@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import anyio
 import pytest
@@ -40,7 +41,7 @@ async def test_sessions_are_counted_in_the_scrape_and_at_the_otlp_endpoint(
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.url)
         monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "200")
         async with AgentServer() as server, ClientSession() as client:
-            account = {"url": server.url, "api_key": server.api_key, "api_secret": server.api_secret}
+            account: dict[str, Any] = {"url": server.url, "api_key": server.api_key, "api_secret": server.api_secret}
             worker = Worker(app.entrypoint, options=WorkerOptions(**account, executor=executor, health_port=0))
             with caplog.at_level(logging.WARNING):
                 async with Working(worker):
