@@ -59,6 +59,15 @@ class Care:
         if is_registered or is_ready or (isinstance(input, JobEnded) and input.is_process_lost):
             self._news.set()
 
+    async def check(self) -> None:
+        """Check the store of running calls, before the worker registers.
+
+        Raises:
+            ConfigurationError: It cannot be used as it is configured.
+        """
+        if self._rescue is not None:
+            await self._rescue.check()
+
     async def run(self) -> None:
         """Look for lost calls and dispatches until cancelled."""
         async with self._server, anyio.create_task_group() as tasks:

@@ -30,7 +30,7 @@ from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.room_facts import NewDispatch, ParticipantFacts
 from vivavoce.agents.worker.server_api import ServerApi
 from vivavoce.agents.worker.worker_view import WorkerView
-from vivavoce.pipelines.core.errors import VoiceError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError, describe
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +85,20 @@ class Rescue:
     @property
     def _store(self) -> CheckpointStore:
         return self._safety.store
+
+    async def check(self) -> None:
+        """Check that the store can be used as it is configured. That it is away is no reason not to start.
+
+        Raises:
+            ConfigurationError: It never can.
+        """
+        try:
+            with anyio.fail_after(STORE_LIMIT):
+                await self._store.read()
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as in look(), which says so
+            logger.debug("The records of running calls cannot be read yet: %s", describe(error))
 
     async def look(self) -> None:
         """Dispatch the calls again whose processes have died. After a failure the next look tries again."""

@@ -139,13 +139,16 @@ class WorkerServer:
         """Work until drained, stopped or failed; `started()` on the first register reply.
 
         Raises:
+            ConfigurationError: The store of running calls can never be used.
             WorkerError: The server could not be reached, or refused us.
         """
         self._task_status = task_status
         self._inputs, inputs = anyio.create_memory_object_stream[Input](math.inf)
         with self._inputs, inputs:
             async with anyio.create_task_group() as self._tasks:
-                await self._tasks.start(self._executor.run, self._post, self._post)
+                async with anyio.create_task_group() as starts:
+                    starts.start_soon(self._care.check)
+                    await self._tasks.start(self._executor.run, self._post, self._post)
                 self._tasks.start_soon(self._care.run)
                 for early in (*self._early, Started()):
                     self._post(early)

@@ -108,8 +108,8 @@ class Worker:
             nursery: The process that is to make the job processes, if the command has started it already; it is ended
                 if there are to be none.
         Raises:
-            ConfigurationError: URL, key or secret are missing, or entrypoint or options cannot be sent to other
-                processes.
+            ConfigurationError: URL, key or secret are missing, entrypoint or options cannot be sent to other processes,
+                or the store of `crash_safety` can never be used, for example for a wrong password.
             WorkerError: It runs already, the server refused us or could not be reached (`max_retry`), the health port
                 is taken, prewarm does not return, or the first job processes cannot be made ready.
         """

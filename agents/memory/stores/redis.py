@@ -51,9 +51,6 @@ MAX_NOTED = 10_000
 PAGE = 100
 """Sessions that one step of a sweep looks at, or that one call reads."""
 
-MAX_CONNECTIONS = 10_000
-"""As many as Redis allows by default: each reader that waits for records has one, and a session has some readers."""
-
 NEVER = "never"
 """The time after which a session is erased that is not to be erased."""
 
@@ -135,7 +132,8 @@ UNABLE = ("OutOfMemoryError", "ReadOnlyError", "MasterDownError", "OOM", "READON
 class RedisStore(SessionStore):
     """Keeps sessions in Redis. It needs the extra `redis`. Use it from one event loop.
 
-    A call is made once: after a lost connection it raises StoreUnavailable, and the next call connects again.
+    A command is sent once: after a lost connection the call raises StoreUnavailable, and the next call connects again.
+    A connection that was closed while it was idle is replaced before that.
 
     Args:
         url: `redis://host:port/database`, `rediss://…` or `unix://…`; may hold a password, which nothing shows.
@@ -145,7 +143,8 @@ class RedisStore(SessionStore):
     Raises:
         ConfigurationError: The URL is malformed, or the package `redis` is missing.
 
-    With a server older than 6.2, each call raises StoreError.
+    With a server older than 6.2, each call raises StoreError. With a wrong password it raises ConfigurationError until
+    the server has taken the password once; then a refusal is an outage, StoreUnavailable.
     """
 
     def __init__(
@@ -155,31 +154,32 @@ class RedisStore(SessionStore):
         check_number("timeout", timeout, above=0, unit="s")
         try:
             from redis.asyncio import Redis
-            from redis.asyncio.retry import Retry
-            from redis.backoff import NoBackoff
-            from redis.exceptions import BusyLoadingError, ConnectionError, RedisError, TimeoutError
+            from redis.exceptions import (
+                AuthenticationError,
+                BusyLoadingError,
+                ConnectionError,
+                RedisError,
+                TimeoutError,
+            )
+
+            from vivavoce.agents.memory.stores.redis_pool import pool_of
         except ImportError as error:
             raise ConfigurationError("RedisStore needs the package redis; pip install 'vivavoce[redis]'") from error
+        self._clock = LoopClock() if clock is None else clock
+        self._version = RedisVersion(RedisError, AuthenticationError)
         try:
-            # No retries: after a lost reply, a second attempt could append twice. No limits of the socket: `_Reaching`.
-            # Any: the package types its replies for two clients and all formats at once.
-            self._redis: Any = Redis.from_url(
-                url,
-                retry=Retry(NoBackoff(), 0),
-                socket_timeout=None,
-                socket_connect_timeout=None,
-                max_connections=MAX_CONNECTIONS,
-                redis_connect_func=RedisVersion(RedisError).connected,
-            )
+            pool = pool_of(url, self._clock, self._version)
         except ValueError:  # not shown: its text may hold the password
             raise ConfigurationError(
                 "a Redis URL must look like redis://host:6379/0, with a password as redis://:password@host:6379/0, "
                 "in which other characters than letters and digits are percent-encoded"
             ) from None
+        # Any: the package types its replies for two clients and all formats at once.
+        self._redis: Any = Redis.from_pool(pool)
+        self._denied = AuthenticationError
         self._lost = (ConnectionError, TimeoutError, BusyLoadingError, OSError)
         self._refused = RedisError
         self._url, self._prefix, self._timeout = url, prefix, timeout
-        self._clock = LoopClock() if clock is None else clock
         scripts = [self._redis.register_script(text) for text in (CHANGE, APPEND, LOG, REOPEN, HOLD, RELEASE, ERASE)]
         self._change, self._append, self._log, self._reopen, self._hold, self._release, self._erase = scripts
         self._noted: dict[str, float] = {}
@@ -409,7 +409,8 @@ class RedisStore(SessionStore):
 
     def _reaching(self, waiting: float = 0.0) -> _Reaching:
         """Return the block of a call that Redis may let wait for so many seconds."""
-        return _Reaching(self._lost, self._refused, self._timeout + waiting)
+        denied = None if self._version.is_known else self._denied
+        return _Reaching(self._lost, self._refused, denied, self._timeout + waiting)
 
 
 class _Reaching:
@@ -420,13 +421,21 @@ class _Reaching:
     Args:
         lost: Redis' errors of a server that could not be reached.
         refused: Redis' other errors.
+        denied: Redis' error for a wrong password; None: the password was right before, and the server's has changed.
     """
 
-    __slots__ = ("_lost", "_refused", "_scope", "_seconds")
+    __slots__ = ("_denied", "_lost", "_refused", "_scope", "_seconds")
 
-    def __init__(self, lost: tuple[type[Exception], ...], refused: type[Exception], seconds: float) -> None:
+    def __init__(
+        self,
+        lost: tuple[type[Exception], ...],
+        refused: type[Exception],
+        denied: type[Exception] | None,
+        seconds: float,
+    ) -> None:
         self._lost = lost
         self._refused = refused
+        self._denied = denied
         self._seconds = seconds
 
     async def __aenter__(self) -> None:
@@ -442,6 +451,11 @@ class _Reaching:
             raise StoreValueError(HALF_PAIR) from None  # the error shows the text
         if isinstance(error, self._refused) and knows_no_hello(error):
             raise too_old("5 or older") from None
+        if self._denied is not None and isinstance(error, self._denied):
+            raise ConfigurationError(
+                "RedisStore needs the name and the password that the server knows, got others, or none, in its URL; "
+                "correct it: redis://name:password@host:6379/0, percent-encoded"
+            ) from None
         if isinstance(error, self._lost):
             raise StoreUnavailable(f"Redis could not be reached: {error}") from error
         if isinstance(error, self._refused):

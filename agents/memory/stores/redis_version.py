@@ -16,11 +16,18 @@ class RedisVersion:
 
     Args:
         refused: Redis' base class of errors.
+        denied: Its class for a wrong password, or none.
     """
 
-    def __init__(self, refused: type[Exception]) -> None:
+    def __init__(self, refused: type[Exception], denied: type[Exception]) -> None:
         self._refused = refused
+        self._denied = denied
         self._is_new_enough = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the server has taken a connection, and so the password."""
+        return self._is_new_enough
 
     async def connected(self, connection: Any) -> None:
         """Prepare a new connection.
@@ -41,8 +48,8 @@ class RedisVersion:
         await connection.send_command("INFO", "server")
         try:
             answer: bytes | str = await connection.read_response()
-        except self._refused:
-            if connection.is_connected:
+        except self._refused as error:
+            if connection.is_connected and not isinstance(error, self._denied):
                 return ""
             raise
         text = answer.decode(errors="replace") if isinstance(answer, bytes) else answer

@@ -33,7 +33,7 @@ class Senders:
 
     Args:
         refused: Signals whose endpoint is none: their items count as lost, and nothing is tried.
-        reader: Reads the metrics too.
+        reader: Reads the metrics too, from now on: their provider, with the exporter beside it, is made at once.
 
     Raises:
         ConfigurationError: The options' protocol needs an extra that is not installed.
@@ -64,6 +64,8 @@ class Senders:
         self._metrics = _exporter(options, "metrics")
         self._are_metrics_refused = "metrics" in refused
         self._reader = reader
+        if reader is not None:  # it is asked before the first session has an instrument
+            _ = self.meters
 
     @cached_property
     def meters(self) -> MeterProvider:

@@ -1,4 +1,4 @@
-"""Runs Debian's redis-server on a Unix socket, for as long as a test wants it; it can be killed and started again."""
+"""Runs Debian's redis-server, for as long as a test wants it; it can be killed and started again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,10 +18,17 @@ READY_LIMIT = 60.0
 
 
 class RedisServer:
-    """A server with a database in a folder of its own, written at each change."""
+    """A server with a database in a folder of its own, written at each change, on a Unix socket.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        settings: Further arguments of redis-server.
+        has_port: Whether it has a port on loopback too.
+    """
+
+    def __init__(self, folder: Path, settings: Sequence[str] = (), *, has_port: bool = False) -> None:
         self._folder = folder
+        self._settings = settings
+        self._port = _free_port() if has_port else 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -34,10 +41,17 @@ class RedisServer:
         """For clients."""
         return f"unix://{self.socket}"
 
+    @property
+    def port_url(self) -> str:
+        """For clients, by the port."""
+        assert self._port, "has_port=True"
+        return f"redis://127.0.0.1:{self._port}"
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        own = ["--port", str(self._port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
         self._process = subprocess.Popen(
-            ["redis-server", "--port", "0", "--unixsocket", self.socket, "--dir", self._folder, "--appendonly", "yes"],
+            ["redis-server", *own, "--dir", str(self._folder), "--appendonly", "yes", *self._settings],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.STDOUT,
@@ -70,18 +84,28 @@ class RedisServer:
                 client.settimeout(1)
                 client.connect(str(self.socket))
                 client.sendall(b"PING\r\n")
-                return client.recv(16).startswith(b"+PONG")
+                return client.recv(16).startswith((b"+PONG", b"-NOAUTH"))
         except OSError:
             return False
 
 
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 @contextmanager
-def running_redis_server() -> Iterator[RedisServer]:
-    """Run a server; skip the test (or fail it, see `missing`) if there is none on this machine."""
+def running_redis_server(*settings: str, has_port: bool = False) -> Iterator[RedisServer]:
+    """Run a server; skip the test (or fail it, see `missing`) if there is none on this machine.
+
+    Args:
+        settings: Further arguments of redis-server.
+        has_port: Whether it has a port on loopback too.
+    """
     if shutil.which("redis-server") is None:
         missing("redis-server", "install Debian's package redis-server")
     with tempfile.TemporaryDirectory(prefix="redis-") as folder:  # a socket's path must be short
-        server = RedisServer(Path(folder))
+        server = RedisServer(Path(folder), settings, has_port=has_port)
         server.start()
         try:
             yield server
