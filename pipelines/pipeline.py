@@ -293,10 +293,12 @@ class Pipeline(ABC):
         It may be called again, and is cheap then. A subclass that loads more calls this method too, which loads the
         parts of any turn, of the text filters and of the fallback.
         """
-        import numpy as np  # noqa: F401 - fades and gains
-        import soxr  # noqa: F401 - other sample rates
         import tenacity  # noqa: F401 - a provider's first failure
 
+        from vivavoce.pipelines.core import native_threads
+
+        native_threads.load("numpy")  # fades and gains
+        native_threads.load("soxr")  # other sample rates
         prepare_filters(self.text_filters)
         if self.fallback is not None:
             self.fallback.prepare()

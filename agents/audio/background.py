@@ -143,7 +143,7 @@ class BackgroundPlayer:
         """Return its next samples, float32 in the scale of 16-bit PCM; None while it is silent."""
         if not self._sounds:
             return None
-        import numpy as np
+        from vivavoce.pipelines.core.native_threads import numpy as np
 
         size = samples * BYTES_PER_SAMPLE
         data = bytes(self._data[:size])

@@ -137,7 +137,7 @@ class MixingSink(AudioSink):
         background = self._render(round(CLOSE_FADE * self._rate))
         self.close()
         if background is not None:
-            import numpy as np
+            from vivavoce.pipelines.core.native_threads import numpy as np
 
             background = background * np.linspace(1.0, 0.0, num=len(background), dtype=np.float32)
             frame = AudioFrame(to_pcm(background), self._rate)
@@ -179,7 +179,7 @@ class MixingSink(AudioSink):
         total = self._render_players(samples - (0 if before is None else len(before)))
         if before is None or len(before) == samples:
             return total if before is None else before
-        import numpy as np
+        from vivavoce.pipelines.core.native_threads import numpy as np
 
         rest = np.zeros(samples - len(before), np.float32) if total is None else total
         return np.concatenate([before, rest])
@@ -210,7 +210,7 @@ class MixingSink(AudioSink):
         backgrounds = [each.background for each in self._queue if each.background is not None]
         speech = sum(each.samples for each in self._queue if each.is_speech)
         if backgrounds:
-            import numpy as np
+            from vivavoce.pipelines.core.native_threads import numpy as np
 
             after = [] if self._taken_back is None else [self._taken_back]
             self._taken_back = np.concatenate([*backgrounds, *after])

@@ -155,7 +155,7 @@ class Line:
 
     def recording(self) -> AudioFrame:
         """Return the call in stereo: caller left, host right."""
-        import numpy as np
+        from vivavoce.pipelines.core.native_threads import numpy as np
 
         both = np.stack([np.frombuffer(bytes(side), dtype=np.int16) for side in (self._sent, self._received)], axis=1)
         return AudioFrame(both.tobytes(), SAMPLE_RATE, num_channels=2)

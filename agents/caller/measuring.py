@@ -55,7 +55,7 @@ def heard_lines(recording: AudioFrame) -> list[LineSpan]:
 
     Each from its first sound to its last.
     """
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     sounding = np.flatnonzero(_audible(_channels(recording)[0], recording.sample_rate))
     pauses = np.flatnonzero(np.diff(sounding) > round(_BETWEEN_LINES / _WINDOW))
@@ -138,7 +138,7 @@ def _channels(recording: AudioFrame) -> tuple[npt.NDArray[np.int16], npt.NDArray
 
 def _audible(samples: npt.NDArray[np.int16], sample_rate: int) -> npt.NDArray[np.bool_]:
     """Return for each window of 10 ms whether it holds sound."""
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     size = round(sample_rate * _WINDOW)
     whole = samples[: len(samples) // size * size].astype(np.float32).reshape(-1, size) / 32768
@@ -147,7 +147,7 @@ def _audible(samples: npt.NDArray[np.int16], sample_rate: int) -> npt.NDArray[np
 
 def _between(audible: npt.NDArray[np.bool_], start: int, end: int, sample_rate: int) -> npt.NDArray[np.intp]:
     """Return the windows with sound between two samples."""
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     first, last = (round(position / sample_rate / _WINDOW) for position in (start, end))
     return np.flatnonzero(audible[first:last]) + first

@@ -98,7 +98,7 @@ class VoiceMixer:
 
 
 def _mixed(frames: Sequence[AudioFrame]) -> AudioFrame:
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     total = np.sum([frame.to_numpy().reshape(-1) for frame in frames], axis=0, dtype=np.int32)
     return AudioFrame(np.clip(total, -32768, 32767).astype(np.int16).tobytes(), SAMPLE_RATE)

@@ -22,6 +22,7 @@ from vivavoce.agents.cli.room_command import room
 from vivavoce.agents.cli.running import complain, configure_logging, ignore_short_secrets, own_version
 from vivavoce.agents.cli.start_command import start
 from vivavoce.pipelines.core.errors import VoiceError
+from vivavoce.pipelines.core.native_threads import bound_process
 from vivavoce.pipelines.core.process_end import run_process
 
 PROGRAM = "vivavoce"
@@ -56,6 +57,7 @@ def common(
 ) -> None:
     """Realtime voice agents in LiveKit rooms."""
     load_env_file(env_file)
+    bound_process()  # the file may have values for it
     configure_logging()  # LOG_LEVEL may have come with it
 
 

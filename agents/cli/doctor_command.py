@@ -19,7 +19,9 @@ def doctor(
     api_secret: ApiSecret = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check the requirements of agents: Python, extras, audio, LiveKit, clock, provider keys, OTLP; print remedies.
+    """Check the requirements of agents, and print remedies.
+
+    They are Python, extras, threads of native libraries, audio, LiveKit, clock, provider keys, OTLP.
 
     Status 0: nothing is broken, though parts may be absent; 1: something is broken. Secrets are never printed.
     """
@@ -32,7 +34,7 @@ def doctor(
 
     async def look() -> int:
         findings: list[Finding] = [*machine.python(), *machine.packages(), *machine.native_library()]
-        findings += machine.audio_devices()
+        findings += [*machine.native_threads(os.environ), *machine.audio_devices()]
         findings += [finding async for finding in servers.livekit(url, api_key, api_secret)]
         findings += machine.provider_keys(os.environ)
         findings += [finding async for finding in servers.otlp(os.environ)]

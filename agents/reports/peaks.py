@@ -34,7 +34,7 @@ def read_peaks(path: Path, *, offset: float = 0.0) -> Peaks:
     Raises:
         ReportError: It cannot be read, or is not stereo.
     """
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     try:
         decoder = WavDecoder(str(path))

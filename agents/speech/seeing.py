@@ -28,7 +28,7 @@ def change(before: bytes, after: bytes) -> float:
     """Return the share of cells that differ between two thumbnails, 0 to 1; 1 if they cannot be compared."""
     if not after or len(before) != len(after):
         return 1.0
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     cells = np.frombuffer(before, np.uint8).astype(np.int16) - np.frombuffer(after, np.uint8)
     return float(np.mean(np.abs(cells) > CELL_CHANGE))

@@ -83,9 +83,10 @@ class RoomJob(JobControl):
     def room(self) -> rtc.Room:
         """The job's room, made on first use."""
         if self._room is None:
-            from livekit import rtc
+            from vivavoce.pipelines.core.native_threads import first_use, rtc
 
-            self._room = rtc.Room(self._loop)
+            with first_use("livekit.rtc"):
+                self._room = rtc.Room(self._loop)
             self._room.on("disconnected", self._on_disconnected)
             self._room.on("participant_connected", self._on_news)
         return self._room

@@ -6,7 +6,6 @@ seconds on a busy machine.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import math
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 import anyio
 
 from vivavoce.agents.core.threads import ThreadPool
+from vivavoce.pipelines.core import native_threads
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import WorkerError
 
@@ -42,7 +42,7 @@ async def load_modules(names: Sequence[str]) -> None:
 
 def _load(names: Sequence[str]) -> None:
     for name in names:
-        importlib.import_module(name)
+        native_threads.load(name)
 
 
 class SharedParts:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import av
 from av.audio.resampler import AudioResampler
 
+from vivavoce.pipelines.core.native_threads import numpy  # noqa: F401 - PyAV's arrays
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 
 

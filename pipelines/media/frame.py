@@ -62,7 +62,7 @@ class AudioFrame:
 
     def to_numpy(self) -> npt.NDArray[np.int16]:
         """Return a read-only view, shape `(samples,)` for mono, else `(samples, num_channels)`."""
-        import numpy as np
+        from vivavoce.pipelines.core.native_threads import numpy as np
 
         array = np.frombuffer(self.data, dtype=np.int16)
         return array if self.num_channels == 1 else array.reshape(-1, self.num_channels)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def ramp(data: bytes, start: float, end: float) -> bytes:
     """Return mono 16-bit PCM with a gain that changes linearly from `start` to `end` over its samples."""
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     samples = np.frombuffer(data, dtype=np.int16)
     gains = np.linspace(start, end, num=len(samples), dtype=np.float32)
@@ -44,7 +44,7 @@ class Gain:
         """Return the gains of the next samples: one number if the gain does not move."""
         if not self._left:
             return self.target
-        import numpy as np
+        from vivavoce.pipelines.core.native_threads import numpy as np
 
         moving = min(samples, self._left)
         gains = np.full(samples, self.target, dtype=np.float32)

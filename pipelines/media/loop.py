@@ -105,7 +105,7 @@ class LoopedFile:
 
 def _meet(tail: bytes, head: bytes) -> bool:
     """Return whether the step from the last sample of `tail` to the first of `head` is like the steps beside it."""
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     before, after = (np.frombuffer(part, dtype=np.int16).astype(np.int32) for part in (tail, head))
     beside = max(np.abs(np.diff(part)).max(initial=0) for part in (before, after))

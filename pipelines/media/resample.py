@@ -57,7 +57,7 @@ class Resampler:
 
     def _run(self, frame: AudioFrame, *, last: bool) -> AudioFrame:
         if self._stream is None:
-            import soxr
+            from vivavoce.pipelines.core.native_threads import soxr
 
             self._stream = soxr.ResampleStream(self.input_rate, self.output_rate, 1, dtype="int16", quality="LQ")
         return AudioFrame(self._stream.resample_chunk(frame.to_numpy(), last=last).tobytes(), self.output_rate)

@@ -109,7 +109,8 @@ class OpusWriter:
     def write(self, data: bytes) -> None:
         """Encode and append."""
         import av
-        import numpy as np
+
+        from vivavoce.pipelines.core.native_threads import numpy as np
 
         frame = av.AudioFrame.from_ndarray(np.frombuffer(data, np.int16).reshape(1, -1), format="s16", layout="stereo")
         frame.sample_rate = self._rate

@@ -69,7 +69,7 @@ class WavDecoder:
 def _to_16_bit(data: bytes, width: int) -> bytes:
     if width == BYTES_PER_SAMPLE:
         return data
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     raw = np.frombuffer(data, dtype=np.uint8)
     if width == 1:  # unsigned, unlike the others

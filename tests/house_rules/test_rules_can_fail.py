@@ -46,6 +46,8 @@ BREAKS: list[tuple[Rule, str]] = [
     (rules.spawned_tasks, "asyncio.ensure_future(f())\n"),
     (rules.written_live_fields, "self._context.live.agent = agent\n"),
     (rules.written_live_fields, "live.agent, self.agent = agent, agent\n"),
+    (rules.native_imports, "def f():\n    import numpy as np\n"),
+    (rules.native_imports, "from onnxruntime.capi import session\n"),
     (rules.registry_hosts, f"see https://{rules.REGISTRY_HOSTS[0]}/simple\n"),
     (rules.unknown_documents, "as `notes.md`, section 2, says\n"),
 ]
@@ -66,6 +68,10 @@ KEEPS: list[tuple[Rule, str]] = [
     (rules.unreasoned_marks, "x = 1  # pragma: no cover - runs in the child only\n"),
     (rules.spawned_tasks, "self._tasks.create_task(f())\ntg.create_task(f())\n"),
     (rules.written_live_fields, "self.live = live\nagent = context.live.agent\nalive.agent = agent\n"),
+    (
+        rules.native_imports,
+        "if TYPE_CHECKING:\n    import numpy as np\nfrom vivavoce.pipelines.core.native_threads import numpy as np\n",
+    ),
     (rules.registry_hosts, "livekit.io and 127.0.0.1\n"),
     (rules.unknown_documents, "Markdown (`.md`), as https://example.com/notes.md has it\n"),
 ]

@@ -78,6 +78,10 @@ def test_a_session_and_the_stream_of_a_fallback_make_the_only_tasks_in_agents_an
     assert all(place.startswith(owners) for place in places), places
 
 
+def test_native_libraries_are_loaded_in_one_place_which_bounds_their_threads() -> None:
+    _assert_kept(broken(rules.native_imports, python(*PRODUCT)))
+
+
 def test_no_file_names_a_package_registry() -> None:
     _assert_kept([f"{path}:{what}" for path, text in _texts() for what in rules.registry_hosts(text)])
 

@@ -140,6 +140,7 @@ async def entrypoint(ctx: JobContext) -> None:
                 "is_frozen": all(one is not ctx.shared.get("parts") for one in gc.get_objects()),
                 "random": random.random(),
                 "numpy": float(np.random.default_rng().random()),
+                "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS"),
             }
             Path(path).write_text(json.dumps(facts))  # noqa: ASYNC240 - a line of a test
             ctx.shutdown("written")

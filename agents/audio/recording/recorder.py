@@ -177,7 +177,7 @@ class Recorder:
         samples = min(len(caller), len(agent)) // BYTES_PER_SAMPLE
         if not samples:
             return
-        import numpy as np
+        from vivavoce.pipelines.core.native_threads import numpy as np
 
         size = samples * BYTES_PER_SAMPLE
         both = np.empty((samples, 2), np.int16)

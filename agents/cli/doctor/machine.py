@@ -7,10 +7,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 
 from vivavoce.agents.cli.doctor.findings import Finding, Health
 from vivavoce.agents.cli.environment import masked
 from vivavoce.agents.cli.running import own_version
+from vivavoce.pipelines.core.native_threads import LIBRARIES
 
 OLDEST_PYTHON = (3, 11)
 WITHOUT_USE = frozenset({"dev", "lock", "mutate"})
@@ -89,6 +91,23 @@ def native_library() -> Iterator[Finding]:
         yield Finding("livekit library", Health.PROBLEM, f"does not load: {error}", remedy)
     else:
         yield Finding("livekit library", Health.OK, f"loads ({_version('livekit')})")
+
+
+def native_threads(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Check how many threads native libraries may start in a process of vivavoce, by their variables."""
+    for library in LIBRARIES.values():
+        if not library.variables or find_spec(library.module.split(".")[0]) is None:
+            continue
+        names = (*library.variables, *library.stand_ins)
+        given = {name: environment[name] for name in names if environment.get(name)}
+        bound = ", ".join(f"{name}={value}" for name, value in library.variables.items())
+        found = ", ".join(f"{name}={value}" for name, value in given.items()) or f"{bound} while it is loaded"
+        name = f"threads of {library.module}"
+        if all(value == "1" for value in given.values()):
+            yield Finding(name, Health.OK, found)
+        else:
+            remedy = f"set {bound}, unless you want more: further threads for one call take the cores from the others"
+            yield Finding(name, Health.WARNING, found, remedy)
 
 
 def audio_devices() -> Iterator[Finding]:

@@ -145,7 +145,7 @@ class ConsoleTransport(Transport):
 
 def decibels(frame: AudioFrame) -> float:
     """Return how loud a frame is: its RMS in decibels of full scale."""
-    import numpy as np
+    from vivavoce.pipelines.core.native_threads import numpy as np
 
     samples = frame.to_numpy().astype(np.float32) / 32768
     power = float(np.mean(np.square(samples))) if len(samples) else 0.0

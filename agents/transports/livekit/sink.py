@@ -6,12 +6,12 @@ import logging
 from collections import deque
 
 import anyio
-from livekit import rtc
 
 from vivavoce.agents.transports.pacing import PacedQueue
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.core.incidents import dropped_frames
+from vivavoce.pipelines.core.native_threads import rtc  # this package's first import of it
 from vivavoce.pipelines.io import AudioSink, SinkCapabilities
 from vivavoce.pipelines.media.frame import AudioFrame
 

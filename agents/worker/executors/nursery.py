@@ -29,6 +29,7 @@ from vivavoce.agents.worker.executors.ipc import Exited, Fork, Forked, Load, Loa
 from vivavoce.agents.worker.executors.parcel import NURSERY, Application, Parcel
 from vivavoce.agents.worker.prewarm import JOB_MODULES
 from vivavoce.pipelines.core.errors import ConfigurationError, describe, own_traceback
+from vivavoce.pipelines.core.native_threads import bound_process
 from vivavoce.pipelines.core.process_end import run_process
 
 PRELOADED = (
@@ -43,6 +44,7 @@ PRELOADED = (
 
 def start(handle: int) -> None:
     """Be the nursery of the worker at the other end of the socket `handle`, until its end."""
+    bound_process()
     run_process(lambda: _serve(handle))
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from vivavoce.pipelines.core.native_threads import numpy as np
 from vivavoce.pipelines.testing.realtime_server.script import RATE, SAMPLE_BYTES
 
 WINDOW = 0.02

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
 
-import numpy as np
+from vivavoce.pipelines.core.native_threads import numpy as np
 
 RATE = 24000
 """Hz; the protocol has no other rate for PCM."""

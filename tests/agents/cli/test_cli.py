@@ -288,6 +288,17 @@ def test_dev_cannot_register_at_a_server_that_is_not_there_and_says_so(apps: Pat
     assert SECRET not in printed
 
 
+def test_a_command_bounds_native_libraries_by_what_environment_and_env_file_do_not_say(
+    vivavoce: Command, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("OPENBLAS_NUM_THREADS=3\n")
+    status, printed = vivavoce("doctor", "--json", cwd=tmp_path)
+    found = {finding["name"]: finding["found"] for finding in json.loads(printed)}
+    assert status == 0
+    assert found["threads of numpy"] == "OPENBLAS_NUM_THREADS=3"
+    assert found["threads of livekit.rtc"] == "TOKIO_WORKER_THREADS=1"
+
+
 def test_doctor_says_what_is_wrong_and_what_to_do_and_shows_no_secret(vivavoce: Command) -> None:
     env = {
         "LIVEKIT_URL": "ws://127.0.0.1:1",

