@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import google.genai.live  # noqa: F401 - the SDK's import takes seconds on a busy machine: not on a test's loop
 import pytest
 
 from kit.servers.scripted_gemini import ScriptedGemini, scripted_gemini

@@ -41,7 +41,6 @@ from vivavoce.pipelines.testing import check_failure, check_realtime_model
 from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins import google
-from vivavoce.plugins.google import realtime
 
 E = TypeVar("E")
 
@@ -318,86 +317,6 @@ async def test_outputs_are_sent_together_when_an_answer_is_asked_for_unless_the_
     sent = [message["tool_response"] for message in server.received if "tool_response" in message]
     assert len(sent) == 1
     assert [one["id"] for one in sent[0]["functionResponses"]] == ["c1"]
-
-
-async def test_an_answer_with_calls_ends_with_its_turn_and_its_words_may_come_behind_them(
-    server: ScriptedGemini,
-) -> None:
-    async with session(server) as opened:
-        server.answers(Turn(text="One moment.", calls=(CALL,), behind="I am looking."))
-        answer = await opened.answer()
-
-    assert words(answer) == "One moment. I am looking."
-    assert sum(isinstance(item, AudioChunk) for item in answer) == 5
-    assert [item.call_id for item in answer if isinstance(item, ToolCall)] == ["c1"]
-    assert answer[-1] == Done("tool_calls")
-
-
-async def test_an_answer_with_calls_whose_turn_does_not_end_is_over_after_a_pause_and_late_words_begin_the_next_one(
-    server: ScriptedGemini, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(realtime, "OTHER_PAUSE", 0.05)
-    server.completes_calls = False
-    async with session(server) as opened:
-        server.answers(Turn(calls=(CALL,)), "It is cold.")
-        assert (await opened.answer())[-1] == Done("tool_calls")
-        await server.send({"serverContent": {"outputTranscription": {"text": "I am looking. "}}})
-        await server.send({"goAway": {"timeLeft": "50s"}})
-        await opened.until(lambda: opened.of(RealtimeEnding))
-        opened.connection.append(FunctionCallOutput(call_id="c1", name="weather", output="cold"))
-        answer = await opened.answer()
-
-    assert words(answer) == "I am looking. It is cold."
-    assert answer[-1] == Done("stop")
-    assert not opened.of(RealtimeReplyStarted)
-    assert not [message for message in server.received if "client_content" in message][1:], "one, of the first request"
-
-
-@pytest.mark.parametrize(
-    "cut",
-    [{"toolCallCancellation": {"ids": ["c1"]}}, {"serverContent": {"interrupted": True, "turnComplete": True}}],
-    ids=["calls cancelled", "turn interrupted"],
-)
-async def test_late_words_of_a_cut_turn_are_not_said_and_the_servers_next_answer_is_one_of_its_own(
-    server: ScriptedGemini, monkeypatch: pytest.MonkeyPatch, cut: dict[str, Any]
-) -> None:
-    monkeypatch.setattr(realtime, "OTHER_PAUSE", 0.05)
-    server.completes_calls = False
-    async with session(server, REMOTE) as opened:
-        server.answers(Turn(calls=(CALL,)), "As you like.")
-        await server.play()
-        await opened.until(lambda: opened.of(RealtimeReplyStarted))
-        calls = opened.connection.accept(opened.of(RealtimeReplyStarted)[0].reply_id)
-        assert [type(item) for item in [item async for item in calls]] == [ToolCall, Done]
-        await server.send({"serverContent": {"outputTranscription": {"text": "I am looking. "}}})
-        await server.send(cut)
-        await server.play()
-        await opened.until(lambda: len(opened.of(RealtimeReplyStarted)) == 2)
-        answer = [item async for item in opened.connection.accept(opened.of(RealtimeReplyStarted)[1].reply_id)]
-
-    assert words(answer) == "As you like."
-
-
-async def test_a_model_that_thinks_on_says_words_of_two_turns_behind_its_call_and_none_is_an_answer_of_its_own(
-    server: ScriptedGemini,
-) -> None:
-    server.completes_calls = False
-    thinks = {"serverContent": {"turnComplete": True, "interactionStatus": "IN_PROGRESS"}}
-    async with session(server, REMOTE) as opened:
-        server.answers(Turn(calls=(CALL,), behind="Let me think."), "It is cold.")
-        await server.play()
-        await server.send(thinks)
-        await opened.until(lambda: opened.of(RealtimeReplyStarted))
-        first = [item async for item in opened.connection.accept(opened.of(RealtimeReplyStarted)[0].reply_id)]
-        await server.send({"serverContent": {"outputTranscription": {"text": "I am looking. "}}})
-        await server.send(thinks)
-        await server.send({"goAway": {"timeLeft": "50s"}})
-        await opened.until(lambda: opened.of(RealtimeEnding))
-        opened.connection.append(FunctionCallOutput(call_id="c1", name="weather", output="cold"))
-        second = await opened.answer()
-
-    assert (words(first), words(second)) == ("Let me think.", "I am looking. It is cold.")
-    assert len(opened.of(RealtimeReplyStarted)) == 1
 
 
 async def test_a_closed_answer_is_interrupted_and_what_still_comes_of_it_is_nobodys(server: ScriptedGemini) -> None:

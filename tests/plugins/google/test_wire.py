@@ -1,0 +1,155 @@
+"""Gemini's conversation message by message: where an answer with tool calls ends, and whose the words behind it are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+from google.genai import types
+
+from kit.limits import LIMIT
+from vivavoce.pipelines.llm.base import Done, LLMEvent, TextDelta
+from vivavoce.pipelines.llm.chat_context import FunctionCallOutput
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.realtime_model.base import RealtimeEvent, RealtimeReplyStarted, RealtimeSetup
+from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.plugins.google.wire import Answer, LiveWire, Send
+
+OUTPUT = FunctionCallOutput(call_id="c1", name="weather", output="cold")
+THINKS_ON = types.InteractionStatus.IN_PROGRESS
+
+
+class Served:
+    """A wire, and the messages of its server, which decides turns."""
+
+    def __init__(self) -> None:
+        self.posted: list[Send] = []
+        self.reported: list[RealtimeEvent] = []
+        self.pauses = 0
+        """How often the end of an answer was put off."""
+        self.wire = LiveWire(
+            RealtimeSetup(), post=self.posted.append, report=self.reported.append, await_more=self._put_off
+        )
+
+    def calls(self) -> None:
+        call = types.FunctionCall(id="c1", name="weather", args={})
+        self.wire.feed(types.LiveServerMessage(tool_call=types.LiveServerToolCall(function_calls=[call])))
+
+    def says(self, text: str) -> None:
+        self._sends(types.LiveServerContent(output_transcription=types.Transcription(text=text)))
+
+    def ends(self, status: types.InteractionStatus | None = None) -> None:
+        self._sends(types.LiveServerContent(turn_complete=True, interaction_status=status))
+
+    def interrupts(self) -> None:
+        self._sends(types.LiveServerContent(interrupted=True, turn_complete=True))
+
+    def cancels(self) -> None:
+        cancelled = types.LiveServerToolCallCancellation(ids=["c1"])
+        self.wire.feed(types.LiveServerMessage(tool_call_cancellation=cancelled))
+
+    def accept(self) -> Answer:
+        """Accept the newest answer that the server began."""
+        return self.wire.accept(self.begun[-1].reply_id)
+
+    @property
+    def begun(self) -> list[RealtimeReplyStarted]:
+        return [event for event in self.reported if isinstance(event, RealtimeReplyStarted)]
+
+    def _sends(self, content: types.LiveServerContent) -> None:
+        self.wire.feed(types.LiveServerMessage(server_content=content))
+
+    def _put_off(self) -> None:
+        self.pauses += 1
+
+
+async def read(answer: Answer) -> list[LLMEvent | AudioChunk]:
+    with anyio.fail_after(LIMIT):
+        return [item async for item in answer.feed.items()]
+
+
+async def words(answer: Answer) -> str:
+    return "".join(item.text for item in await read(answer) if isinstance(item, TextDelta))
+
+
+async def test_an_answer_with_calls_ends_with_its_turn_and_each_piece_from_the_call_on_puts_off_its_end() -> None:
+    server = Served()
+    server.says("One moment.")
+    server.calls()
+    server.says(" I am looking.")
+    assert server.pauses == 2
+    answer = server.accept()
+    assert not answer.is_over
+    server.ends()
+    kinds = [type(item) for item in await read(answer)]
+    assert kinds == [TextDelta, ToolCall, TextDelta, Done]
+    assert not server.posted
+
+
+async def test_words_that_come_after_the_pause_begin_the_next_answer() -> None:
+    server = Served()
+    server.calls()
+    server.wire.rest()
+    assert (await read(server.accept()))[-1] == Done("tool_calls")
+    server.says("I am looking. ")
+    server.wire.append(OUTPUT)
+    answer = server.wire.ask("")
+    server.says("It is cold.")
+    server.ends()
+    assert await words(answer) == "I am looking. It is cold."
+    assert len(server.begun) == 1
+    assert [sent.method for sent in server.posted] == ["send_tool_response"]
+
+
+@pytest.mark.parametrize("cut", [Served.cancels, Served.interrupts])
+async def test_words_of_a_cut_turn_are_not_said_and_the_servers_next_answer_is_one_of_its_own(
+    cut: Callable[[Served], None],
+) -> None:
+    server = Served()
+    server.calls()
+    server.wire.rest()
+    server.says("I am looking. ")
+    cut(server)
+    server.says("As you like.")
+    server.ends()
+    assert len(server.begun) == 2
+    assert await words(server.accept()) == "As you like."
+
+
+async def test_a_turn_that_has_ended_behind_the_pause_is_followed_by_answers_of_their_own() -> None:
+    server = Served()
+    server.calls()
+    server.wire.rest()
+    server.ends()
+    server.says("Anything else?")
+    server.ends()
+    assert len(server.begun) == 2
+    assert await words(server.accept()) == "Anything else?"
+
+
+async def test_a_model_that_thinks_on_behind_its_call_begins_no_answer_of_its_own() -> None:
+    server = Served()
+    server.calls()
+    server.says("Let me think.")
+    server.ends(THINKS_ON)
+    assert await words(server.accept()) == "Let me think."
+    server.says("I am looking. ")
+    server.ends(THINKS_ON)
+    server.wire.append(OUTPUT)
+    answer = server.wire.ask("")
+    server.says("It is cold.")
+    server.ends()
+    assert await words(answer) == "I am looking. It is cold."
+    assert len(server.begun) == 1
+
+
+async def test_the_end_of_an_answer_without_calls_is_not_put_off_and_a_pause_changes_nothing() -> None:
+    server = Served()
+    server.says("Hello ")
+    server.wire.rest()
+    server.says("there.")
+    server.ends()
+    server.wire.rest()
+    assert await words(server.accept()) == "Hello there."
+    assert server.pauses == 0
