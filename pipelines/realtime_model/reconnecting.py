@@ -41,6 +41,7 @@ from vivavoce.pipelines.realtime_model.events import (
     RealtimeReplyStarted,
     RealtimeResumable,
     RealtimeTranscript,
+    RealtimeTurnEnded,
 )
 from vivavoce.pipelines.realtime_model.guarded import EVENTS, GuardedConnection
 from vivavoce.pipelines.realtime_model.kept_audio import KeptAudio
@@ -372,7 +373,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
 
     def _begin(self, stream: GuardedConnection) -> None:
         setup = self._opened_with[stream]
-        heard = HeardItems(transcribes=setup.transcribe and stream.capabilities.sends_transcripts)
+        heard = HeardItems(self._items.names, transcribes=setup.transcribe and stream.capabilities.sends_transcripts)
         self._reader = ConnectionReader(stream, self._provider, heard, take=self._take, on_end=self._end)
         self.connection = stream
         self.known = set()
@@ -418,20 +419,22 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
             self._take_name(event)
         elif isinstance(event, RealtimeTranscript) and event.role == "user":
             self._take_words(self._heard, event)
+        elif isinstance(event, RealtimeReplyStarted | RealtimeTurnEnded):
+            self._on_event(replace(event, item_id=self._heard.known_as(event.item_id)))
         else:
             self._on_event(event)
 
     def _take_name(self, event: RealtimeInputCommitted) -> None:
         if not self._audio.has_turn:
             self._audio.clear()
-        item = self._heard.name(event.item_id)
+        item, is_new = self._heard.name(event.item_id)
         self._items.named(item, event.item_id)
         if self._items.are_words_known:
             self.settle()
         if item.is_unwanted:
             self._delete([event.item_id])
-        if item.known_as == event.item_id:  # else the session has its name since an earlier connection
-            self._on_event(event)
+        if is_new:  # else the session has its name since an earlier connection
+            self._on_event(RealtimeInputCommitted(item.known_as))
 
     def _take_words(self, heard: HeardItems, event: RealtimeTranscript) -> None:
         known = heard.take(event)
@@ -447,9 +450,9 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
                 self._take_words(reader.heard, event)
         elif isinstance(event, RealtimeInputCommitted):
             if reader.heard.awaits_names:
-                item = reader.heard.name(event.item_id)
-                if item.known_as == event.item_id:
-                    self._on_event(event)
+                item, is_new = reader.heard.name(event.item_id)
+                if is_new:
+                    self._on_event(RealtimeInputCommitted(item.known_as))
         elif isinstance(event, RealtimeTranscript | RealtimeProblem | Usage):
             self._on_event(event)
         elif isinstance(event, RealtimeReplyStarted):

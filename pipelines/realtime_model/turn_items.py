@@ -1,8 +1,8 @@
 """TurnItems: the items of the remote conversation that belong to each user turn, and their names and transcripts.
 
 An item is committed first and named by the server later, perhaps when it is no longer wanted. It has one name for the
-session, for its whole life. A connection that replaces another one may be given the item's audio again: that connection
-has a name of its own for it, by which the item's transcripts come there.
+session, for its whole life, which no other item has. A connection that replaces another one may be given the item's
+audio again: that connection has a name of its own for it, by which the item's transcripts come there.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ class HeardItems:
     """The items of one connection, by its own names for them, and the words that it still owes.
 
     Args:
+        taken: Names for the session that items have, those of other connections included.
         transcribes: Whether the connection sends transcripts of the user.
     """
 
-    def __init__(self, *, transcribes: bool) -> None:
+    def __init__(self, taken: set[str], *, transcribes: bool) -> None:
+        self._taken = taken
         self._transcribes = transcribes
         self._unnamed: deque[TurnItem] = deque()
         self._named: dict[str, TurnItem] = {}
@@ -68,22 +70,39 @@ class HeardItems:
         """The connection was given the item's audio, and will name it."""
         self._unnamed.append(item)
 
-    def name(self, name: str) -> TurnItem:
-        """Give the oldest unnamed item this name, or make an item that the server committed on its own; return it."""
+    def name(self, name: str) -> tuple[TurnItem, bool]:
+        """Give the oldest unnamed item this name, or make an item that the server committed on its own.
+
+        Returns:
+            The item, and whether the session did not have a name for it.
+        """
         item = self._unnamed.popleft() if self._unnamed else TurnItem(is_servers=True)
         known = self._named.get(name)
-        item.is_transcribed = item.is_transcribed or (known is not None and known.is_transcribed)
-        item.known_as = item.known_as or name
+        is_new = not item.known_as
+        if known is None and is_new:
+            item.known_as = self._new_name(name)
+        elif known is not None:  # its transcript came first
+            item.is_transcribed = item.is_transcribed or known.is_transcribed
+            item.known_as = item.known_as or known.known_as
         self._named[name] = item
-        return item
+        return item, is_new
 
     def take(self, transcript: RealtimeTranscript) -> RealtimeTranscript | None:
         """Return a transcript under its item's name for the session; None if the item's last one has come before."""
-        item = self._named.setdefault(transcript.item_id, TurnItem(known_as=transcript.item_id))
+        if not transcript.item_id:
+            return transcript
+        item = self._named.get(transcript.item_id)
+        if item is None:
+            item = self._named[transcript.item_id] = TurnItem(known_as=self._new_name(transcript.item_id))
         if item.is_transcribed:
             return None
         item.is_transcribed = transcript.is_final
         return replace(transcript, item_id=item.known_as)
+
+    def known_as(self, name: str) -> str:
+        """Return the session's name for the item that it has named so."""
+        item = self._named.get(name)
+        return name if item is None else item.known_as
 
     def has(self, name: str) -> bool:
         """Whether it has named an item so."""
@@ -100,11 +119,21 @@ class HeardItems:
         self._unnamed.clear()
         return lost
 
+    def _new_name(self, name: str) -> str:
+        unique, number = name, 1
+        while unique and unique in self._taken:  # a server may number the items of each connection
+            number += 1
+            unique = f"{name}.{number}"
+        self._taken.add(unique)
+        return unique
+
 
 class TurnItems:
     """The session's items of the user's audio, by its turns; a turn may have several."""
 
     def __init__(self) -> None:
+        self.names: set[str] = set()
+        """The session's names of items."""
         self._untold: list[TurnItem] = []
         """Items that were committed while there was no connection."""
         self._open: list[TurnItem] = []
@@ -155,7 +184,7 @@ class TurnItems:
         Args:
             last: Its newest item, if the server named it: later items belong to the next turn.
         """
-        names = [item.name for item in self._open]
+        names = [item.known_as for item in self._open]
         end = names.index(last) + 1 if last and last in names else len(names)
         bound, self._open = self._open[:end], self._open[end:]
         if bound:

@@ -106,6 +106,17 @@ def test_words_that_are_too_late_for_the_old_connection_are_lost_with_it() -> No
     harness.expect_history(("user", NO_TRANSCRIPT), ("assistant", "Welcome."))
 
 
+def test_servers_that_number_the_items_of_each_connection_alike_are_told_apart() -> None:
+    model = ScriptedRealtimeModel(
+        [CALL], "Welcome.", "Sure.", hears=["a table", "for two"], capabilities=FIXED, transcript_delay=1.5
+    )
+    harness = listening(model, Host(Other()))
+    harness.caller.makes_noise(0.5, 1.0)  # its words would come at 2.9, and the old connection is closed at 2.4
+    harness.caller.makes_noise(3.0, 3.5)
+    harness.run(until=8.0)
+    assert [text for role, text in harness.messages if role == "user"] == [NO_TRANSCRIPT, "for two"]
+
+
 def test_the_new_connection_serves_at_once_while_the_old_one_is_waited_for() -> None:
     model = ScriptedRealtimeModel(
         [CALL], "Welcome.", "Sure.", hears=["a table", "for two"], capabilities=FIXED, transcript_delay=0.9
