@@ -176,13 +176,16 @@ class Agent:
     """Whether it is an `AgentTask`, which gives the conversation back."""
 
     def __init_subclass__(cls, **named: Any) -> None:
-        """Check the hooks of a class, once; a method that is named as a stage of LiveKit is a warning.
+        """Check hooks and tools of a class, once; a method that is named as a stage of LiveKit is a warning.
 
         Raises:
-            ConfigurationError: A hook cannot take the arguments that a session gives it.
+            ConfigurationError: A hook cannot take the arguments that a session gives it, or a tool has no `self`.
         """
         super().__init_subclass__(**named)
         check_overrides(cls, Agent, _HOOKS)
+        for _, value in _class_attributes(cls):
+            if isinstance(value, Tool):
+                value.check_method(cls)
         if "__dataclass_fields__" in vars(cls):  # made once more by dataclass(slots=True)
             return
         for name in sorted(_STAGES.keys() & vars(cls)):

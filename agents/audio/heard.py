@@ -111,6 +111,11 @@ class HeardText:
             self._unvoiced.append((start, start + len(stripped)))
 
     @property
+    def has_unvoiced(self) -> bool:
+        """Whether some of the text has no audio."""
+        return bool(self._unvoiced)
+
+    @property
     def _unvoiced_end(self) -> int:
         return self._unvoiced[-1][1] if self._unvoiced else 0
 

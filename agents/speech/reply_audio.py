@@ -160,6 +160,8 @@ class ReplyAudio:
 
     def _on_finished(self, utterance: Utterance) -> None:
         self._commit(utterance, utterance.total, interrupted=False)
+        if utterance.heard.has_unvoiced:
+            self._truncate(utterance, utterance.total)
         self._on_played()
         now = self._context.clock.now()
         self._record.step_played(now)
@@ -174,14 +176,14 @@ class ReplyAudio:
             history.add_message("assistant", heard, interrupted=interrupted, turn_id=turn_id, said_as=ids)
 
     def _truncate(self, utterance: Utterance, samples: int) -> None:
-        """Cut the items of a stopped utterance in the conversation that a realtime model keeps."""
-        live, text = self._context.live, utterance.heard
-        heard, has_words = text.text[: text.reached(samples)].strip(), bool(text.text.strip())
+        """Cut the items of an utterance that was not heard whole in the conversation that a realtime model keeps."""
+        live, words, items = self._context.live, utterance.heard, utterance.items
+        reached, heard = words.text[: words.reached(samples)].strip(), words.at(samples)
         is_text = not live.capabilities.generates_audio
-        items = utterance.items.cut_at(samples, heard, total=utterance.total, rate=utterance.rate, by_text=is_text)
-        for item in items:
-            live.connection.truncate(item.item_id, item.seconds, item.text)
-            if item.share and not has_words and self._in_history:
+        for item in items.cut_at(samples, reached, total=utterance.total, rate=utterance.rate, by_text=is_text):
+            text = heard if len(items.ids) == 1 else item.text  # several items do not show which one was left out
+            live.connection.truncate(item.item_id, item.seconds, text)
+            if item.share and not words.text.strip() and self._in_history:
                 self._context.history.add_cut(item.item_id, item.share, self._record.turn_id)
 
 

@@ -163,6 +163,22 @@ class Tool(Generic[P, R_co]):
         """
         self._parameters()
 
+    def check_method(self, owner: type) -> None:
+        """Check that a tool in the body of class `owner` is a method, so that a mistake shows with the class.
+
+        Raises:
+            ConfigurationError: It is a function without `self`.
+        """
+        if not inspect.isfunction(self.function):
+            return
+        first = next(iter(inspect.signature(self.function).parameters.values()), None)
+        if first is None or first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD) or _is_argument(first):
+            got = "none" if first is None else repr(first.name)
+            raise ConfigurationError(
+                f"tool {owner.__name__}.{self.function.__name__} is a method and needs self as its first parameter, "
+                f"got {got}; add self, or write a function outside of the class and give it to Agent(tools=[…])"
+            )
+
     @property
     def is_prepared(self) -> bool:
         """Whether `prepare()` has nothing left to do."""
@@ -264,6 +280,11 @@ class Tool(Generic[P, R_co]):
             if parameter.name not in hints:
                 raise ConfigurationError(f"tool {self.name!r}: parameter {parameter.name!r} needs a type hint")
         return [(p.name, hints[p.name], p.default) for p in signature]
+
+
+def _is_argument(first: inspect.Parameter) -> bool:
+    """Whether the first parameter of a method is one for the model: only those have a type hint."""
+    return first.name != "self" and first.annotation is not first.empty
 
 
 def _is_context(kind: Any) -> bool:

@@ -175,3 +175,45 @@ def test_a_dataclass_with_slots_whose_class_python_makes_twice_is_one_warning(ca
 
     assert "table" in vars(Ported)["__slots__"]
     assert len(caplog.records) == 1
+
+
+def day(day: str) -> str:
+    return day
+
+
+def nothing() -> str:
+    return ""
+
+
+def only_named(*, day: str) -> str:
+    return day
+
+
+@pytest.mark.parametrize(("function", "got"), [(day, "'day'"), (nothing, "none"), (only_named, "'day'")])
+def test_a_method_under_function_tool_without_self_is_refused_where_its_class_is_written(
+    function: Callable[..., str], got: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        type("Desk", (Agent,), {"book": function_tool(function)})
+    needed = f"tool Desk.{function.__name__} is a method and needs self as its first parameter, got {got}; add self"
+    assert str(caught.value).startswith(needed)
+
+
+def test_a_tool_without_self_in_a_mixin_is_refused_too() -> None:
+    mixin = type("Mixin", (), {"book": function_tool(day)})
+    with pytest.raises(ConfigurationError, match="needs self"):
+        type("Desk", (mixin, Agent), {})
+
+
+class Desk(Agent):
+    @function_tool
+    def one(this, day: str) -> str:
+        return day
+
+    @function_tool
+    def two(self: Desk, day: str) -> str:
+        return day
+
+
+def test_self_may_have_another_name_or_a_type_hint_and_a_function_outside_needs_none() -> None:
+    assert [tool.name for tool in Desk("Help.", tools=[day]).tools] == ["one", "two", "day"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -54,3 +56,13 @@ def test_the_wheel_holds_every_file_of_every_package(tmp_path: Path) -> None:
     wanted = {f"vivavoce/{path}" for path in files() if path.parts[0] in PRODUCT}
     assert sorted(wanted - shipped) == [], "missing from the wheel: a package without __init__.py, or package-data"
     assert sorted(shipped - wanted) == []
+
+
+def test_setup_refuses_an_older_python_before_anything_is_resolved() -> None:
+    setup = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")
+    with pytest.raises(SystemExit, match=r"needs Python 3\.11 or newer, got 3\.10; make an environment"):
+        setup["check_python"]((3, 10))
+    for version in (sys.version_info[:2], (3, 11), (3, 14, 0)):
+        setup["check_python"](version)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["requires-python"] == ">=" + ".".join(map(str, setup["PYTHON"]))

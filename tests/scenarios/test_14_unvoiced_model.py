@@ -8,20 +8,21 @@ import pytest
 
 from vivavoce.agents import Agent, function_tool
 from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.testing import ScriptedRealtimeModel, SessionHarness
+from vivavoce.agents.testing import ScriptedRealtimeModel, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.core.errors import UnvoicedError
 from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.llm.base import Done
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
-from vivavoce.pipelines.realtime_model.base import RealtimeSetup, TurnDetection
-from vivavoce.pipelines.testing import ScriptedVAD, StepItem
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities, RealtimeSetup, TurnDetection
+from vivavoce.pipelines.testing import ScriptedTTSOptions, ScriptedVAD, Spoken, StepItem
 from vivavoce.pipelines.testing.script import Step
 from vivavoce.pipelines.testing.scripted_realtime import ScriptedRealtimeConnection
 from vivavoce.pipelines.tts.base import AudioChunk
 
 ANSWER = "All is well."
 FOREVER = 99
+WRITES = RealtimeCapabilities(generates_text=True)
 
 
 class Mute(ScriptedRealtimeModel):
@@ -141,3 +142,24 @@ def test_a_say_of_the_model_without_a_voice_is_asked_for_once_more(times: int, o
     harness.run(scenario)
     assert model.connections[0].record.said == [ANSWER, ANSWER]
     assert unheard(harness) == ([] if outcome == "completed" else [ANSWER])
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_model_that_writes_is_told_that_a_sentence_of_its_answer_was_not_heard(is_cut: bool) -> None:
+    model = ScriptedRealtimeModel(["One two. Three. Four five six."], capabilities=WRITES, delay=0.1)
+    voice = ScriptedTTS(options=ScriptedTTSOptions(by_text={"Three": Spoken(seconds=0.0)}))
+    pipeline = RealtimePipeline(model, tts=voice, vad=ScriptedVAD(), options=RealtimeOptions(answers="text"))
+    harness = SessionHarness(Agent("Help."), model=model, pipeline=pipeline)
+
+    async def scenario(harness: SessionHarness) -> None:
+        speech = harness.session.reply("Count.")
+        if is_cut:
+            await harness.until(harness.now + 1.5)  # two words of the last sentence, which sounds from 1.0 on
+            await harness.session.interrupt()
+        await speech
+
+    harness.run(scenario)
+    heard = "One two. Four five" if is_cut else "One two. Four five six."
+    assert harness.messages[-1] == ("assistant", heard)
+    ((item_id, _, told),) = model.connections[0].record.truncations
+    assert (item_id, told) == ("answer_1", heard)

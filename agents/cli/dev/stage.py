@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.cli.dev.casting import find_agent, loaded_agents
 from vivavoce.agents.cli.dev.wire import Message, Speaker
 from vivavoce.agents.cli.live.follow import follow
 from vivavoce.agents.current_job import required_job
@@ -74,7 +75,7 @@ class Call:
     Args:
         has_conversation: Whether the first session continues the conversation of another one.
         preview: That conversation at the time of the check whether the new code can continue it; None: unknown.
-        agents: The app's agents by name, for a conversation whose agent is not the first one.
+        agents: The agents of the app's file by name, for a conversation whose agent is not the first one.
     """
 
     def __init__(
@@ -154,15 +155,10 @@ class Call:
         """Have the conversation continue with its own agent, if the app has it and it needs no arguments."""
         if session.agent.id == name:
             return
-        kind = self._agents.get(name)
         try:
-            if kind is not None:
-                _ = session.update_agent(kind())  # type: ignore[call-arg]  # an app's agents take what they like
-                return
-            why = "the new code has no such agent"
-        except TypeError as error:
-            why = str(error)
-        self._display.problem(f"{session.agent.id} continues, not {name}: {why}")
+            _ = session.update_agent(find_agent(name, loaded_agents(self._agents)))
+        except ConfigurationError as error:
+            self._display.problem(f"{session.agent.id} continues, not {name}: {error}")
 
     def _fitting(self, conversation: Conversation) -> Conversation:
         assert self.session is not None
