@@ -240,7 +240,7 @@ class RealtimePipelineConnection(PipelineConnection):
             retries=options.reconnect,
             open_limit=context.open_limit,
         )
-        self._conversation = ModelConversation(self._model)
+        self._conversation = ModelConversation(self._model, answers_results=self._can.answers_results)
         self._turn_audio = TurnAudio(self._model, is_local=self._is_local)
         self._ears = Ears(
             parts,
@@ -319,13 +319,13 @@ class RealtimePipelineConnection(PipelineConnection):
     async def _answer(
         self, stream: AsyncGenerator[LLMEvent | AudioChunk, None]
     ) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        with self._model.answering():
+        with self._model.answering() as known:
             async with aclosing(stream) as items:
                 async for item in items:
                     if isinstance(item, ToolCall):
-                        self._model.known.add(item.call_id)
+                        self._conversation.call_made(item, known)
                     elif isinstance(item, _SPOKEN):
-                        self._model.known.add(item.item_id)
+                        known.add(item.item_id)
                     yield item
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
@@ -337,10 +337,10 @@ class RealtimePipelineConnection(PipelineConnection):
     async def _say(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         whole = text if isinstance(text, str) else "".join([piece async for piece in text])
         connection = await self._model.live()
-        with self._model.answering():
+        with self._model.answering() as known:
             async with aclosing(connection.say(whole)) as chunks:
                 async for chunk in chunks:
-                    self._model.known.add(chunk.item_id)
+                    known.add(chunk.item_id)
                     yield chunk
 
     def accept(self, remote_reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:

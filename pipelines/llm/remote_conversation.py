@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from vivavoce.pipelines.llm.chat_context import ChatItem
+from vivavoce.pipelines.llm.chat_context import ChatItem, FunctionCallOutput
 from vivavoce.pipelines.media.frame import VideoFrame
 
 
@@ -20,6 +20,22 @@ class RemoteConversation:
         Args:
             said_as: The item's names at the model that said it; its present connection may be another one.
         """
+
+    def show_result(self, output: FunctionCallOutput) -> None:
+        """A call has its result, which enters the history once its whole step may: have the model know it before.
+
+        Not one whose server begins to answer by a result.
+        """
+
+    def leave_calls(self, running: Collection[str], output: str) -> bool:
+        """An answer is over: give this output to each call of it that is not run.
+
+        Args:
+            running: The ids of the calls that are run, whose outputs follow.
+        Returns:
+            Whether the model has such an output, and goes on to answer only when it is asked once more.
+        """
+        return False
 
     def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
         """The audio committed so far is the user's turn of that id; the remote answer, if any, is an answer to it."""

@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
+from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCallOutput
 from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
+from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.realtime_model.reconnecting import ReconnectingModel
 
 
 class ModelConversation(RemoteConversation):
-    """Maps the session's items to the model's names for them."""
+    """Maps the session's items to the model's names for them, and has each call get exactly one output.
 
-    def __init__(self, model: ReconnectingModel) -> None:
+    Args:
+        answers_results: The model's capability.
+    """
+
+    def __init__(self, model: ReconnectingModel, *, answers_results: bool) -> None:
         self._model = model
+        self._answers_results = answers_results
+        self._calls: dict[str, ToolCall] = {}
+        """The calls of the model's answers that have no output yet."""
         self._answered: dict[str, str] = {}
         self._names: dict[str, tuple[str, ...]] = {}
 
     def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
-        """Send the item unless the model's present connection has heard or said it."""
-        if self._model.known.isdisjoint(said_as):
+        """Send the item unless the model's present connection has it."""
+        if isinstance(item, FunctionCallOutput):
+            is_there = self._calls.pop(item.call_id, None) is None and item.call_id in self._model.known
+        else:
+            is_there = not self._model.known.isdisjoint(said_as)
+        if not is_there:
             self._model.append(item)
         self._names[item.id] = tuple(said_as) or (item.id,)
+
+    def call_made(self, call: ToolCall, known: set[str]) -> None:
+        """The model has made a call, in the connection that `known` is of; another one may have taken over."""
+        known.add(call.call_id)
+        if known is self._model.known:
+            self._calls[call.call_id] = call
+
+    def show_result(self, output: FunctionCallOutput) -> None:
+        """Send a result before it is in the history, if its call is open in the present connection."""
+        if output.call_id in self._calls and output.call_id in self._model.known and not self._answers_results:
+            self.append(output)
+
+    def leave_calls(self, running: Collection[str], output: str) -> bool:
+        """Give this output to each open call that is not run."""
+        left = [call for call in self._calls.values() if call.call_id not in running]
+        for call in left:
+            if call.call_id in self._model.known:
+                told = FunctionCallOutput(call_id=call.call_id, name=call.name, output=output, is_error=True)
+                self.append(told)
+            else:  # its connection was lost
+                del self._calls[call.call_id]
+        return bool(left) and self._answers_results
 
     def reply_began(self, reply_id: str, item_id: str) -> None:
         """Note that the model's server answers that item on its own."""

@@ -118,6 +118,7 @@ class RealtimeModel(RealtimeModelPort):
             output_rate=OUTPUT_RATE,
             generates_text=self._options.generates_text,
             truncates=False,
+            answers_results=True,
             supports_images=True,
             takes_video=True,
             updates=False,

@@ -23,6 +23,7 @@ from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.realtime_model.base import (
+    NOT_RUN,
     RealtimeEnding,
     RealtimeEvent,
     RealtimeInputCommitted,
@@ -63,6 +64,8 @@ class Answer:
         self.item_id = new_id("item")
         self.feed: Feed[LLMEvent | AudioChunk] = Feed()
         self.over = anyio.Event()
+        self.has_begun = False
+        """Whether the server has sent a part of it."""
         self.is_cancelled = False
         """It was cancelled here: the rest of it is dropped."""
         self.usage: Usage | None = None
@@ -83,6 +86,7 @@ class Answer:
 
     def put(self, item: LLMEvent | AudioChunk) -> None:
         """Add to its stream, unless it was cancelled."""
+        self.has_begun = True
         if not self.is_cancelled:
             self.feed.put(item)
 
@@ -114,9 +118,17 @@ class LiveWire:
         self._waiting: dict[str, Answer] = {}
         self._open_turn = RecentFrames(MAX_TURN)
         self._turn: list[AudioFrame] = []
-        self._outputs: list[types.FunctionResponse] = []
-        self._cancelled_calls: set[str] = set()
-        self._calls: set[str] = set()
+        self._outputs: list[tuple[ToolCall, FunctionCallOutput]] = []
+        """They wait until an answer is requested: the server begins to answer by them."""
+        self._sent: list[tuple[ToolCall, FunctionCallOutput]] = []
+        """The outputs that were sent last."""
+        self._calls: dict[str, ToolCall] = {}
+        """The calls without an output."""
+        self._cancelled_calls: dict[str, ToolCall] = {}
+        self._notes: list[str] = []
+        """Notes on cancelled calls that have run, for the next request."""
+        self._is_unasked = False
+        """Whether the server's next answer would be to outputs of calls that were not run: nobody has spoken since."""
         self._item = new_id("item")
         """The user's item for the present transcripts."""
         self._words = ""
@@ -157,21 +169,24 @@ class LiveWire:
         self._open_turn.drain()
 
     def append(self, item: ChatItem) -> None:
-        """Add to the conversation; the output of a call waits until an answer is requested."""
+        """Add to the conversation; the output of a call waits until an answer is requested, or goes to one that was."""
         if isinstance(item, FunctionCallOutput) and item.call_id in self._calls:
-            self._calls.discard(item.call_id)
-            self._outputs.append(messages.response(item))
+            self._outputs.append((self._calls.pop(item.call_id), item))
+            if self._is_asked:
+                self._send_outputs(is_silent=True)
         elif isinstance(item, FunctionCallOutput) and item.call_id in self._cancelled_calls:
-            logger.info("google: the output of a call that the server has cancelled is not sent")
+            self._notes.append(messages.cancelled(self._cancelled_calls.pop(item.call_id), item))
         elif turns := messages.contents((item,)):
             self._content(turns, is_complete=False)
 
     def ask(self, extra_instructions: str) -> Answer:
         """Request an answer to the conversation, the user's turn and the waiting outputs."""
-        answer = self._answer = Answer(is_remote=False)
+        answer = self._requested()
+        notes, self._notes = self._notes, []
         if extra_instructions.strip():
-            note = messages.user_text(messages.NOTE.format(extra_instructions))
-            self._content([note], is_complete=False)
+            notes.append(messages.NOTE.format(extra_instructions))
+        if notes:
+            self._content([messages.user_text("\n".join(notes))], is_complete=False)
         if self._turn:
             self._post(Send("send_realtime_input", {"activity_start": types.ActivityStart()}))
             for frame in self._turn:
@@ -187,7 +202,7 @@ class LiveWire:
 
     def say(self, text: str) -> Answer:
         """Request a text to be spoken."""
-        answer = self._answer = Answer(is_remote=False)
+        answer = self._requested()
         self._content([messages.user_text(messages.SAY.format(text))], is_complete=True)
         return answer
 
@@ -206,7 +221,10 @@ class LiveWire:
             self.give_up(answer)
 
     def give_up(self, answer: Answer) -> None:
-        """Cancel an answer, unless it is over or cancelled already."""
+        """Cancel an answer that nobody reads any more, unless it is over or cancelled already."""
+        for item in answer.feed.take_unread():
+            if isinstance(item, ToolCall):
+                self._not_run(item)
         if answer.is_over or answer.is_cancelled:
             return
         answer.cancel()
@@ -243,9 +261,7 @@ class LiveWire:
         if message.tool_call is not None:
             self._take_calls(message.tool_call.function_calls or [])
         if message.tool_call_cancellation is not None:
-            self._cancelled_calls.update(message.tool_call_cancellation.ids or [])
-            self._calls -= self._cancelled_calls
-            self._outputs = [one for one in self._outputs if one.id not in self._cancelled_calls]
+            self._take_cancellation(message.tool_call_cancellation.ids or [])
         if message.server_content is not None:
             self._take_content(message.server_content)
 
@@ -287,10 +303,23 @@ class LiveWire:
         for call in calls:
             if not call.name:
                 raise ProviderProtocolError("needed a tool call with a name, got none", provider=PROVIDER)
-            call_id = call.id or new_id("call")
-            self._calls.add(call_id)
-            answer.put(ToolCall(call_id=call_id, name=call.name, arguments=json.dumps(call.args or {})))
+            made = ToolCall(call_id=call.id or new_id("call"), name=call.name, arguments=json.dumps(call.args or {}))
+            self._calls[made.call_id] = made
+            answer.put(made)
+            if answer.is_cancelled:
+                self._not_run(made)
         self._finish("tool_calls")
+
+    def _take_cancellation(self, call_ids: list[str]) -> None:
+        """The server forgets these calls, and takes no output of them any more."""
+        for call_id in call_ids:
+            if (call := self._calls.pop(call_id, None)) is not None:
+                self._cancelled_calls[call_id] = call
+        for call, output in (*self._outputs, *self._sent):  # it may have been sent as the server cancelled the call
+            if call.call_id in call_ids:
+                self._notes.append(messages.cancelled(call, output))
+        self._outputs = [pair for pair in self._outputs if pair[0].call_id not in call_ids]
+        self._sent = [pair for pair in self._sent if pair[0].call_id not in call_ids]
 
     def _take_usage(self, usage: types.UsageMetadata) -> None:
         taken = Usage(
@@ -310,6 +339,7 @@ class LiveWire:
         ago = max(0.0, self._pushed - seconds_of(activity.audio_offset)) if activity.audio_offset else 0.0
         kind = activity.voice_activity_type
         if kind == types.VoiceActivityType.ACTIVITY_START:
+            self._is_unasked = False
             self._report(RealtimeSpeechStarted(ago))
         elif kind == types.VoiceActivityType.ACTIVITY_END:
             self._report(RealtimeSpeechEnded(ago))
@@ -319,6 +349,10 @@ class LiveWire:
         self._is_cut = False
         if self._answer is None:
             self._answer = answer = Answer(is_remote=True)
+            if self._is_unasked:
+                self._is_unasked = False
+                self.give_up(answer)
+                return answer
             self._waiting[answer.reply_id] = answer
             self._words_before_answer = len(self._words)
             self._report(RealtimeInputCommitted(self._item))
@@ -338,6 +372,7 @@ class LiveWire:
 
     def _hear(self, text: str, *, is_final: bool) -> None:
         self._words += text
+        self._is_unasked = self._is_unasked and not text
         if is_final:
             self._settle(len(self._words))
         elif self._words:
@@ -351,10 +386,31 @@ class LiveWire:
         self._item = new_id("item")
         self._words_before_answer = 0
 
-    def _send_outputs(self) -> None:
+    def _requested(self) -> Answer:
+        self._is_unasked = False
+        self._answer = answer = Answer(is_remote=False)
+        return answer
+
+    @property
+    def _is_asked(self) -> bool:
+        """Whether an answer was requested that has not begun; a server that waits for outputs begins it by them."""
+        answer = self._answer
+        return answer is not None and not (answer.reply_id or answer.has_begun or answer.is_cancelled)
+
+    def _not_run(self, call: ToolCall) -> None:
+        """Give an output to a call that nobody runs, so that a server which decides turns does not wait for it."""
+        if call.call_id not in self._calls:  # the server has cancelled it
+            return
+        self.append(FunctionCallOutput(call_id=call.call_id, name=call.name, output=NOT_RUN, is_error=True))
+        if not self._is_local and (self._answer is None or self._answer.is_cancelled):
+            self._send_outputs(is_silent=True)
+            self._is_unasked = self._setup.transcribe  # else it is not known whether the user has spoken since
+
+    def _send_outputs(self, *, is_silent: bool = False) -> None:
         if self._outputs:
-            self._post(Send("send_tool_response", {"function_responses": self._outputs}))
-            self._outputs = []
+            outputs = [messages.response(output, is_silent=is_silent) for _, output in self._outputs]
+            self._post(Send("send_tool_response", {"function_responses": outputs}))
+            self._sent, self._outputs = self._outputs, []
 
     def _content(self, turns: list[types.Content], *, is_complete: bool) -> None:
         self._post(Send("send_client_content", {"turns": turns or None, "turn_complete": is_complete}))
