@@ -49,13 +49,10 @@ class ModelConversation(RemoteConversation):
 
     def leave_calls(self, running: Collection[str], output: str) -> bool:
         """Give this output to each open call that is not run."""
+        self._calls = {call_id: call for call_id, call in self._calls.items() if call_id in self._model.known}
         left = [call for call in self._calls.values() if call.call_id not in running]
         for call in left:
-            if call.call_id in self._model.known:
-                told = FunctionCallOutput(call_id=call.call_id, name=call.name, output=output, is_error=True)
-                self.append(told)
-            else:  # its connection was lost
-                del self._calls[call.call_id]
+            self.append(FunctionCallOutput(call_id=call.call_id, name=call.name, output=output, is_error=True))
         return bool(left) and self._answers_results
 
     def reply_began(self, reply_id: str, item_id: str) -> None:

@@ -167,6 +167,93 @@ def test_a_call_that_a_stage_of_the_agent_keeps_back_gets_one_output() -> None:
     assert harness.messages[-1] == ("assistant", "Yes?")
 
 
+def test_text_typed_while_a_tool_runs_is_answered_once_its_result_is_there_by_a_server_that_waits() -> None:
+    model = LedgerModel([0.1, CALL], [0.1, "It is found, and hello."], waits=True)
+    harness = session_on(model, Clerk(4.0))
+    harness.caller.makes_noise(0.0, 0.1)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.5)
+        harness.caller.types("hello")
+
+    harness.run(scenario, until=8.0)
+    harness.expect_outcomes("cancelled", "completed")
+    [(start, _)] = harness.played
+    assert start == pytest.approx(4.8, abs=0.2)
+    assert model.outputs == [("c1", "found")]
+    assert len(model.requests) == 2
+
+
+def test_a_result_is_sent_once_it_is_there_and_only_once_though_another_call_of_its_step_runs_on() -> None:
+    slow = ToolCall(call_id="c2", name="crawl", arguments="{}")
+
+    class Slow(Clerk):
+        @function_tool
+        async def crawl(self) -> str:
+            """Take long."""
+            await anyio.sleep(3.0)
+            return "crawled"
+
+    model = LedgerModel([0.1, CALL, slow], [0.1, "Both are there."])
+    harness = session_on(model, Slow())
+    harness.caller.makes_noise(0.0, 0.1)
+    early: list[tuple[str, str]] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.0)
+        early.extend(model.outputs)
+
+    harness.run(scenario, until=8.0)
+    assert early == [("c1", "found")]
+    assert model.outputs == [("c1", "found"), ("c2", "crawled")]
+    harness.expect_tools(("look_up", "found"), ("crawl", "crawled"))
+
+
+def test_a_server_that_answers_results_keeps_them_until_all_are_there_and_goes_on_by_a_call_that_was_not_run() -> None:
+    model = LedgerModel(
+        [0.1, "Hello.", CALL], [0.1, "Very well."], capabilities=RealtimeCapabilities(answers_results=True)
+    )
+    agent = Clerk()
+    harness = session_on(model, agent)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.session.reply("Greet.", tool_choice=NONE)
+
+    harness.run(scenario)
+    assert agent.runs == 0
+    model.check()
+    assert [request.tool_choice.mode for request in model.requests] == ["none", "none"]
+    harness.expect_history(("assistant", "Hello."), ("assistant", "Very well."))
+
+
+def test_a_model_that_calls_on_and_on_without_leave_is_asked_a_limited_number_of_times() -> None:
+    calls = [[0.1, ToolCall(call_id=f"c{number}", name="look_up", arguments="{}")] for number in range(9)]
+    model = LedgerModel(*calls, capabilities=RealtimeCapabilities(answers_results=True))
+    harness = session_on(model)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.session.reply("Greet.", tool_choice=NONE)
+
+    harness.run(scenario)
+    model.check()
+    assert len(model.requests) == 3
+
+
+def test_a_call_of_an_answer_that_outlives_its_connection_is_told_to_the_next_one_with_its_output() -> None:
+    model = LedgerModel(default="Fine.")
+    harness = session_on(model, is_local=False)
+
+    async def scenario(harness: SessionHarness) -> None:
+        model.start_reply([1.5, CALL])
+        await harness.until(harness.now + 0.1)
+        model.fail()
+        await harness.until(harness.now + 3.0)
+
+    harness.run(scenario)
+    assert [ledger.made for ledger in model.ledgers] == [["c1"], ["c1"]]
+    model.check()
+
+
 def test_a_call_of_a_turn_that_the_agent_drops_gets_one_output() -> None:
     class Silent(Clerk):
         async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
@@ -201,7 +288,7 @@ def test_a_call_of_a_turn_that_the_agent_drops_gets_one_output() -> None:
 @pytest.mark.parametrize("disturbance", ["none", "cut", "update", "close"])
 def test_each_call_that_is_run_gets_one_output(call: ToolCall, updates: bool, disturbance: str) -> None:
     can = RealtimeCapabilities(updates=updates)
-    model = LedgerModel([0.1, "Moment.", call], *[[0.1, "Fine."]] * 4, waits=True, capabilities=can, open_delay=0.1)
+    model = LedgerModel([0.1, "Moment.", call], default="Fine.", waits=True, capabilities=can, open_delay=0.1)
     harness = session_on(model, Clerk(2.0))
 
     async def scenario(harness: SessionHarness) -> None:
