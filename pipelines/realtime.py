@@ -48,8 +48,8 @@ from vivavoce.pipelines.core.tending import Tending
 from vivavoce.pipelines.denoise.base import Denoiser
 from vivavoce.pipelines.listening.ears import Ears
 from vivavoce.pipelines.listening.ears_change import EarsChange
-from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
-from vivavoce.pipelines.llm.tools import Tool, ToolCall
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, Usage
+from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.pipeline import (
@@ -72,8 +72,6 @@ from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
 from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
-
-_SPOKEN = (AudioChunk, TextDelta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,20 +310,17 @@ class RealtimePipelineConnection(PipelineConnection):
     async def _generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         self.update(request.instructions or self._instructions, request.tools or self._tools)
         connection = await self._model.live()
-        async with aclosing(self._answer(connection.generate(request))) as answer:
+        async with aclosing(self._answer(connection.generate(request), is_requested=True)) as answer:
             async for item in answer:
                 yield item
 
     async def _answer(
-        self, stream: AsyncGenerator[LLMEvent | AudioChunk, None]
+        self, stream: AsyncGenerator[LLMEvent | AudioChunk, None], *, is_requested: bool
     ) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        with self._model.answering() as known:
+        with self._conversation.answering(is_requested=is_requested) as answer:
             async with aclosing(stream) as items:
                 async for item in items:
-                    if isinstance(item, ToolCall):
-                        self._conversation.call_made(item, known)
-                    elif isinstance(item, _SPOKEN):
-                        known.add(item.item_id)
+                    answer.take(item)
                     yield item
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
@@ -351,7 +346,7 @@ class RealtimePipelineConnection(PipelineConnection):
         """
         if self._model.connection is None:
             raise KeyError(f"no remote answer {remote_reply_id!r}: its connection was lost")
-        return self._answer(self._model.connection.accept(remote_reply_id))
+        return self._answer(self._model.connection.accept(remote_reply_id), is_requested=False)
 
     def refuse(self, remote_reply_id: str) -> None:
         """Cancel an answer that the model began."""

@@ -220,6 +220,8 @@ class ToolCalls:
                 self._pending.remove(step)
                 if batch.agents and not self._context.closing.is_asked:
                     self._begin_handoff(step)
+                if (live := self._context.live).is_connected and live.connection.conversation.takes_results:
+                    step.is_carried = step.is_taken = True
                 self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], step.turn_id)
                 self._report_owed(step)
                 for then in step.on_commit:

@@ -21,6 +21,11 @@ class RemoteConversation:
             said_as: The item's names at the model that said it; its present connection may be another one.
         """
 
+    @property
+    def takes_results(self) -> bool:
+        """Whether an answer that was requested begins by the results that the history gets now, and answers them."""
+        return False
+
     def show_result(self, output: FunctionCallOutput) -> None:
         """A call has its result, which enters the history once its whole step may: have the model know it before.
 

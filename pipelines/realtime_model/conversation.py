@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 
+from vivavoce.pipelines.llm.base import LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCallOutput
 from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.realtime_model.reconnecting import ReconnectingModel
+from vivavoce.pipelines.tts.base import AudioChunk
+
+
+class AnswerInProgress:
+    """Notes the calls and items of one answer, which its connection knows.
+
+    Args:
+        known: The ids that the connection knows.
+        call_made: Called with each call.
+        has_begun: Whether a part of it has come.
+    """
+
+    def __init__(self, known: set[str], call_made: Callable[[ToolCall, set[str]], None], *, has_begun: bool) -> None:
+        self._known = known
+        self._call_made = call_made
+        self.has_begun = has_begun
+
+    def take(self, item: LLMEvent | AudioChunk) -> None:
+        """Note a part of it."""
+        self.has_begun = True
+        if isinstance(item, ToolCall):
+            self._known.add(item.call_id)
+            self._call_made(item, self._known)
+        elif isinstance(item, AudioChunk | TextDelta):
+            self._known.add(item.item_id)
 
 
 class ModelConversation(RemoteConversation):
@@ -23,6 +50,7 @@ class ModelConversation(RemoteConversation):
         self._answers_results = answers_results
         self._calls: dict[str, ToolCall] = {}
         """The calls of the model's answers that have no output yet."""
+        self._answer: AnswerInProgress | None = None
         self._answered: dict[str, str] = {}
         self._names: dict[str, tuple[str, ...]] = {}
 
@@ -36,11 +64,29 @@ class ModelConversation(RemoteConversation):
             self._model.append(item)
         self._names[item.id] = tuple(said_as) or (item.id,)
 
-    def call_made(self, call: ToolCall, known: set[str]) -> None:
-        """The model has made a call, in the connection that `known` is of; another one may have taken over."""
-        known.add(call.call_id)
-        if known is self._model.known:
+    @contextmanager
+    def answering(self, *, is_requested: bool) -> Iterator[AnswerInProgress]:
+        """Follow an answer while it is streamed.
+
+        Args:
+            is_requested: Whether the session has requested it; else the server has begun it on its own.
+        """
+        with self._model.answering() as known:
+            self._answer = answer = AnswerInProgress(known, self._call_made, has_begun=not is_requested)
+            try:
+                yield answer
+            finally:
+                if self._answer is answer:
+                    self._answer = None
+
+    def _call_made(self, call: ToolCall, known: set[str]) -> None:
+        if known is self._model.known:  # else another connection has taken over, which has not made it
             self._calls[call.call_id] = call
+
+    @property
+    def takes_results(self) -> bool:
+        """Whether the server waits for results to begin the answer that was requested last."""
+        return self._answers_results and self._answer is not None and not self._answer.has_begun
 
     def show_result(self, output: FunctionCallOutput) -> None:
         """Send a result before it is in the history, if its call is open in the present connection."""
