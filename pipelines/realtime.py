@@ -48,8 +48,8 @@ from vivavoce.pipelines.core.tending import Tending
 from vivavoce.pipelines.denoise.base import Denoiser
 from vivavoce.pipelines.listening.ears import Ears
 from vivavoce.pipelines.listening.ears_change import EarsChange
-from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
-from vivavoce.pipelines.llm.tools import Tool, ToolCall
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, Usage
+from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.pipeline import (
@@ -73,7 +73,6 @@ from vivavoce.pipelines.tts.base import TTS, AudioChunk
 from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
 
-_SPOKEN = (AudioChunk, TextDelta)
 _Answer = AsyncGenerator[LLMEvent | AudioChunk, None]
 
 
@@ -242,7 +241,7 @@ class RealtimePipelineConnection(PipelineConnection):
             open_limit=context.open_limit,
         )
         self._model.wait_for_words(context.transcript_timeout)
-        self._conversation = ModelConversation(self._model)
+        self._conversation = ModelConversation(self._model, answers_results=self._can.answers_results)
         self._own_voice = ModelVoice(self._model, pipeline.model.provider, self._can)
         self._turn_audio = TurnAudio(self._model, is_local=self._is_local)
         self._ears = Ears(
@@ -322,18 +321,15 @@ class RealtimePipelineConnection(PipelineConnection):
     async def _generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         self.update(request.instructions or self._instructions, request.tools or self._tools)
         connection = await self._model.live()
-        async with aclosing(self._answer(connection.generate(request))) as answer:
+        async with aclosing(self._answer(connection.generate(request), is_requested=True)) as answer:
             async for item in answer:
                 yield item
 
-    async def _answer(self, stream: _Answer) -> _Answer:
-        with self._model.answering():
+    async def _answer(self, stream: _Answer, *, is_requested: bool) -> _Answer:
+        with self._conversation.answering(is_requested=is_requested) as answer:
             async with aclosing(stream) as items:
                 async for item in items:
-                    if isinstance(item, ToolCall):
-                        self._model.known.add(item.call_id)
-                    elif isinstance(item, _SPOKEN):
-                        self._model.known.add(item.item_id)
+                    answer.take(item)
                     yield item
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
@@ -350,7 +346,7 @@ class RealtimePipelineConnection(PipelineConnection):
         """
         if self._model.connection is None:
             raise KeyError(f"no remote answer {remote_reply_id!r}: its connection was lost")
-        return self._voiced(self._answer(self._model.connection.accept(remote_reply_id)))
+        return self._voiced(self._answer(self._model.connection.accept(remote_reply_id), is_requested=False))
 
     def refuse(self, remote_reply_id: str) -> None:
         """Cancel an answer that the model began."""

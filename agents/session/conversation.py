@@ -108,6 +108,7 @@ class Conversation(EventSource):
         Args:
             wait_for_playback: Whether awaiting the handle means "played out" or only "generated".
             frames: Pictures for the model.
+            tool_choice: Which tools the model may call in its first step. With `none` no call is run, whatever it does.
             when_busy: What to do when the floor is taken: wait, give up, or take it. None: give up while another
                 `reply()` runs, wait for the caller and for other speech.
         Raises:

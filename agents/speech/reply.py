@@ -26,8 +26,7 @@ from vivavoce.agents.speech.given_text import speak_given
 from vivavoce.agents.speech.incidents import SpeechIncidents
 from vivavoce.agents.speech.pictures import Pictures
 from vivavoce.agents.speech.reply_audio import BrokenAnswer, ReplyAudio
-from vivavoce.agents.speech.reply_tools import ReplyTools
-from vivavoce.agents.speech.stages import without_calls
+from vivavoce.agents.speech.reply_tools import MOST_REFUSED_ANSWERS, ReplyTools
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.speech.turn_hook import completed_turn, edit_turn, judge_turn
 from vivavoce.agents.speech.voice import synthesise
@@ -301,14 +300,14 @@ class Reply:
         self.context.session.inbox.post(FloorYielded(self.handle.id))
 
     async def _answer_by_model(self) -> None:
-        limit = self.context.limits.max_tool_steps
-        for step in range(limit + 1):
+        limit = 0 if self.request.tool_choice.mode == "none" else self.context.limits.max_tool_steps
+        for step in range(limit + 1 + MOST_REFUSED_ANSWERS):
             await self._audio.floor.may_generate()
             with self.failure.blaming("llm"):
                 calls = await self._broken.mended(partial(self._model_step, step, may_call=step < limit))
-            if calls is None:
+            if calls is None and not self._tools.asks_again:
                 break
-            if not await self._await_tools(calls):
+            if calls is not None and not await self._await_tools(calls):
                 return
         self._audio.note_if_empty("model")
 
@@ -354,13 +353,12 @@ class Reply:
         if is_first and self.request.remote_reply_id:
             self._text_stage = SERVER_STAGE
             source = stages.accept(self.request.remote_reply_id, self._request_for, self.failure)
-            return await self._generate_step(source if may_call else without_calls(source, self.handle.id), "llm")
+            return await self._generate_step(source, "llm", may_call=may_call)
         self._text_stage = MODEL_STAGE
         request = await self._request_for(may_call=may_call, is_first=number == 0, note=note)
         attempt = self._take_attempt(request) if is_first else None
         source = stages.generate(request, self.failure) if attempt is None else attempt.events()
-        source = source if may_call else without_calls(source, self.handle.id)
-        return await self._generate_step(source, "llm", attempt, request, number=number)
+        return await self._generate_step(source, "llm", attempt, request, number=number, may_call=may_call)
 
     async def _generate_step(
         self,
@@ -370,6 +368,7 @@ class Reply:
         request: GenerateRequest | None = None,
         *,
         number: int = 0,
+        may_call: bool = True,
     ) -> StepCalls | None:
         """Run one step until its text is played out; return its tool calls, which run since the model was done."""
         self._calls = []
@@ -391,6 +390,7 @@ class Reply:
                 if not makes_audio:  # while the model is waited for, its start costs nothing
                     group.start_soon(self._speak_channel, channel, attempt)
                 with watch, self.failure.blaming(component):
+                    source = self._tools.allowed(source, may_call=may_call)
                     guarded = context.guarding.answer(source, self.record, self.failure.standing_still)
                     async with aclosing(guarded) as events:
                         async for event in events:
@@ -410,6 +410,7 @@ class Reply:
                 channel.close()
             finally:
                 watchdog.close()
+                self._tools.leave(may_call=may_call)
         if makes_audio and (utterance := self._audio.utterance) is not None:
             await utterance.done.wait()
         return calls

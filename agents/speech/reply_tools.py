@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vivavoce.agents.speech.stages import ModelStream, without_calls
 from vivavoce.agents.speech.tool_wait import Next, await_tools
 from vivavoce.agents.turn.inputs import ToolsStarted
 
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from vivavoce.agents.tools.batch import StepCalls
     from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
     from vivavoce.pipelines.llm.tools import ToolCall
+
+MOST_REFUSED_ANSWERS = 2
+"""How often a model is asked once more that calls in an answer without tools, and answers on only by an output."""
+
+WITHOUT_TOOLS = "Not run: this answer is to be given without a tool."
+LEFT = "Not run: the answer that made the call was cut, has failed, or left the call out."
 
 
 class ReplyTools:
@@ -32,6 +39,19 @@ class ReplyTools:
         self._record = record
         self._by_hook = by_hook
         self._step: StepCalls | None = None
+        self.asks_again = False
+        """Whether the model knows by now that calls of its last step are not run, and waits to be asked once more."""
+
+    def allowed(self, source: ModelStream, *, may_call: bool) -> ModelStream:
+        """Return a model's step, without its calls if it has to do without tools."""
+        return source if may_call else without_calls(source, self._handle.id)
+
+    def leave(self, *, may_call: bool) -> None:
+        """A step is over, however: a model that keeps the conversation itself learns which calls of it are not run."""
+        live, why = self._context.live, LEFT if may_call else WITHOUT_TOOLS
+        if live.is_connected:
+            running = self._tools.unanswered_calls()
+            self.asks_again = live.connection.conversation.leave_calls(running, why)
 
     def start(self, calls: list[ToolCall], *, is_played: bool) -> StepCalls:
         """Start the calls of a step.

@@ -105,18 +105,18 @@ class Stages:
         Args:
             request: Makes the request that the session would have sent, for a hook.
         Raises:
-            KeyError: There is no such answer.
+            KeyError: There is no such answer; with a hook, while iterating.
         """
+        if AgentControl.of(self._live.agent).overrides("llm_stage"):
+            return self._accepted(reply_id, request, failure)
         source = self._live.connection.accept(reply_id)
-        if not AgentControl.of(self._live.agent).overrides("llm_stage"):
-            return source if not self._observers.has("llm") else _watched(source, self._observers, "llm")
-        return self._accepted(source, request, failure)
+        return source if not self._observers.has("llm") else _watched(source, self._observers, "llm")
 
     async def _accepted(
-        self, source: ModelStream, request: Callable[..., Awaitable[GenerateRequest]], failure: Failure
+        self, reply_id: str, request: Callable[..., Awaitable[GenerateRequest]], failure: Failure
     ) -> ModelStream:
-        async with aclosing(source):
-            asked = await request(may_call=True, is_first=True)
+        asked = await request(may_call=True, is_first=True)  # a speech that is cut here refuses the answer
+        async with aclosing(self._live.connection.accept(reply_id)) as source:
             async with aclosing(self._model(asked, lambda _: source, failure)) as events:
                 async for event in events:
                     yield event
@@ -154,11 +154,13 @@ def _estimate(request: GenerateRequest, said: int) -> UsageRecord:
 
 
 async def without_calls(source: ModelStream, speech_id: str) -> ModelStream:
-    """Yield the answer that has to do without tools; a model that calls all the same is not heard there."""
+    """Yield the answer that has to do without tools: a call of a model that calls all the same is not run."""
     async with aclosing(source) as events:
         async for event in events:
             if isinstance(event, ToolCall):
-                logger.warning("Speech %s: a call of %s after max_tool_steps is not run", speech_id, event.name)
+                logger.warning(
+                    "Speech %s: a call of %s is not run: this answer does without tools", speech_id, event.name
+                )
             else:
                 yield event
 

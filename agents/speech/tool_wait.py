@@ -32,7 +32,7 @@ async def await_tools(
     """
     if step.batch.is_settled and step.await_handoff is None:
         record.mark("tools", "user_code", context.clock.now())
-        return "nothing" if step.is_unanswered else "model"
+        return "nothing" if step.is_unanswered or step.is_taken else "model"
     floor.take_back()
     context.session.inbox.post(ToolsAwaited(handle.id))
     if await context.checkpoints.calls_kept():
@@ -41,7 +41,7 @@ async def await_tools(
     record.mark("tools", "user_code", context.clock.now())
     if step.batch.are_calls_interrupted and not step.batch.has_results and not step.batch.agents:
         return "interrupted"
-    goes_on = not step.is_unanswered
+    goes_on = not (step.is_unanswered or step.is_taken)
     if step.await_handoff is not None:
         goes_on = await _await_handoff(step, step.await_handoff, context, record, by_hook=by_hook)
     if goes_on:

@@ -171,6 +171,8 @@ class StepCalls:
     """Whether the speech that made the calls was cut, or has failed, so that it does not answer the results."""
     is_carried: bool = False
     """Whether a request to a model had the outputs."""
+    is_taken: bool = False
+    """Whether the answer that another speech had requested begins by the outputs, so that it answers them."""
     is_owed: bool = False
     """Whether the turn machine knows that no speech answers the outputs."""
     agent: Agent | None = None

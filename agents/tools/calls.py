@@ -243,6 +243,7 @@ class ToolCalls:
         self._context.inbox.post(ToolCallSettled(call.call_id))
         self._note_running()
         self._commit_settled()
+        self._show_result(call, output)
         self._context.log.note(
             ev.ToolCalled,
             tool=call.name,
@@ -262,6 +263,14 @@ class ToolCalls:
             ]
         )
 
+    def _show_result(self, call: ToolCall, output: ToolOutput) -> None:
+        """Have a realtime model know the result of a call whose step is not in the history yet."""
+        step = next((step for step in self._pending if call in step.batch.calls), None)
+        live = self._context.live
+        if step is None or not live.is_connected or any(step.batch.calls[n] is call for n in step.batch.agents):
+            return  # the output of a handoff is settled with the step
+        live.connection.conversation.show_result(_item_of(output, step.turn_id))
+
     def _note_running(self) -> None:
         is_running = any(step.batch.is_at_work for step in self._pending)
         if is_running != self._is_running:
@@ -275,6 +284,8 @@ class ToolCalls:
                 self._pending.remove(step)
                 if batch.agents and not self._context.closing.is_asked:
                     self._begin_handoff(step)
+                if (live := self._context.live).is_connected and live.connection.conversation.takes_results:
+                    step.is_carried = step.is_taken = True
                 self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], step.turn_id)
                 self._report_owed(step)
                 for then in step.on_commit:
@@ -302,6 +313,12 @@ class ToolCalls:
         if step.is_cut and step.batch.has_results and not step.is_carried and not step.is_owed:
             step.is_owed = True
             self._context.inbox.post(AnswerOwed(step.id, step.turn_id))
+
+
+def _item_of(output: ToolOutput, turn_id: str) -> FunctionCallOutput:
+    return FunctionCallOutput(
+        call_id=output.call_id, name=output.name, output=output.output, is_error=output.is_error, turn_id=turn_id
+    )
 
 
 def _nothing() -> None:

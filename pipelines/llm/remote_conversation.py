@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
+from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCallOutput
 from vivavoce.pipelines.media.frame import VideoFrame
 
 
@@ -23,6 +23,27 @@ class RemoteConversation:
 
     def amend(self, item: ChatMessage) -> None:
         """A message of the user has got its words; a model that has heard the user knows them."""
+
+    @property
+    def takes_results(self) -> bool:
+        """Whether an answer that was requested begins by the results that the history gets now, and answers them."""
+        return False
+
+    def show_result(self, output: FunctionCallOutput) -> None:
+        """A call has its result, which enters the history once its whole step may: have the model know it before.
+
+        Not one whose server begins to answer by a result.
+        """
+
+    def leave_calls(self, running: Collection[str], output: str) -> bool:
+        """An answer is over: give this output to each call of it that is not run.
+
+        Args:
+            running: The ids of the calls that are run, whose outputs follow.
+        Returns:
+            Whether the model has such an output, and goes on to answer only when it is asked once more.
+        """
+        return False
 
     def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
         """The audio committed so far is the user's turn of that id; the remote answer, if any, is an answer to it."""

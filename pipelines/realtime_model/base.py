@@ -9,6 +9,9 @@ The contract of a provider:
   detection), as answers that the model makes, and by `append()`. The pipeline sees to it that nothing gets there twice.
 * At most one answer is streamed at a time. Closing an answer's stream before `Done` cancels it on the server; late
   messages of a cancelled answer are dropped by the connection.
+* A call that an answer's stream has yielded gets exactly one output, by `append()`. A call that no stream yields, since
+  its answer was refused, closed before or has failed, is the connection's own matter: it removes the call from the
+  remote conversation, or gives it the output `NOT_RUN`.
 * Ids of items are the provider's. The connection makes an id for an item that has none there.
 * No exception of a connection ends the call. The connection is lost if a synchronous method raises, if `events()`
   raises anything but a ProviderError, or if an event is of another kind: the pipeline opens another one, with the
@@ -62,6 +65,9 @@ __all__ = [
     "TurnDetection",
 ]
 
+NOT_RUN = "Not run: the answer that made the call was cut, refused, or has failed."
+"""The output that a connection gives to a call that it yields to nobody."""
+
 TurnDetection = Literal["local", "remote"]
 """The side that judges that the user's turn is over: the session, which calls `commit()`, or the model's server."""
 
@@ -83,6 +89,8 @@ class RealtimeCapabilities:
         deletes: Whether `delete()` takes items out of it.
         sends_transcripts: Whether it transcribes the user, if `RealtimeSetup.transcribe` is set.
         supports_tools: Whether it calls tools.
+        answers_results: Whether the server begins to answer by the output of a call. The connection then keeps outputs
+            until an answer is requested, or sends them for one that was requested and has not begun.
         supports_images: Whether `append()` takes messages with pictures.
         takes_video: Whether `push_video()` has an effect.
         updates: Whether `update()` changes instructions and tools of an open connection; else the pipeline opens a new
@@ -101,6 +109,7 @@ class RealtimeCapabilities:
     deletes: bool = False
     sends_transcripts: bool = True
     supports_tools: bool = True
+    answers_results: bool = False
     supports_images: bool = False
     takes_video: bool = False
     updates: bool = True

@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 
-from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
+from vivavoce.pipelines.llm.base import LLMEvent, TextDelta
+from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCallOutput
 from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
+from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.realtime_model.reconnecting import ReconnectingModel
+from vivavoce.pipelines.tts.base import AudioChunk
+
+
+class AnswerInProgress:
+    """Notes the calls and items of one answer, which its connection knows.
+
+    Args:
+        known: The ids that the connection knows.
+        call_made: Called with each call.
+        has_begun: Whether a part of it has come.
+    """
+
+    def __init__(self, known: set[str], call_made: Callable[[ToolCall, set[str]], None], *, has_begun: bool) -> None:
+        self._known = known
+        self._call_made = call_made
+        self.has_begun = has_begun
+
+    def take(self, item: LLMEvent | AudioChunk) -> None:
+        """Note a part of it."""
+        self.has_begun = True
+        if isinstance(item, ToolCall):
+            self._known.add(item.call_id)
+            self._call_made(item, self._known)
+        elif isinstance(item, AudioChunk | TextDelta):
+            self._known.add(item.item_id)
 
 
 class ModelConversation(RemoteConversation):
-    """Maps the session's items to the model's names for them."""
+    """Maps the session's items to the model's names for them, and has each call get exactly one output.
 
-    def __init__(self, model: ReconnectingModel) -> None:
+    Args:
+        answers_results: The model's capability.
+    """
+
+    def __init__(self, model: ReconnectingModel, *, answers_results: bool) -> None:
         self._model = model
+        self._answers_results = answers_results
+        self._calls: dict[str, ToolCall] = {}
+        """The calls of the model's answers that have no output yet."""
+        self._answer: AnswerInProgress | None = None
         self._answered: dict[str, str] = {}
         self._names: dict[str, tuple[str, ...]] = {}
 
     def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
-        """Send the item unless the model's present connection has heard or said it."""
-        if self._model.known.isdisjoint(said_as):
+        """Send the item unless the model's present connection has it."""
+        if isinstance(item, FunctionCallOutput):
+            is_there = self._calls.pop(item.call_id, None) is None and item.call_id in self._model.known
+        else:
+            is_there = not self._model.known.isdisjoint(said_as)
+        if not is_there:
             self._model.append(item)
         self._names[item.id] = tuple(said_as) or (item.id,)
 
@@ -28,6 +68,43 @@ class ModelConversation(RemoteConversation):
         """Send the message's words unless the model's present connection has heard them."""
         if self._model.amend(item):
             self._names[item.id] = (item.id,)
+
+    @contextmanager
+    def answering(self, *, is_requested: bool) -> Iterator[AnswerInProgress]:
+        """Follow an answer while it is streamed.
+
+        Args:
+            is_requested: Whether the session has requested it; else the server has begun it on its own.
+        """
+        with self._model.answering() as known:
+            self._answer = answer = AnswerInProgress(known, self._call_made, has_begun=not is_requested)
+            try:
+                yield answer
+            finally:
+                if self._answer is answer:
+                    self._answer = None
+
+    def _call_made(self, call: ToolCall, known: set[str]) -> None:
+        if known is self._model.known:  # else another connection has taken over, which has not made it
+            self._calls[call.call_id] = call
+
+    @property
+    def takes_results(self) -> bool:
+        """Whether the server waits for results to begin the answer that was requested last."""
+        return self._answers_results and self._answer is not None and not self._answer.has_begun
+
+    def show_result(self, output: FunctionCallOutput) -> None:
+        """Send a result before it is in the history, if its call is open in the present connection."""
+        if output.call_id in self._calls and output.call_id in self._model.known and not self._answers_results:
+            self.append(output)
+
+    def leave_calls(self, running: Collection[str], output: str) -> bool:
+        """Give this output to each open call that is not run."""
+        self._calls = {call_id: call for call_id, call in self._calls.items() if call_id in self._model.known}
+        left = [call for call in self._calls.values() if call.call_id not in running]
+        for call in left:
+            self.append(FunctionCallOutput(call_id=call.call_id, name=call.name, output=output, is_error=True))
+        return bool(left) and self._answers_results
 
     def reply_began(self, reply_id: str, item_id: str) -> None:
         """Note that the model's server answers that item on its own."""

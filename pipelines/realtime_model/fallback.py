@@ -144,6 +144,7 @@ def _common(models: Sequence[RealtimeModel]) -> RealtimeCapabilities:
         deletes=all(one.deletes for one in all_of),
         sends_transcripts=all(one.sends_transcripts for one in all_of),
         supports_tools=all(one.supports_tools for one in all_of),
+        answers_results=any(one.answers_results for one in all_of),
         supports_images=all(one.supports_images for one in all_of),
         takes_video=all(one.takes_video for one in all_of),
         updates=all(one.updates for one in all_of),

@@ -35,6 +35,12 @@ class Feed(Generic[T]):
             self.has_ended, self._error = True, error
             self._changed.set()
 
+    def take_unread(self) -> list[T]:
+        """Return the items that were not yielded, and forget them: the consumer has gone."""
+        unread = list(self._items)
+        self._items.clear()
+        return unread
+
     async def items(self) -> AsyncGenerator[T, None]:
         """Yield until the end, then raise its error, if any."""
         while True:

@@ -61,10 +61,10 @@ class ModelVoice:
 
     async def _said(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         connection = await self._model.live()
-        with self._model.answering():
+        with self._model.answering() as known:
             async with aclosing(connection.say(text)) as chunks:
                 async for chunk in chunks:
-                    self._model.known.add(chunk.item_id)
+                    known.add(chunk.item_id)
                     yield chunk
 
     async def voiced(

@@ -233,12 +233,15 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
                 self.connection.delete(item_id)
 
     @contextmanager
-    def answering(self) -> Iterator[None]:
-        """Keep the connection while an answer is streamed."""
+    def answering(self) -> Iterator[set[str]]:
+        """Keep the connection while an answer is streamed; give the ids of calls and items that it has made.
+
+        If it is lost in the meantime, the rest of the answer is not of the next connection.
+        """
         self._busy += 1
         self._is_unanswered = False
         try:
-            yield
+            yield self.known
         finally:
             self._busy -= 1
             if not self._busy:

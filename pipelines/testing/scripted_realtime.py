@@ -17,7 +17,7 @@ from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.core.words import pieces
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatItem
-from vivavoce.pipelines.llm.tools import Tool
+from vivavoce.pipelines.llm.tools import Tool, ToolCall
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.realtime_model.base import (
     RealtimeCapabilities,
@@ -195,6 +195,8 @@ class RealtimeRecord:
     """Loop times."""
     accepted: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    not_run: list[str] = field(default_factory=list)
+    """Calls of refused answers, whose outputs say that they were not run; the connection gives these itself."""
     cancelled: int = 0
     """Answers that were closed before their end."""
     said: list[str] = field(default_factory=list)
@@ -250,9 +252,9 @@ class ScriptedServer:
         """
         return self._replies.pop(reply_id)
 
-    def refuse(self, reply_id: str) -> bool:
-        """Forget an answer that was not accepted; return whether there was one."""
-        return self._replies.pop(reply_id, None) is not None
+    def refuse(self, reply_id: str) -> tuple[StepItem, ...] | None:
+        """Forget an answer that was not accepted; return its script, if there was one."""
+        return self._replies.pop(reply_id, None)
 
     def streams(self, reply_id: str) -> anyio.Event:
         """An answer is being streamed; return the event that is set when it is cut."""
@@ -346,9 +348,10 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         return self._play(step, reply_id)
 
     def refuse(self, reply_id: str) -> None:
-        """Record it, if there is such an answer."""
-        if self.server.refuse(reply_id):
+        """Record it, if there is such an answer, with its calls."""
+        if (step := self.server.refuse(reply_id)) is not None:
             self.record.refused.append(reply_id)
+            self.record.not_run += [item.call_id for item in step if isinstance(item, ToolCall)]
 
     async def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak, outside of the conversation."""

@@ -12,7 +12,7 @@ from typing import Any
 from google.genai import types
 
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
-from vivavoce.pipelines.llm.tools import Tool
+from vivavoce.pipelines.llm.tools import Tool, ToolCall
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
 from vivavoce.plugins.google.options import RealtimeOptions
@@ -24,6 +24,7 @@ SYNCHRONOUS = ("gemini-2", "gemini-live-2", "gemini-3.1")
 
 NOTE = "[note to you, not said by the user: {}]"
 INTERRUPTED = "The user interrupted your last message where it ends; they heard no more of it."
+CANCELLED = "Your call {} with {} was cancelled while it ran, and ended nevertheless. Its output: {}"
 BACKCHANNEL = "[said while you were speaking: {}]"
 SAY = "Say exactly the following, word for word, in the language it is written in, and nothing else:\n\n{}"
 
@@ -96,10 +97,22 @@ def contents(items: Iterable[ChatItem]) -> list[types.Content]:
     return made
 
 
-def response(output: FunctionCallOutput) -> types.FunctionResponse:
-    """Return the output of a call."""
+def response(output: FunctionCallOutput, *, is_silent: bool = False) -> types.FunctionResponse:
+    """Return the output of a call.
+
+    Args:
+        is_silent: Whether the server is not to answer by it; one that waits for the output does so all the same.
+    """
     key = "error" if output.is_error else "output"
-    return types.FunctionResponse(id=output.call_id, name=output.name, response={key: output.output})
+    made = types.FunctionResponse(id=output.call_id, name=output.name, response={key: output.output})
+    if is_silent:
+        made.scheduling = types.FunctionResponseScheduling.SILENT
+    return made
+
+
+def cancelled(call: ToolCall, output: FunctionCallOutput) -> str:
+    """Return a note on a call that the server has cancelled and that has run."""
+    return NOTE.format(CANCELLED.format(call.name, call.arguments, output.output))
 
 
 def audio(frame: AudioFrame) -> types.Blob:

@@ -38,7 +38,8 @@ from vivavoce.plugins.google.options import RealtimeOptions
 if TYPE_CHECKING:
     from google.genai.live import AsyncSession
 
-    from vivavoce.plugins.google.wire import Answer, Send
+    from vivavoce.plugins.google.answer import Answer
+    from vivavoce.plugins.google.wire import Send
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +128,7 @@ class RealtimeModel(RealtimeModelPort):
             output_rate=OUTPUT_RATE,
             generates_text=self._options.generates_text,
             truncates=False,
+            answers_results=True,
             supports_images=True,
             takes_video=True,
             updates=False,

@@ -11,23 +11,22 @@ comes of its turn even later is the beginning of the next answer, so that it is 
 from __future__ import annotations
 
 import json
-import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
 from google.genai import types
 
 from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.llm.base import Done, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.base import LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatItem, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.realtime_model.base import (
+    NOT_RUN,
     RealtimeEnding,
     RealtimeEvent,
     RealtimeInputCommitted,
@@ -39,12 +38,10 @@ from vivavoce.pipelines.realtime_model.base import (
     RealtimeSpeechStarted,
     RealtimeTranscript,
 )
-from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins.google import messages
+from vivavoce.plugins.google.answer import Answer
 from vivavoce.plugins.google.messages import OUTPUT_RATE
-
-logger = logging.getLogger(__name__)
 
 PROVIDER = "google"
 
@@ -58,54 +55,6 @@ class Send:
 
     method: str
     arguments: dict[str, Any]
-
-
-class Answer:
-    """One answer of the model, as it comes."""
-
-    def __init__(self) -> None:
-        self.reply_id = ""
-        """Its name if the server began it."""
-        self.item_id = new_id("item")
-        self.feed: Feed[LLMEvent | AudioChunk] = Feed()
-        self.over = anyio.Event()
-        self.is_cancelled = False
-        """It was cancelled here: the rest of it is dropped."""
-        self.has_calls = False
-        """Whether it has called tools."""
-        self.usage: Usage | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the server has ended it."""
-        return self.over.is_set()
-
-    def began_remotely(self) -> None:
-        """The server began it on its own."""
-        self.reply_id = new_id("reply")
-
-    def cancel(self) -> None:
-        """Cancel it here: its stream ends, and the rest of it is dropped."""
-        self.is_cancelled = True
-        self.feed.end()
-
-    def take_usage(self, usage: Usage) -> None:
-        """Keep its usage for its end."""
-        self.usage = usage
-
-    def put(self, item: LLMEvent | AudioChunk) -> None:
-        """Add to its stream, unless it was cancelled."""
-        self.has_calls = self.has_calls or isinstance(item, ToolCall)
-        if not self.is_cancelled:
-            self.feed.put(item)
-
-    def finish(self, reason: str) -> None:
-        """The server has ended it."""
-        if self.usage is not None:
-            self.put(self.usage)
-        self.put(Done(reason))
-        self.feed.end()
-        self.over.set()
 
 
 class LiveWire:
@@ -139,9 +88,17 @@ class LiveWire:
         self._waiting: dict[str, Answer] = {}
         self._open_turn = RecentFrames(MAX_TURN)
         self._turn: list[AudioFrame] = []
-        self._outputs: list[types.FunctionResponse] = []
-        self._cancelled_calls: set[str] = set()
-        self._calls: set[str] = set()
+        self._outputs: list[tuple[ToolCall, FunctionCallOutput]] = []
+        """They wait until an answer is requested: the server begins to answer by them."""
+        self._sent: list[tuple[ToolCall, FunctionCallOutput]] = []
+        """The outputs that were sent last."""
+        self._calls: dict[str, ToolCall] = {}
+        """The calls without an output."""
+        self._cancelled_calls: dict[str, ToolCall] = {}
+        self._notes: list[str] = []
+        """Notes on cancelled calls that have run, for the next request."""
+        self._is_unasked = False
+        """Whether the server's next answer would be to outputs of calls that were not run: nobody has spoken since."""
         self._item = new_id("item")
         """The user's item for the present transcripts."""
         self._committed = ""
@@ -190,21 +147,24 @@ class LiveWire:
         self._open_turn.drain()
 
     def append(self, item: ChatItem) -> None:
-        """Add to the conversation; the output of a call waits until an answer is requested."""
+        """Add to the conversation; the output of a call waits until an answer is requested, or goes to one that was."""
         if isinstance(item, FunctionCallOutput) and item.call_id in self._calls:
-            self._calls.discard(item.call_id)
-            self._outputs.append(messages.response(item))
+            self._outputs.append((self._calls.pop(item.call_id), item))
+            if self._is_asked:
+                self._send_outputs(is_silent=True)
         elif isinstance(item, FunctionCallOutput) and item.call_id in self._cancelled_calls:
-            logger.info("google: the output of a call that the server has cancelled is not sent")
+            self._notes.append(messages.cancelled(self._cancelled_calls.pop(item.call_id), item))
         elif turns := messages.contents((item,)):
             self._content(turns, is_complete=False)
 
     def ask(self, extra_instructions: str) -> Answer:
         """Request an answer to the conversation, the user's turn and the waiting outputs."""
-        answer = self._begin()
+        answer = self._requested()
+        notes, self._notes = self._notes, []
         if extra_instructions.strip():
-            note = messages.user_text(messages.NOTE.format(extra_instructions))
-            self._content([note], is_complete=False)
+            notes.append(messages.NOTE.format(extra_instructions))
+        if notes:
+            self._content([messages.user_text("\n".join(notes))], is_complete=False)
         if self._turn:
             self._post(Send("send_realtime_input", {"activity_start": types.ActivityStart()}))
             for frame in self._turn:
@@ -224,7 +184,7 @@ class LiveWire:
 
     def say(self, text: str) -> Answer:
         """Request a text to be spoken."""
-        answer = self._begin()
+        answer = self._requested()
         self._content([messages.user_text(messages.SAY.format(text))], is_complete=True)
         return answer
 
@@ -243,12 +203,15 @@ class LiveWire:
             self.give_up(answer)
 
     def give_up(self, answer: Answer) -> None:
-        """Cancel an answer, unless it is over or cancelled already."""
-        if answer.is_over or answer.is_cancelled:
-            return
-        answer.cancel()
-        if answer is self._answer:
-            self._content([], is_complete=False)  # any message interrupts the model
+        """Cancel an answer that nobody reads any more, unless it is over or cancelled already."""
+        unread = answer.feed.take_unread()
+        if not (answer.is_over or answer.is_cancelled):
+            answer.cancel()
+            if answer is self._answer:
+                self._content([], is_complete=False)  # any message interrupts the model
+        for item in unread:
+            if isinstance(item, ToolCall):
+                self._not_run(item)
 
     def unfinished(self) -> Answer | None:
         """Return the cancelled answer that the server has not ended yet."""
@@ -289,11 +252,7 @@ class LiveWire:
         if message.tool_call is not None:
             self._take_calls(message.tool_call.function_calls or [])
         if message.tool_call_cancellation is not None:
-            self._cancelled_calls.update(message.tool_call_cancellation.ids or [])
-            self._calls -= self._cancelled_calls
-            self._outputs = [one for one in self._outputs if one.id not in self._cancelled_calls]
-            if not (self._calls or self._outputs):
-                self._drop_rest()
+            self._take_cancellation(message.tool_call_cancellation.ids or [])
         if message.server_content is not None:
             self._take_content(message.server_content)
 
@@ -339,9 +298,24 @@ class LiveWire:
         for call in calls:
             if not call.name:
                 raise ProviderProtocolError("needed a tool call with a name, got none", provider=PROVIDER)
-            call_id = call.id or new_id("call")
-            self._calls.add(call_id)
-            self._put(answer, ToolCall(call_id=call_id, name=call.name, arguments=json.dumps(call.args or {})))
+            made = ToolCall(call_id=call.id or new_id("call"), name=call.name, arguments=json.dumps(call.args or {}))
+            self._calls[made.call_id] = made
+            self._put(answer, made)
+            if answer.is_cancelled:
+                self._not_run(made)
+
+    def _take_cancellation(self, call_ids: list[str]) -> None:
+        """The server forgets these calls, and takes no output of them any more."""
+        for call_id in call_ids:
+            if (call := self._calls.pop(call_id, None)) is not None:
+                self._cancelled_calls[call_id] = call
+        for call, output in (*self._outputs, *self._sent):  # it may have been sent as the server cancelled the call
+            if call.call_id in call_ids:
+                self._notes.append(messages.cancelled(call, output))
+        self._outputs = [pair for pair in self._outputs if pair[0].call_id not in call_ids]
+        self._sent = [pair for pair in self._sent if pair[0].call_id not in call_ids]
+        if not (self._calls or self._outputs):
+            self._drop_rest()
 
     def _take_usage(self, usage: types.UsageMetadata) -> None:
         taken = Usage(
@@ -361,6 +335,7 @@ class LiveWire:
         ago = max(0.0, self._pushed - seconds_of(activity.audio_offset)) if activity.audio_offset else 0.0
         kind = activity.voice_activity_type
         if kind == types.VoiceActivityType.ACTIVITY_START:
+            self._is_unasked = False
             self._report(RealtimeSpeechStarted(ago))
         elif kind == types.VoiceActivityType.ACTIVITY_END:
             self._report(RealtimeSpeechEnded(ago))
@@ -374,11 +349,19 @@ class LiveWire:
             return self._next
         answer = self._begin()
         answer.began_remotely()
+        if self._is_unasked:
+            self._is_unasked = False
+            self.give_up(answer)
+            return answer
         self._waiting[answer.reply_id] = answer
         self._words_before_answer = len(self._words)
         self._report(RealtimeInputCommitted(self._item))
         self._report(RealtimeReplyStarted(answer.reply_id, self._item))
         return answer
+
+    def _requested(self) -> Answer:
+        self._is_unasked = False
+        return self._begin()
 
     def _begin(self) -> Answer:
         answer, self._next = self._next, Answer()
@@ -407,6 +390,7 @@ class LiveWire:
 
     def _hear(self, text: str, *, is_final: bool) -> None:
         self._words += text
+        self._is_unasked = self._is_unasked and not text
         if is_final:
             is_nothing = self._is_local and not (self._words or self._is_transcribed)
             self._settle(len(self._words))
@@ -435,10 +419,26 @@ class LiveWire:
         self._settle(len(self._words))
         self._item, self._is_transcribed = self._coming.popleft(), False
 
-    def _send_outputs(self) -> None:
+    @property
+    def _is_asked(self) -> bool:
+        """Whether an answer was requested that has not begun; a server that waits for outputs begins it by them."""
+        answer = self._answer
+        return answer is not None and not (answer.reply_id or answer.has_begun or answer.is_cancelled)
+
+    def _not_run(self, call: ToolCall) -> None:
+        """Give an output to a call that nobody runs, so that a server which decides turns does not wait for it."""
+        if call.call_id not in self._calls:  # the server has cancelled it
+            return
+        self.append(FunctionCallOutput(call_id=call.call_id, name=call.name, output=NOT_RUN, is_error=True))
+        if not self._is_local and (self._answer is None or self._answer.is_cancelled):
+            self._send_outputs(is_silent=True)
+            self._is_unasked = self._setup.transcribe  # else it is not known whether the user has spoken since
+
+    def _send_outputs(self, *, is_silent: bool = False) -> None:
         if self._outputs:
-            self._post(Send("send_tool_response", {"function_responses": self._outputs}))
-            self._outputs = []
+            outputs = [messages.response(output, is_silent=is_silent) for _, output in self._outputs]
+            self._post(Send("send_tool_response", {"function_responses": outputs}))
+            self._sent, self._outputs = self._outputs, []
 
     def _content(self, turns: list[types.Content], *, is_complete: bool) -> None:
         self._post(Send("send_client_content", {"turns": turns or None, "turn_complete": is_complete}))

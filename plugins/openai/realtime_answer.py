@@ -96,9 +96,10 @@ class RealtimeAnswer:
 
     def finish(self, status: str, reason: str, usage: Usage | None) -> None:
         """The server has ended it without a failure."""
-        for call in self._calls:
-            if status == "completed" or is_json(call.arguments):
-                self._put(call)
+        calls = [] if self.is_cancelled else self._calls
+        for call in [call for call in calls if status == "completed" or is_json(call.arguments)]:
+            self._put(call)
+            self._calls.remove(call)
         if usage is not None:
             self._put(usage)
         self._put(Done(reason or ("cancelled" if status == "cancelled" else "stop")))
@@ -107,6 +108,15 @@ class RealtimeAnswer:
     def fail(self, error: ProviderError) -> None:
         """It has failed, or will never come."""
         self._end(error)
+
+    def take_left_calls(self) -> list[ToolCall]:
+        """Return, once, the calls that its stream does not yield; it is over."""
+        left, self._calls = self._calls, []
+        return left
+
+    def take_unread_calls(self) -> list[ToolCall]:
+        """Return, once, the calls that its stream has not yielded; its reader has gone."""
+        return [item for item in self.feed.take_unread() if isinstance(item, ToolCall)]
 
     def _put(self, item: LLMEvent | AudioChunk) -> None:
         if not self.is_cancelled:

@@ -14,10 +14,11 @@ from typing import Any
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderProtocolError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.llm.base import GenerateRequest, Usage
-from vivavoce.pipelines.llm.chat_context import ChatItem
-from vivavoce.pipelines.llm.tools import Tool
+from vivavoce.pipelines.llm.chat_context import ChatItem, FunctionCallOutput
+from vivavoce.pipelines.llm.tools import Tool, ToolCall
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.realtime_model.base import (
+    NOT_RUN,
     RealtimeEvent,
     RealtimeInputCommitted,
     RealtimeProblem,
@@ -161,7 +162,8 @@ class RealtimeWire:
                 self.give_up(answer)
 
     def give_up(self, answer: RealtimeAnswer) -> None:
-        """Cancel an answer, unless it is over or cancelled already."""
+        """Cancel an answer that nobody reads any more, unless it is over or cancelled already."""
+        self._not_run(answer.take_unread_calls())
         if answer.is_over or answer.is_cancelled:
             return
         answer.cancel()
@@ -283,6 +285,14 @@ class RealtimeWire:
                 self._report(RealtimeReplyCancelled("" if answer.ask_id else answer.response_id))
         if answer.is_unwanted:
             self._delete(answer)
+        else:
+            self._not_run(answer.take_left_calls())
+
+    def _not_run(self, calls: Sequence[ToolCall]) -> None:
+        for call in calls:
+            output = FunctionCallOutput(call_id=call.call_id, name=call.name, output=NOT_RUN, is_error=True)
+            for item in messages.new_items(output):
+                self._post(messages.create_item(item))
 
     def _delete(self, answer: RealtimeAnswer) -> None:
         for item_id in answer.item_ids:

@@ -14,7 +14,8 @@ from vivavoce.pipelines.llm.chat_context import FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.realtime_model.base import RealtimeEvent, RealtimeReplyStarted, RealtimeSetup
 from vivavoce.pipelines.tts.base import AudioChunk
-from vivavoce.plugins.google.wire import Answer, LiveWire, Send
+from vivavoce.plugins.google.answer import Answer
+from vivavoce.plugins.google.wire import LiveWire, Send
 
 OUTPUT = FunctionCallOutput(call_id="c1", name="weather", output="cold")
 THINKS_ON = types.InteractionStatus.IN_PROGRESS
