@@ -3,9 +3,8 @@
 The API has no ids for answers and items: this module makes both. The model's output belongs to the requested answer, if
 any, else to an answer that the server began.
 
-An answer ends at `turnComplete`, also behind a tool call. A model that waits for the outputs of its calls may send none
-before it has them, so an answer with calls ends at the latest when nothing more comes of it for a while. Output that
-comes of its turn even later is the beginning of the next answer, so that it is neither lost nor an answer of its own.
+An answer ends at `turnComplete`, also behind tool calls, or when nothing more comes behind them (`rest()`). Words that
+come of its turn even later begin the next answer.
 """
 
 from __future__ import annotations
@@ -366,6 +365,8 @@ class LiveWire:
     def _begin(self) -> Answer:
         answer, self._next = self._next, Answer()
         self._answer, self._is_resting = answer, False
+        if answer.has_calls:
+            self._await_more()
         return answer
 
     def _put(self, answer: Answer, item: LLMEvent | AudioChunk) -> None:
@@ -375,6 +376,7 @@ class LiveWire:
 
     def _drop_rest(self) -> None:
         """The turn of the calls is cut: what came of it behind their answer is not to be heard."""
+        self.give_up(self._next)
         self._next, self._is_resting = Answer(), False
 
     def _finish(self, reason: str) -> None:

@@ -103,6 +103,18 @@ async def test_words_that_come_after_the_pause_begin_the_next_answer() -> None:
     assert [sent.method for sent in server.posted] == ["send_tool_response"]
 
 
+async def test_a_call_that_comes_after_the_pause_is_one_of_the_next_answer_which_ends_after_a_pause_too() -> None:
+    server = Served()
+    server.calls()
+    server.wire.rest()
+    server.calls()
+    server.wire.append(OUTPUT)
+    answer = server.wire.ask("")
+    assert server.pauses == 3
+    server.wire.rest()
+    assert [type(item) for item in await read(answer)] == [ToolCall, Done]
+
+
 @pytest.mark.parametrize("cut", [Served.cancels, Served.interrupts])
 async def test_words_of_a_cut_turn_are_not_said_and_the_servers_next_answer_is_one_of_its_own(
     cut: Callable[[Served], None],
