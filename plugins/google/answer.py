@@ -21,7 +21,7 @@ class Answer:
         self.feed: Feed[LLMEvent | AudioChunk] = Feed()
         self.over = anyio.Event()
         self.has_begun = False
-        """Whether the server has sent a part of it."""
+        """Whether the server has sent a part of it; of a requested one, since the request."""
         self.is_cancelled = False
         """It was cancelled here: the rest of it is dropped."""
         self.has_calls = False
@@ -33,9 +33,9 @@ class Answer:
         """Whether the server has ended it."""
         return self.over.is_set()
 
-    def began_remotely(self) -> None:
-        """The server began it on its own."""
-        self.reply_id = new_id("reply")
+    def begin(self, *, is_remote: bool) -> None:
+        """The server began it, or it is requested: words that came before, behind a call, do not answer that."""
+        self.reply_id, self.has_begun = new_id("reply") if is_remote else "", False
 
     def cancel(self) -> None:
         """Cancel it here: its stream ends, and the rest of it is dropped."""

@@ -346,8 +346,7 @@ class LiveWire:
             return self._answer
         if self._is_resting:
             return self._next
-        answer = self._begin()
-        answer.began_remotely()
+        answer = self._begin(is_remote=True)
         if self._is_unasked:
             self._is_unasked = False
             self.give_up(answer)
@@ -360,10 +359,11 @@ class LiveWire:
 
     def _requested(self) -> Answer:
         self._is_unasked = False
-        return self._begin()
+        return self._begin(is_remote=False)
 
-    def _begin(self) -> Answer:
+    def _begin(self, *, is_remote: bool) -> Answer:
         answer, self._next = self._next, Answer()
+        answer.begin(is_remote=is_remote)
         self._answer, self._is_resting = answer, False
         if answer.has_calls:
             self._await_more()

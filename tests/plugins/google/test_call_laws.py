@@ -16,7 +16,7 @@ from vivavoce.pipelines.realtime_model.base import RealtimeEvent, RealtimeReplyS
 from vivavoce.plugins.google.answer import Answer
 from vivavoce.plugins.google.wire import LiveWire, Send
 
-STEPS = ("ask", "accept", "refuse", "read", "close", "output", "call", "words", "heard", "complete", "cut", "cancel")
+STEPS = ("ask", "accept", "refuse", "read", "close", "output", "call", "words", "heard", "complete", "rest", "cut", "cancel")
 
 
 class Conversation:
@@ -30,7 +30,7 @@ class Conversation:
         self._running: list[ToolCall] = []
         self._answer: Answer | None = None
         setup = RealtimeSetup(turn_detection=turn_detection)
-        self.wire = LiveWire(setup, post=self.posted.append, report=self._report)
+        self.wire = LiveWire(setup, post=self.posted.append, report=self._report, await_more=lambda: None)
 
     def _report(self, event: RealtimeEvent) -> None:
         if isinstance(event, RealtimeReplyStarted):
@@ -64,6 +64,8 @@ class Conversation:
                 self._feed(serverContent={"inputTranscription": {"text": "hello"}})
             case "complete":
                 self._feed(serverContent={"turnComplete": True})
+            case "rest":
+                self.wire.rest()
             case "cut":
                 self._feed(serverContent={"interrupted": True, "turnComplete": True})
             case "cancel" if self.made:
@@ -71,12 +73,13 @@ class Conversation:
                 self._feed(toolCallCancellation={"ids": [self.made[-1]]})
 
     def end(self) -> None:
-        """Let the session settle all that is left, and ask once more."""
+        """Let the session settle all that is left, and ask once more: for what came behind an answer, then without."""
         self.step("close")
         while self.waiting:
             self.step("refuse")
         while self._running:
             self.step("output")
+        self.step("ask")
         self.step("ask")
 
     def _feed(self, **message: Any) -> None:
