@@ -410,7 +410,7 @@ class Reply:
                 channel.close()
             finally:
                 watchdog.close()
-                self._tools.leave(may_call=may_call)
+                self._tools.leave()
         if makes_audio and (utterance := self._audio.utterance) is not None:
             await utterance.done.wait()
         return calls
@@ -455,7 +455,7 @@ class Reply:
             self.context.add_usage(event, record=self.record)
 
     def _generation_ended(self, *, makes_audio: bool) -> None:
-        is_last = not self._calls and (self.flow is None or self.flow.is_over)
+        is_last = not (self._tools.leave(self._calls) or self._calls) and (self.flow is None or self.flow.is_over)
         if (utterance := self._audio.utterance) is not None:
             utterance.set_last(is_last)
             if makes_audio:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vivavoce.agents.speech.stages import ModelStream, without_calls
@@ -39,19 +40,29 @@ class ReplyTools:
         self._record = record
         self._by_hook = by_hook
         self._step: StepCalls | None = None
+        self._may_call = True
         self.asks_again = False
         """Whether the model knows by now that calls of its last step are not run, and waits to be asked once more."""
 
     def allowed(self, source: ModelStream, *, may_call: bool) -> ModelStream:
-        """Return a model's step, without its calls if it has to do without tools."""
+        """Return a model's step that begins, without its calls if it has to do without tools."""
+        self._may_call, self.asks_again = may_call, False
         return source if may_call else without_calls(source, self._handle.id)
 
-    def leave(self, *, may_call: bool) -> None:
-        """A step is over, however: a model that keeps the conversation itself learns which calls of it are not run."""
-        live, why = self._context.live, LEFT if may_call else WITHOUT_TOOLS
+    def leave(self, kept: Sequence[ToolCall] = ()) -> bool:
+        """A step is over, however: a model that keeps the conversation itself learns which calls of it are not run.
+
+        Args:
+            kept: The calls that are run from now on.
+        Returns:
+            `asks_again`.
+        """
+        live, why = self._context.live, LEFT if self._may_call else WITHOUT_TOOLS
         if live.is_connected:
-            running = self._tools.unanswered_calls()
-            self.asks_again = live.connection.conversation.leave_calls(running, why)
+            running = self._tools.unanswered_calls().union(call.call_id for call in kept)
+            if live.connection.conversation.leave_calls(running, why):
+                self.asks_again = True
+        return self.asks_again
 
     def start(self, calls: list[ToolCall], *, is_played: bool) -> StepCalls:
         """Start the calls of a step.

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from kit.realtime_ledger import LedgerModel
 from vivavoce.agents import Agent, SessionOptions, SpeechLimits, ToolChoice, function_tool
 from vivavoce.agents.agent import CompletedTurn, StopResponse
+from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import SessionHarness
 from vivavoce.pipelines.core.errors import ProviderError, ToolError
 from vivavoce.pipelines.llm.tools import ToolCall
@@ -96,32 +97,36 @@ class Action:
     length: float
 
 
-actions = st.lists(
-    st.builds(
-        Action,
-        kind=st.sampled_from(
-            [
-                "noise",
-                "noise",
-                "types",
-                "reply",
-                "none",
-                "protected",
-                "cuts_in",
-                "interrupt",
-                "instructions",
-                "agent",
-                "remote",
-                "remote",
-                "lost",
-            ]
+actions = (
+    st.lists(
+        st.builds(
+            Action,
+            kind=st.sampled_from(
+                [
+                    "noise",
+                    "noise",
+                    "types",
+                    "reply",
+                    "none",
+                    "protected",
+                    "cuts_in",
+                    "interrupt",
+                    "instructions",
+                    "agent",
+                    "remote",
+                    "remote",
+                    "lost",  # once: a session closes whose model is lost again and again
+                ]
+            ),
+            at=st.integers(1, 70).map(lambda tenths: tenths / 10),
+            length=st.integers(1, 15).map(lambda tenths: tenths / 10),
         ),
-        at=st.integers(1, 70).map(lambda tenths: tenths / 10),
-        length=st.integers(1, 15).map(lambda tenths: tenths / 10),
-    ),
-    min_size=1,
-    max_size=6,
-).map(lambda found: sorted(found, key=lambda action: action.at))
+        min_size=1,
+        max_size=6,
+    )
+    .map(lambda found: sorted(found, key=lambda action: action.at))
+    .filter(lambda found: sum(action.kind == "lost" for action in found) <= 1)
+)
 
 TOOLS = ["look_up", "search", "hang", "speak", "transfer", "unknown"]
 Answer = list[tuple[str, float] | str | float]
@@ -246,4 +251,5 @@ def test_each_call_that_a_server_keeps_gets_exactly_one_output(
     harness.run(act, until=END)
     assert harness.close_report is not None
     assert harness.close_report.is_clean
+    assert not [fault for fault in harness.recording.of(ErrorOccurred) if "AssertionError" in str(fault.error)]
     model.check()

@@ -227,6 +227,19 @@ def test_a_server_that_answers_results_keeps_them_until_all_are_there_and_goes_o
     harness.expect_history(("assistant", "Hello."), ("assistant", "Very well."))
 
 
+def test_the_floor_is_kept_until_the_answer_that_goes_on_by_a_call_that_was_not_run_is_over() -> None:
+    can = RealtimeCapabilities(answers_results=True)
+    model = LedgerModel([0.1, "Hello.", CALL], [0.3, "Very well."], [0.1, "Fine."], capabilities=can)
+    harness = session_on(model)
+
+    async def scenario(harness: SessionHarness) -> None:
+        _ = harness.session.reply("Greet.", tool_choice=NONE)
+        await harness.session.reply("Go on.", when_busy="queue")
+
+    harness.run(scenario)
+    harness.expect_history(("assistant", "Hello."), ("assistant", "Very well."), ("assistant", "Fine."))
+
+
 def test_a_model_that_calls_on_and_on_without_leave_is_asked_a_limited_number_of_times() -> None:
     calls = [[ToolCall(call_id=f"c{number}", name="look_up", arguments="{}")] for number in range(9)]
     model = LedgerModel(*calls, capabilities=RealtimeCapabilities(answers_results=True))
