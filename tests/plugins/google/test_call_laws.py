@@ -16,7 +16,9 @@ from vivavoce.pipelines.realtime_model.base import RealtimeEvent, RealtimeReplyS
 from vivavoce.plugins.google.answer import Answer
 from vivavoce.plugins.google.wire import LiveWire, Send
 
-STEPS = ("ask", "accept", "refuse", "read", "close", "output", "call", "words", "heard", "complete", "rest", "cut", "cancel")
+REQUESTS = ("ask", "accept", "refuse", "read", "close", "output")
+MESSAGES = ("call", "words", "heard", "complete", "cut", "cancel")
+STEPS = (*REQUESTS, *MESSAGES, "rest")
 
 
 class Conversation:
