@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import pytest
 
+from kit.gemini_session import ASKING, CALL, REMOTE, Session, model, session, weather, words
 from kit.limits import LIMIT
 from kit.servers.scripted_gemini import ScriptedGemini, Turn, scripted_gemini
 from vivavoce.pipelines.core.errors import (
@@ -19,14 +19,11 @@ from vivavoce.pipelines.core.errors import (
     ProviderError,
     ProviderStatusError,
 )
-from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.base import Done, GenerateRequest, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, FunctionCall, FunctionCallOutput
-from vivavoce.pipelines.llm.tools import ToolCall, function_tool
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.realtime_model.base import (
-    RealtimeConnection,
     RealtimeEnding,
-    RealtimeEvent,
     RealtimeInputCommitted,
     RealtimeProblem,
     RealtimeReplyCancelled,
@@ -41,76 +38,6 @@ from vivavoce.pipelines.testing import check_failure, check_realtime_model
 from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins import google
-
-E = TypeVar("E")
-
-
-@function_tool
-def weather(city: str) -> str:
-    """Tell the weather."""
-    return f"cold in {city}"
-
-
-ASKING = GenerateRequest(context=ChatContext(), instructions="Be brief.", tools=(weather,))
-CALL = {"id": "c1", "name": "weather", "args": {"city": "Oslo"}}
-
-
-class Session:
-    """An open connection with its reports."""
-
-    def __init__(self, connection: RealtimeConnection) -> None:
-        self.connection = connection
-        self.events: list[RealtimeEvent] = []
-        self.error: ProviderError | None = None
-        self._changed = anyio.Event()
-
-    async def listen(self) -> None:
-        try:
-            async for event in self.connection.events():
-                self.events.append(event)
-                self._changed.set()
-                self._changed = anyio.Event()
-        except ProviderError as error:
-            self.error = error
-            self._changed.set()
-
-    def of(self, kind: type[E]) -> list[E]:
-        return [event for event in self.events if isinstance(event, kind)]
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        with anyio.fail_after(LIMIT):
-            while not holds():
-                await self._changed.wait()
-
-    async def answer(self, request: GenerateRequest = ASKING) -> list[LLMEvent | AudioChunk]:
-        with anyio.fail_after(LIMIT):
-            return [item async for item in self.connection.generate(request)]
-
-
-def model(server: ScriptedGemini, **options: Any) -> google.RealtimeModel:
-    chosen = google.RealtimeOptions(ssl_context=server.trust, connect_timeout=LIMIT, **options)
-    return google.RealtimeModel(model="m", api_key="secret", base_url=server.url, options=chosen)
-
-
-LOCAL = RealtimeSetup(instructions="Be brief.", tools=(weather,), turn_detection="local")
-REMOTE = RealtimeSetup()
-
-
-@asynccontextmanager
-async def session(server: ScriptedGemini, setup: RealtimeSetup = LOCAL, **options: Any) -> AsyncIterator[Session]:
-    async with model(server, **options) as one:
-        opened = Session(await one.open(setup))
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(opened.listen)
-                yield opened
-                await opened.connection.aclose()
-        finally:
-            await opened.connection.aclose()
-
-
-def words(answer: list[LLMEvent | AudioChunk]) -> str:
-    return "".join(item.text for item in answer if isinstance(item, TextDelta))
 
 
 def mind(received: list[dict[str, Any]]) -> Turn | str:
@@ -298,100 +225,6 @@ async def test_words_that_come_when_the_answer_is_over_are_of_no_new_turn(server
 
     [name] = [one.item_id for one in opened.of(RealtimeInputCommitted)]
     assert finals(opened) == [("hello", name)]
-
-
-async def test_outputs_are_sent_together_when_an_answer_is_asked_for_unless_the_server_has_cancelled_their_calls(
-    server: ScriptedGemini,
-) -> None:
-    async with session(server) as opened:
-        server.answers(Turn(calls=(CALL, {**CALL, "id": "c2"})), "Cold.")
-        calls = [item for item in await opened.answer() if isinstance(item, ToolCall)]
-        await server.send({"toolCallCancellation": {"ids": ["c2"]}})
-        await server.send({"goAway": {"timeLeft": "50s"}})
-        await opened.until(lambda: opened.of(RealtimeEnding))
-        for call in calls:
-            opened.connection.append(FunctionCallOutput(call_id=call.call_id, name="weather", output="cold"))
-        assert words(await opened.answer()) == "Cold."
-
-    assert [(call.call_id, call.arguments) for call in calls] == [(one, '{"city": "Oslo"}') for one in ("c1", "c2")]
-    sent = [message["tool_response"] for message in server.received if "tool_response" in message]
-    assert len(sent) == 1
-    assert [one["id"] for one in sent[0]["functionResponses"]] == ["c1"]
-
-
-async def test_a_result_goes_at_once_to_an_answer_that_was_asked_for_and_has_not_begun(server: ScriptedGemini) -> None:
-    async with session(server) as opened:
-        server.answers(Turn(calls=(CALL,)), Turn(ends=False), "Cold.")  # it waits for the output
-        [call] = [item for item in await opened.answer() if isinstance(item, ToolCall)]
-        opened.connection.append(ChatMessage(role="user", content="Are you there?"))
-        answer: list[LLMEvent | AudioChunk] = []
-
-        async def ask() -> None:
-            answer.extend(await opened.answer())
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask)
-            await server.got(lambda message: "client_content" in message, 2)
-            opened.connection.append(FunctionCallOutput(call_id=call.call_id, name="weather", output="cold"))
-        assert words(answer) == "Cold."
-
-    sent = [message["tool_response"] for message in server.received if "tool_response" in message]
-    assert [one["id"] for response in sent for one in response["functionResponses"]] == ["c1"]
-    assert model(server).capabilities.answers_results
-
-
-async def test_the_model_learns_what_became_of_calls_that_it_cancelled(server: ScriptedGemini) -> None:
-    async with session(server) as opened:
-        server.answers(Turn(calls=(CALL, {**CALL, "id": "c2"})), "I see.")
-        first, second = [item for item in await opened.answer() if isinstance(item, ToolCall)]
-        opened.connection.append(FunctionCallOutput(call_id=first.call_id, name="weather", output="icy"))
-        await server.send({"toolCallCancellation": {"ids": ["c1", "c2"]}})
-        await server.send({"goAway": {"timeLeft": "50s"}})
-        await opened.until(lambda: opened.of(RealtimeEnding))
-        opened.connection.append(FunctionCallOutput(call_id=second.call_id, name="weather", output="mild"))
-        assert words(await opened.answer()) == "I see."
-
-    assert not [message for message in server.received if "tool_response" in message]
-    contents = [message["client_content"] for message in server.received if "client_content" in message]
-    told = [part["text"] for one in contents for turn in one.get("turns") or [] for part in turn["parts"]]
-    [note] = told
-    assert "icy" in note
-    assert "mild" in note
-
-
-@pytest.mark.parametrize("setup", [LOCAL, REMOTE], ids=["local", "remote"])
-async def test_a_call_of_a_refused_answer_gets_one_output(server: ScriptedGemini, setup: RealtimeSetup) -> None:
-    async with session(server, setup) as opened:
-        server.answers(Turn(calls=(CALL,)))
-        if setup is REMOTE:  # that server would hear the next turn and wait
-            server.answers(Turn(text="I cannot look.", ends=False))
-        server.answers("Fine.")
-        await server.play()
-        await opened.until(lambda: opened.of(RealtimeReplyStarted))
-        opened.connection.refuse(opened.of(RealtimeReplyStarted)[0].reply_id)
-        if setup is REMOTE:
-            await server.got(lambda message: message.get("client_content") is not None)
-            await server.send({"serverContent": {"interrupted": True}})
-        assert words(await opened.answer()) == "Fine."
-
-    sent = [message["tool_response"] for message in server.received if "tool_response" in message]
-    [output] = [one for response in sent for one in response["functionResponses"]]
-    assert len(opened.of(RealtimeReplyStarted)) == 1
-    assert output["id"] == "c1"
-    assert output["response"]["error"].startswith("Not run: ")
-
-
-async def test_a_call_that_comes_after_its_answer_was_closed_gets_one_output(server: ScriptedGemini) -> None:
-    async with session(server) as opened:
-        server.answers(Turn(text="one two", ends=False), "Fine.")
-        async with aclosing(opened.connection.generate(ASKING)) as answer:
-            await anext(answer)
-        await server.send({"toolCall": {"functionCalls": [CALL]}})
-        assert words(await opened.answer()) == "Fine."
-
-    sent = [message["tool_response"] for message in server.received if "tool_response" in message]
-    [output] = [one for response in sent for one in response["functionResponses"]]
-    assert output["response"]["error"].startswith("Not run: ")
 
 
 async def test_a_closed_answer_is_interrupted_and_what_still_comes_of_it_is_nobodys(server: ScriptedGemini) -> None:
