@@ -217,6 +217,7 @@ class BrokenAnswer:
         return await step(GO_ON)
 
     def _goes_on_after(self, error: Exception) -> bool:
-        is_loss = isinstance(error, ProviderConnectionError) and error.retryable
+        is_model = self._failure.component == "llm"  # and not the voice of a model that writes
+        is_loss = is_model and isinstance(error, ProviderConnectionError) and error.retryable
         is_begun = self._audio.utterance is not None
         return is_loss and is_begun and self._live.capabilities.keeps_conversation and not self._was_asked_again
