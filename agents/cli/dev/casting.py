@@ -41,8 +41,11 @@ def find_agent(wanted: str, kinds: Iterable[type[Agent]]) -> Agent:
     if wanted in failed:
         problem = f"{wanted}() raised {describe(failed[wanted], quotes_foreign=True)}"
         raise ConfigurationError(f"{problem}; give its arguments defaults, so that a reload can make it")
-    without = f" ({', '.join(failed)} cannot be made without arguments; give those defaults)" if failed else ""
-    raise ConfigurationError(f"the new code has no agent with the id {wanted!r}{without}")
+    without = f" ({', '.join(failed)} cannot be made so; give its arguments defaults)" if failed else ""
+    raise ConfigurationError(
+        f"the new code has no agent with the id {wanted!r}: a reload makes each class of agents without arguments, and "
+        f"none had this id{without}; have a class give it by default"
+    )
 
 
 def _below(kind: type[Agent]) -> Iterator[type[Agent]]:

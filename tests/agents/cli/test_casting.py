@@ -83,7 +83,7 @@ async def test_an_agent_that_cannot_be_made_is_named_with_its_remedy() -> None:
 
 def test_an_id_decides_and_not_the_name_of_a_class() -> None:
     assert type(find_agent("somebody else", [Billing, Named])) is Named
-    with pytest.raises(ConfigurationError, match="no agent with the id 'Named'"):
+    with pytest.raises(ConfigurationError, match="no agent with the id 'Named'.* have a class give it by default"):
         find_agent("Named", [Billing, Named])
 
 
