@@ -67,7 +67,7 @@ class Noise:
     def _on_no_word(self, now: float) -> None:
         burst, turn = self._user.burst, self._user.turn
         assert burst is not None
-        burst.turn_to_noise()
+        burst.turn_to_noise(now)
         drops_turn = not (self._options.is_manual or self._options.traits.hears_audio)
         if turn is not None and not turn.has_words and drops_turn:
             self._turn_commit.drop("noise")
@@ -77,5 +77,5 @@ class Noise:
         burst, turn = self._user.burst, self._user.turn
         assert burst is not None
         assert turn is not None
-        burst.turn_to_noise()
+        burst.turn_to_noise(now)
         turn.over = Over(now, "no_words", leaves_audio=True)

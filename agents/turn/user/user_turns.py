@@ -130,7 +130,7 @@ class UserTurns:
         elif active is not None:
             limit = options.min_duration if active.is_playing else options.thinking_min_duration
         is_enough = burst.voiced_seconds(burst.started_at) >= limit
-        if turn is None and is_rest and is_enough and not (burst.is_noise or self._options.is_manual):
+        if turn is None and is_rest and is_enough and not (burst.is_rest_of_noise or self._options.is_manual):
             self._open_turn(burst.started_at).hear_rest(burst, at)
         elif turn is None:
             if not self._options.is_manual:
@@ -284,7 +284,7 @@ class UserTurns:
         else:
             self._turn_commit.drop("cleared")
             if self._user.burst is not None and self._user.is_speaking:  # words from here on are of another turn
-                self._user.burst = self._user.burst.rest(now)
+                self._user.burst = self._user.burst.rest(now, keeps_noise=True)
         self._interruption.let_go_on()
 
     def typed(self, text: str, now: float) -> None:
