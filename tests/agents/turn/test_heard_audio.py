@@ -153,6 +153,24 @@ def test_the_rest_of_a_noise_that_a_request_has_committed_is_a_voice_again() -> 
     assert talk.user_states[-1] == ("speaking", 40.0)
 
 
+@pytest.mark.parametrize("asked_at", [2.0, 2.7, 4.0, 20.0])
+def test_in_push_to_talk_what_is_said_behind_the_limit_is_committed_by_the_request(asked_at: float) -> None:
+    talk = heard(endpointing_mode="manual", max_turn_duration=1.0).starts(0.5).until(1.6).plays(1.7).played(1.9)
+    talk.take()
+    if asked_at > 2.5:
+        talk.stops(2.5).until(asked_at)
+        assert talk.take() == []
+    talk.at(asked_at, i.TurnCommitRequested())
+    assert talk.take()[:2] == [(asked_at, "commit", "turn_2", ""), (asked_at, "grant", "answer_2")]
+    assert [(commit.settles_audio, commit.is_heard) for commit in commits(talk)] == [(True, True)] * 2
+
+
+def test_in_push_to_talk_a_rest_of_less_than_a_word_is_no_turn() -> None:
+    talk = heard(endpointing_mode="manual", max_turn_duration=1.0).starts(0.5).stops(1.7).plays(1.9).played(2.0)
+    talk.take()
+    assert talk.at(3.0, i.TurnCommitRequested()).until(9.0).take() == []
+
+
 def test_who_goes_on_after_the_rest_has_the_whole_duration_again() -> None:
     talk = heard(max_turn_duration=1.0).starts(0.5).until(1.6).plays(1.8).played(2.0)
     talk.stops(4.0).starts(4.3).until(5.5)
