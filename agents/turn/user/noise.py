@@ -8,7 +8,10 @@ Where the recogniser gives interims and is connected, words are the proof of spe
 * A sound that has lasted `max_pause` without a word is noise; a turn of nothing else is dropped.
 
 Where the recogniser gives no interims, words come when an utterance is over, and a realtime model's come even later: a
-voice is believed for 30 s from its onset, and from each new word.
+voice is believed for 30 s from its onset, and from each new word. A model that hears the caller gives no word before a
+commit: what the caller says without a pause for longer than that is not cut, so that no word of it is lost. It holds
+nothing from then on, and is one commit when it ends. A sound behind a pause ends the turn by those 30 s: the model gets
+the words before the pause, and the rest is noise.
 
 Noise holds neither floor, answer nor agent, and silence counts while it lasts: until a word of it comes.
 """
