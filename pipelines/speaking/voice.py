@@ -36,6 +36,9 @@ _WHOLE_WORDS = re.compile(r".*[\s\u2e80-\ud7ff\uf900-\ufaff\uff00-\uffef]", re.D
 NO_RETRY = RetryOptions(waits=())
 """For speech that follows speech which was heard already."""
 
+TAIL = 0.1
+"""Seconds of audio behind a voice's last word that are no speech; longer audio is of words whose times did not come."""
+
 
 class Voice:
     """Speaks with a TTS.
@@ -69,7 +72,8 @@ class Voice:
         The first chunk of each sentence (of all the text, for a TTS that streams text) carries `requested_at`, and the
         first chunk of a sentence its text. Texts and words are the original's. Text with a letter or a digit of which
         the TTS yields no audio is asked for once more, if `tts_retry` allows that, and then comes as `unvoiced`. A
-        sentence that a stream leaves out in the middle is not asked for again: the next one has sounded.
+        sentence that a stream leaves out in the middle is not asked for again: the next one has sounded. Audio behind
+        the last word that came with its time is of the text behind that word: in doubt a sentence is spoken.
 
         Raises:
             ProviderError: While iterating.
@@ -158,6 +162,7 @@ class Voice:
             pieces = _Settled(pieces, self._options.sentences)
         source = _Source(pieces, self._clock)
         voicing, is_first, samples, attempt, rest = source.voicing, True, 0, 0, ""
+        words_until: float | None = None
         while await self._may_ask(rest, bool(rest), attempt):
             attempt += 1
             start, early = samples / self._rate, tuple[Word, ...]()
@@ -165,6 +170,8 @@ class Voice:
             retries = NO_RETRY if rest else self._options.tts_retry
             async with aclosing(retry_stream(self._guarded(make), retries, _has_audio)) as chunks:
                 async for chunk in chunks:
+                    if chunk.words:
+                        words_until = start + chunk.words[-1].end
                     if not samples and not chunk.frame.data:
                         early += chunk.words
                         continue
@@ -181,7 +188,7 @@ class Voice:
                             source.forget()
                             chunk = replace(chunk, requested_at=source.began_at)
                         yield chunk
-            left = self._left_out(voicing, is_silent=not samples)
+            left = self._left_out(voicing, samples / self._rate, words_until)
             rest = voicing.text[left[0][0] : left[-1][1]] if left else ""
         for place in left:
             yield self._unvoiced(_written(place, voicing, spoken))
@@ -198,11 +205,16 @@ class Voice:
             words.append(word)
         yield replace(chunk, words=_written_words(words, spoken))
 
-    def _left_out(self, voicing: Voicing, *, is_silent: bool) -> list[tuple[int, int]]:
-        """Return where the texts are that the voice has left out at the end of a stream."""
-        if self._tts.capabilities.emits_words:
-            return voicing.rest()
-        return [(0, len(voicing.text))] if is_silent and _has_words(voicing.text) else []
+    def _left_out(self, voicing: Voicing, seconds: float, words_until: float | None) -> list[tuple[int, int]]:
+        """Return where the texts are that the voice has left out at the end of a stream.
+
+        Args:
+            seconds: Of audio so far.
+            words_until: When the last word ends in it; None if no word has come, so that none tells what was spoken.
+        """
+        if not seconds:
+            return [(0, len(voicing.text))] if _has_words(voicing.text) else []
+        return [] if words_until is None or seconds > words_until + TAIL else voicing.rest()
 
     def _report(self, error: Exception) -> None:
         self._emit(PipelineFailed(error, True, "text_filter"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -244,3 +245,36 @@ def test_a_stream_without_word_times_is_judged_as_a_whole() -> None:
     harness.expect_outcomes("completed")
     assert harness.messages[-1] == ("assistant", "One two. Three. Four five.")
     assert (harness.session.turns[0].unvoiced, len(voice.texts)) == ((), 1)
+
+
+class FewTimes(Gaps):
+    """A stream with audio for every word, that claims word times and gives them for its first words only.
+
+    Args:
+        timed: For how many words.
+    """
+
+    def __init__(self, timed: int, silent: Mapping[str, int] | None = None) -> None:
+        super().__init__(silent or {}, emits_words=True, streams_text=True)
+        self._timed = timed
+
+    async def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
+        async for chunk in super().stream(text):
+            self._timed -= len(chunk.words)
+            yield chunk if self._timed >= 0 else replace(chunk, words=())
+
+
+@pytest.mark.parametrize("timed", [0, 1, 2, 3, 4])
+def test_audio_whose_word_times_are_missing_or_stop_early_is_heard_once(timed: int) -> None:
+    voice = FewTimes(timed)
+    harness = answered(voice, [0.1, "One two. Three. Four five."])
+    harness.expect_outcomes("completed").expect_played((2.2, 1.0))
+    assert harness.messages[-1] == ("assistant", "One two. Three. Four five.")
+    assert (harness.session.turns[0].unvoiced, unheard(harness), len(voice.texts)) == ((), [], 1)
+
+
+def test_the_second_try_of_a_last_sentence_is_heard_without_word_times_too() -> None:
+    voice = FewTimes(2, {"Three.": 1})
+    harness = answered(voice, [0.1, "One two. ", "Three."])
+    harness.expect_outcomes("completed").expect_history(("user", "a question"), ("assistant", "One two. Three."))
+    assert voice.texts[1:] == ["Three."]

@@ -201,7 +201,7 @@ class TurnCommit:
         burst = user.burst
         if turn is not None and burst is not None and burst.is_going_on and turn.burst is burst:
             # words from here on are of another turn
-            user.burst = burst.rest(now)
+            user.burst = burst.rest(now, keeps_noise=turn.over is not None and turn.over.by == "no_words")
         elif turn is not None and turn.burst is not None:
             turn.burst.is_settled = True
 

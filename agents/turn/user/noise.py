@@ -8,7 +8,10 @@ Where the recogniser gives interims and is connected, words are the proof of spe
 * A sound that has lasted `max_pause` without a word is noise; a turn of nothing else is dropped.
 
 Where the recogniser gives no interims, words come when an utterance is over, and a realtime model's come even later: a
-voice is believed for 30 s from its onset, and from each new word.
+voice is believed for 30 s from its onset, and from each new word. A model that hears the caller gives no word before a
+commit: what the caller says without a pause for longer than that is not cut, so that no word of it is lost. It holds
+nothing from then on, and is one commit when it ends. A sound behind a pause ends the turn by those 30 s: the model gets
+the words before the pause, and the rest is noise.
 
 Noise holds neither floor, answer nor agent, and silence counts while it lasts: until a word of it comes.
 """
@@ -67,7 +70,7 @@ class Noise:
     def _on_no_word(self, now: float) -> None:
         burst, turn = self._user.burst, self._user.turn
         assert burst is not None
-        burst.turn_to_noise()
+        burst.turn_to_noise(now)
         drops_turn = not (self._options.is_manual or self._options.traits.hears_audio)
         if turn is not None and not turn.has_words and drops_turn:
             self._turn_commit.drop("noise")
@@ -77,5 +80,5 @@ class Noise:
         burst, turn = self._user.burst, self._user.turn
         assert burst is not None
         assert turn is not None
-        burst.turn_to_noise()
+        burst.turn_to_noise(now)
         turn.over = Over(now, "no_words", leaves_audio=True)

@@ -23,7 +23,7 @@ class Burst:
         is_mere_noise: It has held the agent for as long as it may without words, or a policy ignores it: it holds the
             agent no more.
         is_heard: The model has heard its audio, or that of an earlier burst of its turn, so that it needs no words.
-        is_noise: It has sounded for so long without a word that it counts as silence until one comes.
+        noise_since: Since when it counts as silence until a word comes, as it has sounded so long without one; or None.
         word_at: When its last word came; None while it has had none.
         emits_interims: Whether words of it come while it sounds (`PipelineTraits.emits_interims`).
         voice_lag: Seconds after which silence within it shows (`PipelineTraits.voice_lag`).
@@ -37,7 +37,7 @@ class Burst:
     reported_at: float | None = None
     is_mere_noise: bool = False
     is_heard: bool = False
-    is_noise: bool = False
+    noise_since: float | None = None
     word_at: float | None = None
     emits_interims: bool = True
     voice_lag: float = 0.0
@@ -49,6 +49,16 @@ class Burst:
     def is_going_on(self) -> bool:
         """Whether it has not ended."""
         return self.ended_at is None
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether it counts as silence."""
+        return self.noise_since is not None
+
+    @property
+    def is_rest_of_noise(self) -> bool:
+        """Whether all of it comes behind the end of a turn whose sound was noise: it is of no turn."""
+        return self.noise_since is not None and self.noise_since <= self.started_at
 
     def sounded_until(self, now: float) -> float:
         """Return when it ended; `now` while it goes on."""
@@ -68,13 +78,19 @@ class Burst:
         heard_at = self.started_at if self.word_at is None else self.word_at
         return heard_at + max(max_pause, LONGEST_VOICE)
 
-    def turn_to_noise(self) -> None:
+    def turn_to_noise(self, now: float) -> None:
         """It means nothing, and holds nothing any more."""
-        self.is_noise = self.is_mere_noise = True
+        self.noise_since, self.is_mere_noise = now, True
 
-    def rest(self, now: float) -> Burst:
-        """Return the rest of it after a commit; the rest is of another turn."""
+    def rest(self, now: float, *, keeps_noise: bool = False) -> Burst:
+        """Return the rest of it after a commit; the rest is of another turn.
+
+        Args:
+            keeps_noise: What it was taken for still holds; else the rest is a voice again, until it has lasted itself.
+        """
         rest = replace(self, started_at=now, is_heard=False, word_at=None, onset=None)
+        if not keeps_noise:
+            rest.noise_since, rest.is_mere_noise = None, False
         rest.voiced_until = None if self.voiced_until is None else now
         return rest
 
@@ -432,7 +448,7 @@ class UserSide:
     def word_came(self, now: float) -> None:
         """A word of the present sound was understood: it is no noise."""
         if self.burst is not None and self.burst.is_going_on:
-            self.burst.word_at, self.burst.is_noise = now, False
+            self.burst.word_at, self.burst.noise_since = now, None
         if self.turn is not None and self.turn.over is not None and self.turn.over.by == "no_words":
             self.turn.over = None  # it waited for protected speech meanwhile
 

@@ -122,7 +122,10 @@ class UserTurns:
             self._turn_commit.drop("noise")
 
     def _hear(self, burst: Burst, at: float) -> None:
-        """The model has heard this speech, until `at`: it is a turn, or too short to be one while the agent speaks."""
+        """The model has heard this speech, until `at`: it is a turn, or too short to be one while the agent speaks.
+
+        In push-to-talk the rest of a burst behind a limit waits for the request; what is said behind it is of no turn.
+        """
         turn, active, options = self._user.turn, self._floor.active, self._options.interruption
         is_rest, limit = burst.onset is None, 0.0
         if is_rest:
@@ -130,8 +133,11 @@ class UserTurns:
         elif active is not None:
             limit = options.min_duration if active.is_playing else options.thinking_min_duration
         is_enough = burst.voiced_seconds(burst.started_at) >= limit
-        if turn is None and is_rest and is_enough and not (burst.is_noise or self._options.is_manual):
+        is_over = burst.is_rest_of_noise or (self._options.is_manual and self._is_behind_request(burst))
+        if turn is None and is_rest and is_enough and not is_over:
             self._open_turn(burst.started_at).hear_rest(burst, at)
+            if self._options.is_manual:
+                return
         elif turn is None:
             if not self._options.is_manual:
                 self._out.append(ClearAudio())
@@ -284,7 +290,7 @@ class UserTurns:
         else:
             self._turn_commit.drop("cleared")
             if self._user.burst is not None and self._user.is_speaking:  # words from here on are of another turn
-                self._user.burst = self._user.burst.rest(now)
+                self._user.burst = self._user.burst.rest(now, keeps_noise=True)
         self._interruption.let_go_on()
 
     def typed(self, text: str, now: float) -> None:
@@ -395,6 +401,9 @@ class UserTurns:
         if asked is None or now - asked > self._options.endpointing.max_delay:
             return False
         return burst is None or burst.started_at <= asked
+
+    def _is_behind_request(self, burst: Burst) -> bool:
+        return self._requested_at is not None and burst.started_at <= self._requested_at
 
     def _next_id(self) -> str:
         self._turns += 1

@@ -85,6 +85,21 @@ def test_a_caller_whom_the_model_hears_itself_may_speak_for_as_long_after_each_p
     assert entries(talk.until(50.3), "commit") == [(50.3, "commit", "turn_1", "")]
 
 
+def test_a_sound_behind_a_pause_that_outlasts_them_is_noise_from_then_on_and_is_forgotten_by_the_model() -> None:
+    talk = Conversation(hears_audio=True, emits_interims=False).starts(0.5).stops(2.0).starts(2.2).until(33.0)
+    assert talk.take() == [(32.2, "commit", "turn_1", ""), (32.2, "grant", "answer_1")]
+    assert talk.plays(33.0).played(35.0).stops(120.0).until(130.0).take() == [(120.2, "ClearAudio")]
+
+
+def test_a_sound_without_a_pause_holds_nothing_after_them_and_is_one_commit_when_it_ends() -> None:
+    talk = Conversation(hears_audio=True, emits_interims=False, wake_up=WakeUp(after=8.0))
+    talk.at(0.0, i.ParticipantLinked()).starts(0.5).until(30.6)
+    assert talk.user_states[-1] == ("away", 30.5)
+    assert talk.asks(31.0, "news").take()[-1] == (31.0, "grant", "news")
+    talk.plays(31.1).played(32.0).stops(120.0).until(121.0)
+    assert entries(talk, "commit") == [(120.4, "commit", "turn_1", "")]
+
+
 def test_a_sign_of_listening_before_a_television_holds_the_agent_for_thirty_seconds() -> None:
     talk = Conversation(emits_interims=False).speaking().starts(2.0).at(4.0, i.UserFinal(text="okay")).until(60.0)
     assert entries(talk, "pause", "resume", "aside", "commit") == [

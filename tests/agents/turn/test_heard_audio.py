@@ -140,6 +140,37 @@ def test_the_rest_of_a_long_burst_is_one_commit_however_long_it_is() -> None:
     assert talk.take()[3:] == [(5.4, "commit", "turn_2", ""), (5.4, "grant", "answer_2")]
 
 
+@pytest.mark.parametrize("limit", [1.0, 25.0])
+def test_the_rest_of_a_burst_that_no_word_came_of_for_thirty_seconds_is_committed_when_it_ends(limit: float) -> None:
+    talk = heard(emits_interims=False, max_turn_duration=limit).starts(0.5).until(0.6 + limit).plays(0.7 + limit)
+    talk.played(1.0 + limit).stops(60.5).until(65.0)
+    assert talk.take()[3:] == [(60.9, "commit", "turn_2", ""), (60.9, "grant", "answer_2")]
+
+
+def test_the_rest_of_a_noise_that_a_request_has_committed_is_a_voice_again() -> None:
+    talk = heard(emits_interims=False, endpointing_mode="manual").starts(0.5).until(40.0)
+    talk.at(40.0, i.TurnCommitRequested())
+    assert talk.user_states[-1] == ("speaking", 40.0)
+
+
+@pytest.mark.parametrize("asked_at", [2.0, 2.7, 4.0, 20.0])
+def test_in_push_to_talk_what_is_said_behind_the_limit_is_committed_by_the_request(asked_at: float) -> None:
+    talk = heard(endpointing_mode="manual", max_turn_duration=1.0).starts(0.5).until(1.6).plays(1.7).played(1.9)
+    talk.take()
+    if asked_at > 2.5:
+        talk.stops(2.5).until(asked_at)
+        assert talk.take() == []
+    talk.at(asked_at, i.TurnCommitRequested())
+    assert talk.take()[:2] == [(asked_at, "commit", "turn_2", ""), (asked_at, "grant", "answer_2")]
+    assert [(commit.settles_audio, commit.is_heard) for commit in commits(talk)] == [(True, True)] * 2
+
+
+def test_in_push_to_talk_a_rest_of_less_than_a_word_is_no_turn() -> None:
+    talk = heard(endpointing_mode="manual", max_turn_duration=1.0).starts(0.5).stops(1.7).plays(1.9).played(2.0)
+    talk.take()
+    assert talk.at(3.0, i.TurnCommitRequested()).until(9.0).take() == []
+
+
 def test_who_goes_on_after_the_rest_has_the_whole_duration_again() -> None:
     talk = heard(max_turn_duration=1.0).starts(0.5).until(1.6).plays(1.8).played(2.0)
     talk.stops(4.0).starts(4.3).until(5.5)
