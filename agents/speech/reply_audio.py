@@ -132,7 +132,11 @@ class ReplyAudio:
     async def break_off(self) -> None:
         """Stop the present step and commit its heard words; another step of the speech follows."""
         was_heard = self.utterance is not None and self.utterance.started_at is not None
+        playout = self._context.playout
+        is_held = playout.is_paused
         self.stop()
+        if is_held:  # the pause is the speech's, not the utterance's: it holds for the next step
+            playout.pause()
         await self.settled()
         if was_heard:
             now = self._context.clock.now()

@@ -92,6 +92,54 @@ def test_who_speaks_meanwhile_is_answered_and_the_broken_answer_is_not_made_agai
     assert ("assistant", "six seven.") not in harness.messages
 
 
+def with_recogniser(model: ScriptedRealtimeModel) -> SessionHarness:
+    """Return such a session with a recogniser of its own."""
+    stt = ScriptedSTT()
+    return SessionHarness(Agent("Help."), stt=stt, pipeline=RealtimePipeline(model, stt=stt, vad=ScriptedVAD()))
+
+
+def test_the_rest_does_not_begin_over_a_caller_whose_words_hold_the_answer() -> None:
+    model = ScriptedRealtimeModel([0.3, "one two three four five six seven.", 1.4, LOST], REST, [0.2, "Sure."])
+    harness = with_recogniser(model)
+    harness.caller.says("count", 0.5, 1.0)
+    harness.caller.says("please stop that now", 2.2, 5.2)
+    harness.run(lost_at(3.0, model), until=8.0)  # held since 2.7
+    harness.expect_played((1.7, 1.05), (5.8, 0.2)).expect_outcomes("interrupted", "completed")
+    assert harness.messages[1:] == [
+        ("assistant", "one two three"),
+        ("user", "please stop that now"),
+        ("assistant", "Sure."),
+    ]
+
+
+def test_an_answer_that_words_kept_from_beginning_does_not_begin_after_a_loss() -> None:
+    model = ScriptedRealtimeModel([0.6, "one two three.", 0.3, LOST], REST, [0.2, "Sure."])
+    harness = with_recogniser(model)
+    harness.caller.says("hey", 0.5, 1.0)
+    harness.caller.says("no wait a moment please I mean tuesday", 1.6, 4.0)
+    harness.run(lost_at(2.3, model), until=8.0)
+    assert [stretch.start > 4.0 for stretch in harness.played] == [True]
+    assert harness.messages[-1] == ("assistant", "Sure.")
+
+
+def test_the_rest_waits_for_a_sound_without_words_to_end() -> None:
+    model = ScriptedRealtimeModel([0.3, "one two three four five six seven.", 1.4, LOST], REST)
+    harness = with_recogniser(model)
+    harness.caller.says("count", 0.5, 1.0)
+    harness.caller.makes_noise(2.2, 5.2)
+    harness.run(lost_at(3.0, model), until=9.0)
+    harness.expect_played((1.7, 1.05), (6.2, 0.4)).expect_outcomes("completed")
+
+
+def test_the_rest_is_not_said_to_a_caller_who_is_gone() -> None:
+    model = ScriptedRealtimeModel([0.3, "one two three four five six seven.", 1.4, LOST], REST)
+    harness = with_recogniser(model)
+    harness.caller.says("count", 0.5, 1.0)
+    harness.caller.leaves(2.2)
+    harness.run(lost_at(3.0, model), until=6.0)
+    harness.expect_history(("user", "count"), ("assistant", "one two"))
+
+
 def test_an_answer_of_which_no_word_was_heard_is_made_anew() -> None:
     model = ScriptedRealtimeModel([0.3, "one two three.", 0.1, LOST], [0.3, "One, two."], hears=["count"])
     harness = listening(model)
