@@ -89,12 +89,22 @@ class ReplyAudio:
             self._record.empty()
             logger.warning("Speech %s: the %s's answer is empty", self._speech.id, who)
 
-    def judge_step(self) -> None:
-        """A model has spoken the present step itself: note whether it has audio."""
-        if self.utterance is not None and self.utterance.total:
-            self.unvoiced.voiced()
-        elif self.utterance is not None:
-            self.unvoiced.judge_step(self.utterance.heard, provider="realtime_model", component="llm")
+    def end_step(self, *, is_last: bool, is_spoken: bool) -> None:
+        """The present step has been made.
+
+        Args:
+            is_last: No step follows.
+            is_spoken: The model has spoken it itself.
+        """
+        if (utterance := self.utterance) is None:
+            return
+        utterance.set_last(is_last)
+        if is_spoken:
+            utterance.finish()
+            if utterance.total:
+                self.unvoiced.voiced()
+            else:
+                self.unvoiced.judge_step(utterance.heard, provider="realtime_model", component="llm")
 
     def begin_step(self) -> None:
         """Begin a step without audio."""
@@ -196,13 +206,18 @@ class BrokenAnswer:
 
     It is for a model that keeps the conversation, on a connection that is opened again with the history. A caller who
     has spoken since then takes the floor, which ends the speech as ever.
+
+    Args:
+        has_begun: Returns whether the step had begun: until then, the pipeline tries on its own.
     """
 
-    def __init__(self, audio: ReplyAudio, failure: Failure, live: Live) -> None:
+    def __init__(self, audio: ReplyAudio, failure: Failure, live: Live, has_begun: Callable[[], bool]) -> None:
+        self._has_begun = has_begun
         self._audio = audio
         self._failure = failure
         self._live = live
-        self._was_asked_again = False
+        self.was_asked_again = False
+        """Whether it has been used."""
 
     async def mended(self, step: Callable[[str], Awaitable[T]]) -> T:
         """Return the result of a model's step.
@@ -215,7 +230,7 @@ class BrokenAnswer:
         except (ProviderConnectionError, ExceptionGroup) as error:
             if not self._goes_on_after(first_error(error)):
                 raise
-        self._was_asked_again = True
+        self.was_asked_again = True
         self._failure.forgive()
         await self._audio.break_off()
         return await step(GO_ON)
@@ -223,5 +238,5 @@ class BrokenAnswer:
     def _goes_on_after(self, error: Exception) -> bool:
         is_model = self._failure.component == "llm"  # and not the voice of a model that writes
         is_loss = is_model and isinstance(error, ProviderConnectionError) and error.retryable
-        is_begun = self._audio.utterance is not None
-        return is_loss and is_begun and self._live.capabilities.keeps_conversation and not self._was_asked_again
+        is_kept = self._live.capabilities.keeps_conversation
+        return is_loss and is_kept and self._has_begun() and not self.was_asked_again

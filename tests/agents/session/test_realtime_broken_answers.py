@@ -10,6 +10,7 @@ from vivavoce.agents import Agent, function_tool
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderStatusError
+from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
@@ -34,6 +35,19 @@ def lost_at(seconds: float, model: ScriptedRealtimeModel) -> Any:
         model.fail(LOST)
 
     return scenario
+
+
+def clerk(ran: list[str]) -> Agent:
+    """Return an agent with a tool that notes its runs."""
+
+    class Clerk(Agent):
+        @function_tool
+        def look_up(self) -> str:
+            """Look it up."""
+            ran.append("found")
+            return "found"
+
+    return Clerk("Help.")
 
 
 def test_the_caller_hears_the_rest_without_saying_anything() -> None:
@@ -163,6 +177,48 @@ def test_an_answer_that_the_server_began_goes_on_too() -> None:
     harness.expect_outcomes("completed")
 
 
+@pytest.mark.parametrize("open_delay", [0.0, 0.3])
+@pytest.mark.parametrize("waits", [0.0, 0.4])
+def test_an_answer_of_the_server_that_is_lost_before_its_first_sound_is_asked_for(
+    waits: float, open_delay: float
+) -> None:
+    model = ScriptedRealtimeModel([0.3, "Hello again."], open_delay=open_delay)
+    harness = SessionHarness(Agent("Help."), model=model, pipeline=RealtimePipeline(model))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        model.transcript("count", item_id="item_1")
+        model.start_reply([0.4, LOST], item_id="item_1")
+        if waits:
+            await harness.until(1.0 + waits)
+        model.fail(LOST)  # without a wait before the answer is taken
+
+    harness.run(scenario, until=6.0)
+    harness.expect_history(("user", "count"), ("assistant", "Hello again.")).expect_outcomes("completed")
+    assert all(event.is_recovered for event in harness.recording.of(ErrorOccurred))
+
+
+def test_an_answer_that_was_only_a_call_is_asked_for_again_and_the_tool_runs_once() -> None:
+    ran: list[str] = []
+    call = ToolCall(call_id="c1", name="look_up", arguments="{}")
+    again = ToolCall(call_id="c2", name="look_up", arguments="{}")
+    model = ScriptedRealtimeModel([0.1, call, 1.0, LOST], [0.1, again], [0.3, "There."], hears=["where"])
+    harness = listening(model, clerk(ran))
+    harness.caller.makes_noise(0.5, 1.0)
+    harness.run(lost_at(2.0, model), until=8.0)
+    harness.expect_tools(("look_up", "found")).expect_outcomes("completed")
+    assert (ran, harness.messages) == (["found"], [("user", "where"), ("assistant", "There.")])
+
+
+def test_a_request_of_which_nothing_came_is_tried_as_often_as_the_options_say() -> None:
+    model = ScriptedRealtimeModel([0.3, LOST], REST, hears=["count"])
+    harness = listening(model, options=RealtimeOptions(reply_retry=RetryOptions(waits=())))
+    harness.caller.makes_noise(0.5, 1.0)
+    harness.run(lost_at(1.6, model), until=5.0)
+    harness.expect_outcomes("failed")
+    assert len(model.requests) == 1
+
+
 def test_a_reply_goes_on_by_its_own_instructions() -> None:
     model = ScriptedRealtimeModel(HALF, REST)
     harness = listening(model)
@@ -181,17 +237,9 @@ def test_a_reply_goes_on_by_its_own_instructions() -> None:
 
 def test_an_answer_behind_a_tool_goes_on_and_the_tool_runs_once() -> None:
     ran: list[str] = []
-
-    class Clerk(Agent):
-        @function_tool
-        def look_up(self) -> str:
-            """Look it up."""
-            ran.append("found")
-            return "found"
-
     call = ToolCall(call_id="c1", name="look_up", arguments="{}")
     model = ScriptedRealtimeModel([0.1, call], HALF, REST, hears=["where"])
-    harness = listening(model, Clerk("Help."))
+    harness = listening(model, clerk(ran))
     harness.caller.makes_noise(0.5, 1.0)
     harness.run(lost_at(2.8, model), until=8.0)
     harness.expect_tools(("look_up", "found")).expect_outcomes("completed")
