@@ -349,7 +349,7 @@ class Reply:
         )
 
     async def _model_step(self, number: int, note: str, *, may_call: bool) -> StepCalls | None:
-        stages, is_first = self.context.stages, number == 0 and not note
+        stages, is_first = self.context.stages, number == 0 and not self._broken.was_asked_again
         if is_first and self.request.remote_reply_id:
             self._text_stage = SERVER_STAGE
             source = stages.accept(self.request.remote_reply_id, self._request_for, self.failure)

@@ -67,6 +67,7 @@ class ReplyAudio:
         self.unsettled = 0.0
         """Seconds, estimated, that were played of an utterance which was stopped and is not committed yet."""
         self._is_settled = True
+        self._has_words = False
         self._on_settled: anyio.Event | None = None
 
     @property
@@ -100,11 +101,11 @@ class ReplyAudio:
             return
         utterance.set_last(is_last)
         if is_spoken:
-            utterance.finish()
             if utterance.total:
                 self.unvoiced.voiced()
             else:
                 self.unvoiced.judge_step(utterance.heard, provider="realtime_model", component="llm")
+            utterance.finish()  # now its words are those that can be heard
 
     def begin_step(self) -> None:
         """Begin a step without audio."""
@@ -139,8 +140,13 @@ class ReplyAudio:
         self._is_settled = False
         self._context.playout.when_settled(utterance, partial(self._settle, utterance))
 
-    async def break_off(self) -> None:
-        """Stop the present step and commit its heard words; another step of the speech follows."""
+    async def break_off(self) -> bool:
+        """Stop the present step and commit its heard words; another step of the speech follows.
+
+        Returns:
+            Whether any words of it stand in the history.
+        """
+        self._has_words = False
         was_heard = self.utterance is not None and self.utterance.started_at is not None
         playout = self._context.playout
         is_held = playout.is_paused
@@ -152,6 +158,7 @@ class ReplyAudio:
             now = self._context.clock.now()
             self._record.step_played(now)
             self._context.session.inbox.post(PlayoutFinished(self._speech.id, now, is_last=False))
+        return self._has_words
 
     async def settled(self) -> None:
         """Wait until the heard words of a stopped utterance are committed; the sink sets the limit."""
@@ -186,6 +193,7 @@ class ReplyAudio:
         self._speech.add_heard(heard, played)
         self._record.heard(heard, played=played, generated=utterance.total / utterance.rate)
         if heard and self._in_history:
+            self._has_words = True
             history, turn_id, ids = self._context.history, self._record.turn_id, utterance.items.ids
             history.add_message("assistant", heard, interrupted=interrupted, turn_id=turn_id, said_as=ids)
 
@@ -232,8 +240,7 @@ class BrokenAnswer:
                 raise
         self.was_asked_again = True
         self._failure.forgive()
-        await self._audio.break_off()
-        return await step(GO_ON)
+        return await step(GO_ON if await self._audio.break_off() else "")
 
     def _goes_on_after(self, error: Exception) -> bool:
         is_model = self._failure.component == "llm"  # and not the voice of a model that writes

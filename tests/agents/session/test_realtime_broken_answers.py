@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 from vivavoce.pipelines.testing import ScriptedVAD
 from vivavoce.pipelines.testing.script import Step
+from vivavoce.pipelines.tts.base import AudioChunk
 
 LOST = ProviderConnectionError("cut", provider="scripted")
 HALF: Step = [0.3, "one two three four five.", 1.0, LOST]
@@ -257,6 +260,50 @@ def test_text_of_a_model_in_a_voice_of_ones_own_goes_on_too() -> None:
     harness.expect_outcomes("completed")
     assert harness.messages[0] == ("user", "count")
     assert harness.messages[-1] == ("assistant", "six seven.")
+
+
+class Cut(ScriptedTTS):
+    """Loses its connection in its second text."""
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        async with aclosing(super().synthesize(text)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+                if len(self.texts) == 2:
+                    raise ProviderConnectionError("cut", provider="voice")
+
+
+def test_a_voice_that_is_lost_does_not_have_the_model_asked_again() -> None:
+    can = RealtimeCapabilities(generates_text=True)
+    answer: Step = [0.3, "One two three. ", 0.3, "Four five six. ", 0.1, "Seven."]
+    model, stt = ScriptedRealtimeModel(answer, REST, capabilities=can), ScriptedSTT()
+    parts = {"stt": stt, "tts": Cut(emits_words=True), "vad": ScriptedVAD()}
+    pipeline = RealtimePipeline(model, options=RealtimeOptions(answers="text"), **parts)
+    harness = SessionHarness(Agent("Help."), stt=stt, pipeline=pipeline)
+    harness.caller.says("count", 0.5, 1.0)
+    harness.run(until=8.0)
+    harness.expect_outcomes("failed")
+    assert (len(model.requests), len(model.connections)) == (1, 1)
+    assert [text for role, text in harness.messages if role == "assistant"] == ["One"]  # as a cascade is cut
+    assert ("tts", False) in [(event.source, event.is_recovered) for event in harness.recording.of(ErrorOccurred)]
+
+
+def test_an_answer_of_which_nothing_was_heard_is_asked_for_without_a_word_about_the_loss() -> None:
+    model = ScriptedRealtimeModel([0.2, "one two three.", 0.3, LOST], REST)
+    stt = ScriptedSTT()
+    pipeline = RealtimePipeline(model, stt=stt, tts=ScriptedTTS(), vad=ScriptedVAD())
+    harness = SessionHarness(Agent("Help."), stt=stt, pipeline=pipeline)
+    harness.caller.says("hey", 0.5, 1.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(0.8)
+        harness.session.say("Please wait a moment until I have found that for you my dear.")
+        await harness.until(1.95)  # the answer waits behind that
+        model.fail(LOST)
+
+    harness.run(scenario, until=10.0)
+    assert harness.messages[-1] == ("assistant", "six seven.")
+    assert not any("lost" in request.extra_instructions for request in model.requests)
 
 
 @pytest.mark.parametrize("error", [ProviderStatusError("busy", provider="scripted", status=500, retryable=True)])
