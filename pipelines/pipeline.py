@@ -236,6 +236,7 @@ class PipelineConnection(ABC):
 
         Raises:
             KeyError: There is no such answer.
+            ProviderConnectionError: Its connection is lost.
         """
         raise KeyError(f"no remote answer {remote_reply_id!r}")
 

@@ -241,8 +241,9 @@ class RealtimePipelineConnection(PipelineConnection):
             open_limit=context.open_limit,
         )
         self._model.wait_for_words(context.transcript_timeout)
-        self._conversation = ModelConversation(self._model, answers_results=self._can.answers_results)
-        self._own_voice = ModelVoice(self._model, pipeline.model.provider, self._can)
+        provider = pipeline.model.provider
+        self._conversation = ModelConversation(self._model, provider, answers_results=self._can.answers_results)
+        self._own_voice = ModelVoice(self._model, provider, self._can)
         self._turn_audio = TurnAudio(self._model, is_local=self._is_local)
         self._ears = Ears(
             parts,
@@ -342,16 +343,14 @@ class RealtimePipelineConnection(PipelineConnection):
         """Return the stream of an answer that the model began.
 
         Raises:
-            KeyError: There is no such answer, or its connection was lost.
+            KeyError: There is no such answer.
+            ProviderConnectionError: Its connection is lost.
         """
-        if self._model.connection is None:
-            raise KeyError(f"no remote answer {remote_reply_id!r}: its connection was lost")
-        return self._voiced(self._answer(self._model.connection.accept(remote_reply_id), is_requested=False))
+        return self._voiced(self._answer(self._conversation.accept(remote_reply_id), is_requested=False))
 
     def refuse(self, remote_reply_id: str) -> None:
         """Cancel an answer that the model began."""
-        if self._model.connection is not None:
-            self._model.connection.refuse(remote_reply_id)
+        self._conversation.refuse(remote_reply_id)
 
     # --- the conversation
 

@@ -128,6 +128,11 @@ class Playout:
         current = self._current
         return current is not None and (current.speech_id, current.taken_back_at) == (speech_id, at)
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether the current utterance is paused, or the next one before it begins."""
+        return self._is_paused
+
     def pause(self, fade: float = 0.0) -> None:
         """Pause the current utterance, or the next one before it begins."""
         if self._is_paused:

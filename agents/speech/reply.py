@@ -95,7 +95,7 @@ class Reply:
         self._audio = ReplyAudio(
             context, speech, record, in_history=request.add_to_history, on_played=self._tools.release
         )
-        self._broken = BrokenAnswer(self._audio, self.failure, context.live)
+        self._broken = BrokenAnswer(self._audio, self.failure, context.live, self._has_answer)
         self._calls: list[ToolCall] = []
         self._extra_instructions, self._text_stage = request.instructions, MODEL_STAGE
         self._pictures = Pictures(request.frames)
@@ -349,7 +349,7 @@ class Reply:
         )
 
     async def _model_step(self, number: int, note: str, *, may_call: bool) -> StepCalls | None:
-        stages, is_first = self.context.stages, number == 0 and not note
+        stages, is_first = self.context.stages, number == 0 and not self._broken.was_asked_again
         if is_first and self.request.remote_reply_id:
             self._text_stage = SERVER_STAGE
             source = stages.accept(self.request.remote_reply_id, self._request_for, self.failure)
@@ -415,6 +415,10 @@ class Reply:
             await utterance.done.wait()
         return calls
 
+    def _has_answer(self) -> bool:
+        """Whether a part of the present step has come, or its server had begun it."""
+        return self._asked_at is None or self._text_stage == SERVER_STAGE
+
     def _take_attempt(self, request: GenerateRequest) -> PreemptiveReply | None:
         attempt = self._attempt
         if attempt is None or not attempt.fits(request):
@@ -456,11 +460,7 @@ class Reply:
 
     def _generation_ended(self, *, makes_audio: bool) -> None:
         is_last = not (self._tools.leave(self._calls) or self._calls) and (self.flow is None or self.flow.is_over)
-        if (utterance := self._audio.utterance) is not None:
-            utterance.set_last(is_last)
-            if makes_audio:
-                utterance.finish()
-                self._audio.judge_step()
+        self._audio.end_step(is_last=is_last, is_spoken=makes_audio)
         if not self.request.wait_for_playback and is_last:
             self.speech.resolve()
 

@@ -67,6 +67,7 @@ class ReplyAudio:
         self.unsettled = 0.0
         """Seconds, estimated, that were played of an utterance which was stopped and is not committed yet."""
         self._is_settled = True
+        self._has_words = False
         self._on_settled: anyio.Event | None = None
 
     @property
@@ -89,12 +90,22 @@ class ReplyAudio:
             self._record.empty()
             logger.warning("Speech %s: the %s's answer is empty", self._speech.id, who)
 
-    def judge_step(self) -> None:
-        """A model has spoken the present step itself: note whether it has audio."""
-        if self.utterance is not None and self.utterance.total:
-            self.unvoiced.voiced()
-        elif self.utterance is not None:
-            self.unvoiced.judge_step(self.utterance.heard, provider="realtime_model", component="llm")
+    def end_step(self, *, is_last: bool, is_spoken: bool) -> None:
+        """The present step has been made.
+
+        Args:
+            is_last: No step follows.
+            is_spoken: The model has spoken it itself.
+        """
+        if (utterance := self.utterance) is None:
+            return
+        utterance.set_last(is_last)
+        if is_spoken:
+            if utterance.total:
+                self.unvoiced.voiced()
+            else:
+                self.unvoiced.judge_step(utterance.heard, provider="realtime_model", component="llm")
+            utterance.finish()  # now its words are those that can be heard
 
     def begin_step(self) -> None:
         """Begin a step without audio."""
@@ -129,15 +140,25 @@ class ReplyAudio:
         self._is_settled = False
         self._context.playout.when_settled(utterance, partial(self._settle, utterance))
 
-    async def break_off(self) -> None:
-        """Stop the present step and commit its heard words; another step of the speech follows."""
+    async def break_off(self) -> bool:
+        """Stop the present step and commit its heard words; another step of the speech follows.
+
+        Returns:
+            Whether any words of it stand in the history.
+        """
+        self._has_words = False
         was_heard = self.utterance is not None and self.utterance.started_at is not None
+        playout = self._context.playout
+        is_held = playout.is_paused
         self.stop()
+        if is_held:  # the pause is the speech's, not the utterance's: it holds for the next step
+            playout.pause()
         await self.settled()
         if was_heard:
             now = self._context.clock.now()
             self._record.step_played(now)
             self._context.session.inbox.post(PlayoutFinished(self._speech.id, now, is_last=False))
+        return self._has_words
 
     async def settled(self) -> None:
         """Wait until the heard words of a stopped utterance are committed; the sink sets the limit."""
@@ -172,6 +193,7 @@ class ReplyAudio:
         self._speech.add_heard(heard, played)
         self._record.heard(heard, played=played, generated=utterance.total / utterance.rate)
         if heard and self._in_history:
+            self._has_words = True
             history, turn_id, ids = self._context.history, self._record.turn_id, utterance.items.ids
             history.add_message("assistant", heard, interrupted=interrupted, turn_id=turn_id, said_as=ids)
 
@@ -192,13 +214,18 @@ class BrokenAnswer:
 
     It is for a model that keeps the conversation, on a connection that is opened again with the history. A caller who
     has spoken since then takes the floor, which ends the speech as ever.
+
+    Args:
+        has_begun: Returns whether the step had begun: until then, the pipeline tries on its own.
     """
 
-    def __init__(self, audio: ReplyAudio, failure: Failure, live: Live) -> None:
+    def __init__(self, audio: ReplyAudio, failure: Failure, live: Live, has_begun: Callable[[], bool]) -> None:
+        self._has_begun = has_begun
         self._audio = audio
         self._failure = failure
         self._live = live
-        self._was_asked_again = False
+        self.was_asked_again = False
+        """Whether it has been used."""
 
     async def mended(self, step: Callable[[str], Awaitable[T]]) -> T:
         """Return the result of a model's step.
@@ -211,13 +238,12 @@ class BrokenAnswer:
         except (ProviderConnectionError, ExceptionGroup) as error:
             if not self._goes_on_after(first_error(error)):
                 raise
-        self._was_asked_again = True
+        self.was_asked_again = True
         self._failure.forgive()
-        await self._audio.break_off()
-        return await step(GO_ON)
+        return await step(GO_ON if await self._audio.break_off() else "")
 
     def _goes_on_after(self, error: Exception) -> bool:
         is_model = self._failure.component == "llm"  # and not the voice of a model that writes
         is_loss = is_model and isinstance(error, ProviderConnectionError) and error.retryable
-        is_begun = self._audio.utterance is not None
-        return is_loss and is_begun and self._live.capabilities.keeps_conversation and not self._was_asked_again
+        is_kept = self._live.capabilities.keeps_conversation
+        return is_loss and is_kept and self._has_begun() and not self.was_asked_again

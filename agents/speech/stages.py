@@ -106,10 +106,12 @@ class Stages:
             request: Makes the request that the session would have sent, for a hook.
         Raises:
             KeyError: There is no such answer; with a hook, while iterating.
+            ProviderConnectionError: Its connection is lost; likewise.
         """
         if AgentControl.of(self._live.agent).overrides("llm_stage"):
             return self._accepted(reply_id, request, failure)
-        source = self._live.connection.accept(reply_id)
+        with failure.blaming("llm"):
+            source = self._live.connection.accept(reply_id)
         return source if not self._observers.has("llm") else _watched(source, self._observers, "llm")
 
     async def _accepted(

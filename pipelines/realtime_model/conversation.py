@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
+from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.pipelines.llm.base import LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCallOutput
 from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import VideoFrame
+from vivavoce.pipelines.realtime_model.base import RealtimeConnection
 from vivavoce.pipelines.realtime_model.reconnecting import ReconnectingModel
 from vivavoce.pipelines.tts.base import AudioChunk
 
@@ -42,16 +44,20 @@ class ModelConversation(RemoteConversation):
     """Maps the session's items to the model's names for them, and has each call get exactly one output.
 
     Args:
+        provider: The model's.
         answers_results: The model's capability.
     """
 
-    def __init__(self, model: ReconnectingModel, *, answers_results: bool) -> None:
+    def __init__(self, model: ReconnectingModel, provider: str, *, answers_results: bool) -> None:
         self._model = model
+        self._provider = provider
         self._answers_results = answers_results
         self._calls: dict[str, ToolCall] = {}
         """The calls of the model's answers that have no output yet."""
         self._answer: AnswerInProgress | None = None
         self._answered: dict[str, str] = {}
+        self._began_at: dict[str, RealtimeConnection | None] = {}
+        """The connections whose servers have begun answers on their own."""
         self._names: dict[str, tuple[str, ...]] = {}
 
     def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
@@ -109,6 +115,27 @@ class ModelConversation(RemoteConversation):
     def reply_began(self, reply_id: str, item_id: str) -> None:
         """Note that the model's server answers that item on its own."""
         self._answered[reply_id] = item_id
+        self._began_at[reply_id] = self._model.connection
+
+    def accept(self, reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        """Return the stream of an answer that the model's server began on its own.
+
+        Raises:
+            KeyError: There is no such answer.
+            ProviderConnectionError: Its connection is lost.
+        """
+        connection = self._model.connection
+        if connection is None or self._began_at.get(reply_id, connection) is not connection:
+            problem = f"the connection of the answer {reply_id!r} was lost before its first part"
+            raise ProviderConnectionError(problem, provider=self._provider)
+        return connection.accept(reply_id)
+
+    def refuse(self, reply_id: str) -> None:
+        """Cancel such an answer, if its connection is there."""
+        connection = self._model.connection
+        began_at = self._began_at.pop(reply_id, connection)
+        if connection is not None and began_at is connection:
+            connection.refuse(reply_id)
 
     def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
         """Note which of the model's items belong to that turn."""

@@ -123,10 +123,12 @@ def test_an_answer_that_its_server_has_ended_before_its_time_is_not_said_again()
 @EACH_JUDGE
 def test_words_without_a_voice_beside_a_call_do_not_end_its_answer(decides: TurnDetection) -> None:
     step: list[StepItem] = ["Let me see.", ToolCall(call_id="c1", name="look_up", arguments="{}")]
-    harness = call(Mute(step, "It is here.", times=1, hears=["a question"]), decides)
+    model = Mute(step, "It is here.", times=1, hears=["a question"])
+    harness = call(model, decides)
     harness.expect_outcomes("completed").expect_tools(("look_up", "found"))
     assert [text for who, text in harness.messages if who == "assistant"] == ["It is here."]
     assert (harness.session.turns[0].unvoiced, unheard(harness)) == (("Let me see.",), ["Let me see."])
+    assert model.connections[0].record.truncations == [("answer_1", 0.0, "")]  # nobody has heard them
 
 
 @pytest.mark.parametrize(("times", "outcome"), [(1, "completed"), (FOREVER, "failed")])

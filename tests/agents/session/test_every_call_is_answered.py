@@ -12,7 +12,7 @@ from kit.realtime_ledger import LedgerModel
 from vivavoce.agents import Agent, SessionOptions, SpeechLimits, function_tool
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
-from vivavoce.pipelines.core.errors import ProviderConnectionError, ToolError
+from vivavoce.pipelines.core.errors import ProviderStatusError, ToolError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import FunctionCall
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
@@ -137,8 +137,8 @@ def test_a_call_whose_answer_is_cut_before_its_end_gets_one_output() -> None:
 
 
 def test_a_call_whose_answer_fails_behind_it_gets_one_output() -> None:
-    lost = ProviderConnectionError("cut", provider="scripted")
-    model, agent = LedgerModel([0.1, CALL, lost], [0.1, "Yes?"], waits=True), Clerk()
+    busy = ProviderStatusError("busy", provider="scripted", status=500, retryable=True)
+    model, agent = LedgerModel([0.1, CALL, busy], [0.1, "Yes?"], waits=True), Clerk()
     harness = session_on(model, agent)
     harness.caller.makes_noise(0.5, 1.0)
     harness.caller.makes_noise(3.0, 3.5)
