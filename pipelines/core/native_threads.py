@@ -9,7 +9,8 @@ and take the cores from the event loops (on a worker with six cores, six calls b
   `from vivavoce.pipelines.core.native_threads import numpy as np`. One that was loaded before stays as it is.
 - Networks of onnxruntime have options of their own: `open_network()`.
 
-A variable that is set is never changed.
+A variable that is set is never changed. A fork waits until no library is being loaded. A program that another thread
+starts in such a moment inherits the library's variables.
 """
 
 from __future__ import annotations
@@ -88,6 +89,12 @@ class _Process:
         self._lock = threading.RLock()
         self._loaded: set[str] = set()
         self._used: set[str] = set()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._before_fork,
+                after_in_parent=self._after_fork_here,
+                after_in_child=self._after_fork_in_child,
+            )
 
     def load(self, library: NativeLibrary) -> None:
         """Load the library, with its variables, once."""
@@ -120,6 +127,17 @@ class _Process:
             finally:
                 for name in added:
                     os.environ.pop(name, None)
+
+    # A child has no other thread that would end the loading, put back the variables and release the lock.
+
+    def _before_fork(self) -> None:
+        self._lock.acquire()
+
+    def _after_fork_here(self) -> None:
+        self._lock.release()
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.RLock()
 
 
 def _report(library: NativeLibrary) -> None:

@@ -87,6 +87,29 @@ assert harness.session.turns
 """
 ROOM = "import vivavoce.agents.transports.livekit"
 WORKER = "from vivavoce.agents.worker import prewarm\nprewarm._load(prewarm.JOB_MODULES)"
+FORKED = """
+import os, signal, sys, threading
+from vivavoce.pipelines.core import native_threads
+is_loading, goes_on = threading.Event(), threading.Event()
+
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "numpy":
+            is_loading.set()
+            goes_on.wait()
+
+sys.meta_path.insert(0, Slow())
+loads = threading.Thread(target=native_threads.load, args=["numpy"])
+loads.start()
+is_loading.wait()
+os.register_at_fork(before=goes_on.set)
+if not (child := os.fork()):
+    signal.alarm(5)
+    native_threads.load("numpy")
+    os._exit("OPENBLAS_NUM_THREADS" in os.environ)
+children = os.waitpid(child, 0)[1]
+loads.join()
+"""
 BOUND = "from vivavoce.pipelines.core.native_threads import bound_process\nbound_process()\n"
 EARLY = f"""
 import logging, logging.handlers, queue
@@ -125,6 +148,7 @@ USES = {
     "a call": Case(CALL),
     "a room": Case(ROOM),
     "a worker": Case(WORKER),
+    "a fork while it loads": Case(FORKED),
 }
 CASES = {
     **USES,
