@@ -87,6 +87,29 @@ assert harness.session.turns
 """
 ROOM = "import vivavoce.agents.transports.livekit"
 WORKER = "from vivavoce.agents.worker import prewarm\nprewarm._load(prewarm.JOB_MODULES)"
+AV = """
+import os, tempfile, threading, time
+from vivavoce.pipelines.media.av_file import AvDecoder
+from vivavoce.pipelines.media.stereo_file import OpusWriter
+
+def native():
+    return len(os.listdir("/proc/self/task")) - threading.active_count()
+
+with tempfile.TemporaryDirectory() as folder:
+    writer = OpusWriter(f"{folder}/call.ogg", 24000)
+    writer.write(bytes(24000))
+    whole = OpusWriter(f"{folder}/whole.ogg", 24000)
+    whole.write(bytes(24000))
+    whole.close()
+    decoder = AvDecoder(f"{folder}/whole.ogg")
+    assert decoder.read(1000).data
+    end = time.monotonic() + 1.0
+    while native() and time.monotonic() < end:  # a thread that has ended is listed for a moment
+        os.sched_yield()
+    children = native()
+    decoder.close()
+    writer.close()
+"""
 FORKED = """
 import os, signal, sys, threading
 from vivavoce.pipelines.core import native_threads
@@ -148,6 +171,7 @@ USES = {
     "a call": Case(CALL),
     "a room": Case(ROOM),
     "a worker": Case(WORKER),
+    "recording and background file": Case(AV),
     "a fork while it loads": Case(FORKED),
 }
 CASES = {
