@@ -196,11 +196,10 @@ class Rescue:
         self._leave(call)
 
     def _leave(self, call: Checkpoint) -> None:
-        if self._is_drained_here(call):
-            self._worker.post(CallLeft(lease=call.lease))
+        self._worker.post(CallLeft(lease=call.lease))
 
     def _is_drained_here(self, call: Checkpoint) -> bool:
-        """Whether the call's process died here while the worker drains, so that the call goes on without a dispatch."""
+        """Whether the worker drains and the call is to go on in it without a dispatch: nobody takes an earlier one."""
         return call.lease in self._worker.status().lost_calls
 
     def _is_of_ours(self, call: Checkpoint) -> bool:
@@ -210,7 +209,8 @@ class Rescue:
         if not self._is_of_ours(call):
             return False
         if call.owner == rescuer():  # claimed here, and taken by no job
-            return call.lease in self._undispatched or self._worker.clock.wall() - call.written_at > TAKEN_WITHIN
+            is_left = call.lease in self._undispatched or self._is_drained_here(call)
+            return is_left or self._worker.clock.wall() - call.written_at > TAKEN_WITHIN
         return has_ended(call.owner)
 
     def _is_old(self, call: Checkpoint) -> bool:

@@ -18,6 +18,7 @@ from vivavoce.agents.worker import care as care_module
 from vivavoce.agents.worker import rescue as rescue_module
 from vivavoce.agents.worker.agent_token import agent_token
 from vivavoce.agents.worker.effects import (
+    CallClaimed,
     CallLeft,
     DrainRequested,
     ExecutorChanged,
@@ -301,6 +302,29 @@ async def test_a_call_that_is_lost_while_its_worker_drains_goes_on_there_without
     assert StartJob(assigned=asked.assigned) in bench.give(asked)
     await place.agent_joins_by(asked.assigned.token)
     assert len(await place.present()) == 2
+
+
+async def test_a_call_that_was_dispatched_again_just_before_its_worker_drains_goes_on_there_at_once(
+    place: Place,
+) -> None:
+    await place.caller_joins()
+    await place.store.write(place.call)
+    bench = Bench()
+    bench.start_job("AJ_1")
+    bench.give(JobEnded(job_id="AJ_1", error="ended by SIGKILL", is_process_lost=True))
+    async with ServerApi(place.account) as api:
+        rescue = place.rescue(api, status=bench.supervisor.status)
+        await rescue.look()
+        assert (await _resumed(place), place.claimed) == (["AJ_1"], ["AJ_1"])
+        bench.give(CallClaimed(lease="AJ_1"))
+        bench.give(DrainRequested())
+
+        await rescue.look()
+
+    (asked,) = place.posted
+    assert isinstance(asked, JoinRequested)
+    assert StartJob(assigned=asked.assigned) in bench.give(asked)
+    assert len(await _resumed(place)) == 1
 
 
 async def test_a_worker_that_drains_is_told_when_its_lost_call_is_over_or_another_worker_has_it(place: Place) -> None:
