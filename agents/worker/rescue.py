@@ -20,6 +20,7 @@ from dataclasses import replace
 
 import anyio
 
+from vivavoce.agents.core.sqlite_file import FileVersionError
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
 from vivavoce.agents.worker.agent_token import agent_identity, identity_in
 from vivavoce.agents.worker.crash_safety import CrashSafety, first_record
@@ -87,7 +88,9 @@ class Rescue:
         return self._safety.store
 
     async def check(self) -> None:
-        """Check that the store can be used as it is configured. That it is away is no reason not to start.
+        """Check that the store can be used as it is configured.
+
+        That it is away, or of another version after a rollback, is no reason not to start: `look()` reports it.
 
         Raises:
             ConfigurationError: It never can.
@@ -95,9 +98,9 @@ class Rescue:
         try:
             with anyio.fail_after(STORE_LIMIT):
                 await self._store.read()
-        except ConfigurationError:
-            raise
         except Exception as error:  # noqa: BLE001 - as in look(), which says so
+            if isinstance(error, ConfigurationError) and not isinstance(error, FileVersionError):
+                raise
             logger.debug("The records of running calls cannot be read yet: %s", describe(error))
 
     async def look(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +14,10 @@ import pytest
 
 from kit.lost_calls import LIMIT, Place, dead_owner, lost_calls
 from kit.supervisor_bench import Bench
-from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
+from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
 from vivavoce.agents.job import JobInfo
+from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
+from vivavoce.agents.memory.stores.sqlite import SqliteStore
 from vivavoce.agents.worker import care as care_module
 from vivavoce.agents.worker import rescue as rescue_module
 from vivavoce.agents.worker.agent_token import agent_token
@@ -489,6 +493,25 @@ async def test_a_file_that_cannot_be_read_is_one_line_and_no_end(
         await rescue.look()
 
     assert caplog.text.count("The records of running calls cannot be read") == 1
+
+
+async def test_a_worker_starts_with_a_file_of_another_version_such_as_that_of_a_later_release(
+    place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "later.db"
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA user_version = 99")
+    async with ServerApi(place.account) as api:
+        stores: list[CheckpointStore] = [SqliteCheckpoints(path), StoreCheckpoints(SqliteStore(path))]
+        for store in stores:
+            caplog.clear()
+            rescue = place.rescue(api, store)
+            await rescue.check()
+            await rescue.look()
+            await rescue.look()
+            (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+            assert "got version 99; take another file" in line.getMessage()
+            await store.aclose()
 
 
 async def test_a_call_of_a_lost_machine_is_continued_when_its_dispatch_is_healed(place: Place) -> None:
