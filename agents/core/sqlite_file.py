@@ -17,6 +17,10 @@ PAUSE = 0.01
 """Seconds between two attempts to open a file that another process makes at the same time."""
 
 
+class FileVersionError(ConfigurationError):
+    """A file of another version, such as that of a later release before a rollback."""
+
+
 def open_sqlite(
     path: Path, *, kind: str, version: int, schema: str, isolation_level: Literal["DEFERRED"] | None = "DEFERRED"
 ) -> sqlite3.Connection:
@@ -28,7 +32,7 @@ def open_sqlite(
         schema: Statements that make the tables if there are none.
         isolation_level: None: the caller begins and ends all transactions.
     Raises:
-        ConfigurationError: The file is of another version.
+        FileVersionError: The file is of another version.
         sqlite3.Error: It cannot be used.
     """
     for _ in range(round(BUSY_LIMIT / PAUSE)):
@@ -51,7 +55,7 @@ def _opened(
     try:
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found not in (0, version):
-            raise ConfigurationError(
+            raise FileVersionError(
                 f"{path} must be {kind} of version {version}, got version {found}; take another file"
             )
         connection.execute("PRAGMA journal_mode = WAL")  # a reader does not block a writer

@@ -82,7 +82,7 @@ class CallClaimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallLeft:
-    """A call whose process died while the worker drains does not go on here: it is over, or another worker has it."""
+    """A call whose process died does not go on here: it is over, or another worker has it."""
 
     lease: str
 
@@ -279,7 +279,7 @@ class WorkerStatus:
     takes_jobs: bool = True
     """Whether the worker takes a job that it is offered now, if its handler does."""
     lost_calls: tuple[str, ...] = ()
-    """Leases of the calls whose processes have died while the worker drains, and that are to go on in it."""
+    """Leases of the calls whose processes have died, and that are to go on here, without a dispatch; it drains."""
 
     @property
     def is_healthy(self) -> bool:

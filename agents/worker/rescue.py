@@ -20,6 +20,7 @@ from dataclasses import replace
 
 import anyio
 
+from vivavoce.agents.core.sqlite_file import FileVersionError
 from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
 from vivavoce.agents.worker.agent_token import agent_identity, identity_in
 from vivavoce.agents.worker.crash_safety import CrashSafety, first_record
@@ -87,7 +88,9 @@ class Rescue:
         return self._safety.store
 
     async def check(self) -> None:
-        """Check that the store can be used as it is configured. That it is away is no reason not to start.
+        """Check that the store can be used as it is configured.
+
+        That it is away, or of another version after a rollback, is no reason not to start: `look()` reports it.
 
         Raises:
             ConfigurationError: It never can.
@@ -95,9 +98,9 @@ class Rescue:
         try:
             with anyio.fail_after(STORE_LIMIT):
                 await self._store.read()
-        except ConfigurationError:
-            raise
         except Exception as error:  # noqa: BLE001 - as in look(), which says so
+            if isinstance(error, ConfigurationError) and not isinstance(error, FileVersionError):
+                raise
             logger.debug("The records of running calls cannot be read yet: %s", describe(error))
 
     async def look(self) -> None:
@@ -196,11 +199,10 @@ class Rescue:
         self._leave(call)
 
     def _leave(self, call: Checkpoint) -> None:
-        if self._is_drained_here(call):
-            self._worker.post(CallLeft(lease=call.lease))
+        self._worker.post(CallLeft(lease=call.lease))
 
     def _is_drained_here(self, call: Checkpoint) -> bool:
-        """Whether the call's process died here while the worker drains, so that the call goes on without a dispatch."""
+        """Whether the worker drains and the call is to go on in it without a dispatch: nobody takes an earlier one."""
         return call.lease in self._worker.status().lost_calls
 
     def _is_of_ours(self, call: Checkpoint) -> bool:
@@ -210,7 +212,8 @@ class Rescue:
         if not self._is_of_ours(call):
             return False
         if call.owner == rescuer():  # claimed here, and taken by no job
-            return call.lease in self._undispatched or self._worker.clock.wall() - call.written_at > TAKEN_WITHIN
+            is_left = call.lease in self._undispatched or self._is_drained_here(call)
+            return is_left or self._worker.clock.wall() - call.written_at > TAKEN_WITHIN
         return has_ended(call.owner)
 
     def _is_old(self, call: Checkpoint) -> bool:

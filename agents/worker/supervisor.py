@@ -81,7 +81,7 @@ CLAIM_MEMORY = 15.0
 """Seconds after its new dispatch in which the job of a claimed call can come."""
 
 LOST_LIMIT = 15.0
-"""Seconds in which a call whose process has died while the worker drains can go on in it; then the worker ends."""
+"""Seconds in which a call whose process has died can go on in a worker that drains; then the worker ends."""
 
 DECISION_GRACE = 0.2
 """Seconds beyond `request_timeout` for a handler that is being cancelled."""
@@ -96,7 +96,6 @@ class _Stage(Enum):
     REQUESTED = "the user's handler is asked"
     ANSWERED = "waiting for the assignment"
     RUNNING = "running"
-    LOST = "its process has died, and its call is to go on here"
 
 
 @dataclass(slots=True)
@@ -130,6 +129,8 @@ class Supervisor:
         self._settled: dict[str, tuple[float, str]] = {}
         self._claims: dict[str, tuple[float, str]] = {}
         """Leases of the calls that this worker dispatches again, until when their jobs can come, and for whom."""
+        self._lost: dict[str, float] = {}
+        """Leases of the calls whose processes have died here or that are claimed, until when they can go on."""
         self._reports = JobReports()
         self._measured_load: float | None = None
         self._status_at = 0.0
@@ -161,6 +162,7 @@ class Supervisor:
             return None
         deadlines = [self._registration.next_deadline(), self._drain_deadline, self._leave_deadline]
         deadlines += [slot.deadline for slot in self._slots.values()]
+        deadlines += self._lost.values() if self._is_draining else ()
         if self._is_registered:
             deadlines.append(self._status_at)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -179,7 +181,7 @@ class Supervisor:
             counts=self._counts,
             can_run_jobs=self._executor.is_ready or self._executor.is_full,
             takes_jobs=self._is_registered and self._is_available(),
-            lost_calls=tuple(slot.lease for slot in self._slots.values() if slot.stage is _Stage.LOST),
+            lost_calls=self._lost_calls(),
         )
 
     def _take(self, input: Input, now: float) -> None:
@@ -210,16 +212,16 @@ class Supervisor:
                 if slot is not None and slot.stage is _Stage.RUNNING:
                     self._job_ended(slot, input, now)
             case CallLeft(lease=lease):
-                self._take_lost(lease)
+                self._lost.pop(lease, None)
             case CallClaimed(lease=lease, participant=participant):
                 self._claims[lease] = (now + CLAIM_MEMORY, participant)
+                self._lose(lease, now)
             case ExecutorChanged():
                 self._executor = input
             case JoinRequested(assigned=assigned):
-                goes_on = self._take_lost(assigned.job.resumes)
+                goes_on = assigned.job.resumes in self._lost_calls()
                 if goes_on or (assigned.job.id not in self._slots and self._is_available()):
-                    self._slots[assigned.job.id] = _Slot(assigned.job, _Stage.RUNNING, None)
-                    self._effects.append(StartJob(assigned=assigned))
+                    self._start(assigned)
             case LoadMeasured(load=load):
                 self._measured_load = min(1.0, max(0.0, load))
             case DrainRequested():
@@ -355,10 +357,14 @@ class Supervisor:
             self._reports.ended(job_id, f"assigned too late (limit {ASSIGNMENT_LIMIT} s): the worker {why}")
             self._send_reports(now)
         else:
-            self._slots[job_id] = _Slot(assigned.job, _Stage.RUNNING, None)
-            self._effects.append(StartJob(assigned=assigned))
+            self._start(assigned)
             self._reports.running(job_id)
             self._send_reports(now)
+
+    def _start(self, assigned: JobAssigned) -> None:
+        self._lost.pop(assigned.job.resumes, None)
+        self._slots[assigned.job.id] = _Slot(assigned.job, _Stage.RUNNING, None)
+        self._effects.append(StartJob(assigned=assigned))
 
     def _job_ended(self, slot: _Slot, ended: JobEnded, now: float) -> None:
         del self._slots[slot.job.id]
@@ -366,20 +372,20 @@ class Supervisor:
         self._count_end(ended.error)
         self._reports.ended(slot.job.id, ended.error)
         self._send_reports(now)
-        # A worker that drains gets no dispatch, and there may be no other one.
-        is_draining = self._drain_deadline is not None and not slot.is_ending
-        if ended.is_process_lost and is_draining and self._options.crash_safety is not None:
-            self._slots[slot.job.id] = _Slot(slot.job, _Stage.LOST, now + LOST_LIMIT)
-        if self._slots:
+        if ended.is_process_lost and not slot.is_ending and self._options.crash_safety is not None:
+            self._lose(slot.lease, now)
+        if self._slots or self._lost:
             self._report_draining(now)
 
-    def _take_lost(self, lease: str) -> bool:
-        """Free the slot that waits for a lost call; return whether there was one."""
-        for job_id, slot in self._slots.items():
-            if slot.stage is _Stage.LOST and slot.lease == lease:
-                del self._slots[job_id]
-                return True
-        return False
+    def _lose(self, lease: str, now: float) -> None:
+        if not self._is_draining or self._drain_deadline is not None:
+            self._lost[lease] = now + LOST_LIMIT
+
+    def _lost_calls(self) -> tuple[str, ...]:
+        """The leases of the calls that are to go on here: a worker that drains gets no dispatch, but promised jobs."""
+        leases = self._lost if self._is_draining else ()
+        promised = {slot.lease for slot in self._slots.values()}
+        return tuple(lease for lease in leases if lease not in promised)
 
     def _count_end(self, error: str) -> None:
         counts = self._counts
@@ -404,6 +410,8 @@ class Supervisor:
         self._effects.append(EndJob(job_id=slot.job.id, reason=reason, is_forced=is_forced))
 
     def _end_jobs(self, reason: str, *, is_forced: bool) -> None:
+        self._drain_deadline = None
+        self._lost.clear()
         for slot in list(self._slots.values()):
             if slot.stage is _Stage.RUNNING:
                 self._end_job(slot, reason, is_forced=is_forced)
@@ -453,8 +461,8 @@ class Supervisor:
                     self._answer(slot, Rejection(), now)
                 else:
                     del self._slots[slot.job.id]  # the server gave the job to another worker, or to none
+        self._lost = {lease: until for lease, until in self._lost.items() if until > now}
         if self._drain_deadline is not None and self._drain_deadline <= now:
-            self._drain_deadline = None
             self._end_jobs("the worker is ending", is_forced=False)
         self._effects += self._registration.pass_deadlines(now)
         if self._is_registered and self._status_at <= now:
@@ -467,16 +475,17 @@ class Supervisor:
             return
         self._is_draining = True
         self._drain_deadline = now + self._options.drain_timeout
+        self._lost = {lease: now + LOST_LIMIT for lease, until in self._lost.items() if until > now}
         for slot in [slot for slot in self._slots.values() if slot.stage is _Stage.REQUESTED]:
             self._answer(slot, Rejection(), now)
 
     def _report_draining(self, now: float) -> None:
         if self._drain_deadline is not None:
             limit = max(0.0, self._drain_deadline - now)
-            self._effects.append(ReportDraining(job_count=len(self._slots), limit=limit))
+            self._effects.append(ReportDraining(job_count=len(self._slots) + len(self._lost_calls()), limit=limit))
 
     def _leave_when_done(self, now: float) -> None:
-        if not self._is_draining or self._slots:
+        if not self._is_draining or self._slots or self._lost:
             return
         self._drain_deadline = None
         if self._leave_deadline is None:

@@ -8,8 +8,11 @@ and take the cores from the event loops (on a worker with six cores, six calls b
 - Elsewhere a library's variables are set while it is loaded, or first used, and then put back: `load()`, `first_use()`,
   `from vivavoce.pipelines.core.native_threads import numpy as np`. One that was loaded before stays as it is.
 - Networks of onnxruntime have options of their own: `open_network()`.
+- FFmpeg has no variable, and PyAV no way to its encoders' filters. It counts the cores that its thread may use:
+  `on_one_core()`.
 
-A variable that is set is never changed.
+A variable that is set is never changed. A fork waits until no library is being loaded. A program that another thread
+starts in such a moment inherits the library's variables.
 """
 
 from __future__ import annotations
@@ -19,17 +22,20 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import numpy as numpy  # they are exported
     import soxr as soxr
     from livekit import rtc as rtc
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +94,12 @@ class _Process:
         self._lock = threading.RLock()
         self._loaded: set[str] = set()
         self._used: set[str] = set()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._before_fork,
+                after_in_parent=self._after_fork_here,
+                after_in_child=self._after_fork_in_child,
+            )
 
     def load(self, library: NativeLibrary) -> None:
         """Load the library, with its variables, once."""
@@ -120,6 +132,17 @@ class _Process:
             finally:
                 for name in added:
                     os.environ.pop(name, None)
+
+    # A child has no other thread that would end the loading, put back the variables and release the lock.
+
+    def _before_fork(self) -> None:
+        self._lock.acquire()
+
+    def _after_fork_here(self) -> None:
+        self._lock.release()
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.RLock()
 
 
 def _report(library: NativeLibrary) -> None:
@@ -173,6 +196,23 @@ def open_network(path: Path, *, threads: int = 1) -> Any:
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     settings.log_severity_level = 4
     return onnxruntime.InferenceSession(str(path), sess_options=settings, providers=["CPUExecutionProvider"])
+
+
+def on_one_core(work: Callable[[], T]) -> T:
+    """Return what `work` returns, which runs in a short thread that may use one core; for the begin of a longer work.
+
+    Only Linux limits a thread so; elsewhere the work sees all cores.
+    """
+    with ThreadPoolExecutor(1, "vivavoce-one-core", _keep_to_one_core) as thread:
+        return thread.submit(work).result()
+
+
+def _keep_to_one_core() -> None:
+    if sys.platform == "linux":
+        try:
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # 0 is this thread
+        except OSError as error:  # a sandbox may refuse it; threads that sleep disturb no call
+            logger.debug("A thread cannot be kept to one core: %s", error)
 
 
 if not TYPE_CHECKING:

@@ -8,7 +8,10 @@ from contextlib import contextmanager
 import av
 from av.audio.resampler import AudioResampler
 
-from vivavoce.pipelines.core.native_threads import numpy  # noqa: F401 - PyAV's arrays
+from vivavoce.pipelines.core.native_threads import (
+    numpy,  # noqa: F401 - PyAV's arrays
+    on_one_core,
+)
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 
 
@@ -32,7 +35,7 @@ class AvDecoder:
         self.duration: float | None = None
         if self._container.duration is not None:
             self.duration = self._container.duration / av.time_base
-        self._pieces = self._decode(stream)
+        self._pieces = self._read(stream)
 
     def read(self, samples: int) -> AudioFrame:
         """Return about `samples` samples; an empty frame at the end."""
@@ -47,6 +50,11 @@ class AvDecoder:
     def close(self) -> None:
         """Close the file."""
         self._container.close()
+
+    def _read(self, stream: av.AudioStream) -> Iterator[bytes]:
+        pieces = self._decode(stream)
+        yield on_one_core(lambda: next(pieces, b""))  # the decoder starts its threads with it
+        yield from pieces
 
     def _decode(self, stream: av.AudioStream) -> Iterator[bytes]:
         resampler = AudioResampler(format="s16", layout="mono", rate=self.sample_rate)

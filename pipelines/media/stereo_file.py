@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -111,13 +112,16 @@ class OpusWriter:
         import av
 
         from vivavoce.pipelines.core.native_threads import numpy as np
+        from vivavoce.pipelines.core.native_threads import on_one_core
 
         frame = av.AudioFrame.from_ndarray(np.frombuffer(data, np.int16).reshape(1, -1), format="s16", layout="stereo")
         frame.sample_rate = self._rate
         frame.pts = self._samples
+        is_first = self._samples == 0  # the encoder starts its threads with it
         self._samples += frame.samples
+        encode = partial(self._stream.encode, frame)
         with _as_os_error():
-            self._container.mux(self._stream.encode(frame))
+            self._container.mux(on_one_core(encode) if is_first else encode())
 
     def close(self) -> None:
         """Write the samples that the encoder holds, and close the file."""

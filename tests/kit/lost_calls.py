@@ -14,7 +14,7 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.signal_client import Clients
 from kit.supervisor_bench import Bench
 from vivavoce.agents.dev_room import RoomServer, RoomServerOptions
-from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
+from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.worker.care import Care
 from vivavoce.agents.worker.crash_safety import CrashSafety
@@ -65,7 +65,7 @@ class Place:
     def rescue(
         self,
         api: ServerApi,
-        store: SqliteCheckpoints | None = None,
+        store: CheckpointStore | None = None,
         *,
         slots: int = 10,
         status: Callable[[], WorkerStatus] | None = None,

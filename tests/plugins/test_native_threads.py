@@ -87,6 +87,52 @@ assert harness.session.turns
 """
 ROOM = "import vivavoce.agents.transports.livekit"
 WORKER = "from vivavoce.agents.worker import prewarm\nprewarm._load(prewarm.JOB_MODULES)"
+AV = """
+import os, tempfile, threading, time
+from vivavoce.pipelines.media.av_file import AvDecoder
+from vivavoce.pipelines.media.stereo_file import OpusWriter
+
+def native():
+    return len(os.listdir("/proc/self/task")) - threading.active_count()
+
+with tempfile.TemporaryDirectory() as folder:
+    writer = OpusWriter(f"{folder}/call.ogg", 24000)
+    writer.write(bytes(24000))
+    whole = OpusWriter(f"{folder}/whole.ogg", 24000)
+    whole.write(bytes(24000))
+    whole.close()
+    decoder = AvDecoder(f"{folder}/whole.ogg")
+    assert decoder.read(1000).data
+    end = time.monotonic() + 1.0
+    while native() and time.monotonic() < end:  # a thread that has ended is listed for a moment
+        os.sched_yield()
+    children = native()
+    decoder.close()
+    writer.close()
+"""
+FORKED = """
+import os, signal, sys, threading
+from vivavoce.pipelines.core import native_threads
+is_loading, goes_on = threading.Event(), threading.Event()
+
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "numpy":
+            is_loading.set()
+            goes_on.wait()
+
+sys.meta_path.insert(0, Slow())
+loads = threading.Thread(target=native_threads.load, args=["numpy"])
+loads.start()
+is_loading.wait()
+os.register_at_fork(before=goes_on.set)
+if not (child := os.fork()):
+    signal.alarm(5)
+    native_threads.load("numpy")
+    os._exit("OPENBLAS_NUM_THREADS" in os.environ)
+children = os.waitpid(child, 0)[1]
+loads.join()
+"""
 BOUND = "from vivavoce.pipelines.core.native_threads import bound_process\nbound_process()\n"
 EARLY = f"""
 import logging, logging.handlers, queue
@@ -125,6 +171,8 @@ USES = {
     "a call": Case(CALL),
     "a room": Case(ROOM),
     "a worker": Case(WORKER),
+    "recording and background file": Case(AV),
+    "a fork while it loads": Case(FORKED),
 }
 CASES = {
     **USES,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +14,15 @@ import pytest
 
 from kit.lost_calls import LIMIT, Place, dead_owner, lost_calls
 from kit.supervisor_bench import Bench
-from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
+from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
 from vivavoce.agents.job import JobInfo
+from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
+from vivavoce.agents.memory.stores.sqlite import SqliteStore
 from vivavoce.agents.worker import care as care_module
 from vivavoce.agents.worker import rescue as rescue_module
 from vivavoce.agents.worker.agent_token import agent_token
 from vivavoce.agents.worker.effects import (
+    CallClaimed,
     CallLeft,
     DrainRequested,
     ExecutorChanged,
@@ -303,6 +308,29 @@ async def test_a_call_that_is_lost_while_its_worker_drains_goes_on_there_without
     assert len(await place.present()) == 2
 
 
+async def test_a_call_that_was_dispatched_again_just_before_its_worker_drains_goes_on_there_at_once(
+    place: Place,
+) -> None:
+    await place.caller_joins()
+    await place.store.write(place.call)
+    bench = Bench()
+    bench.start_job("AJ_1")
+    bench.give(JobEnded(job_id="AJ_1", error="ended by SIGKILL", is_process_lost=True))
+    async with ServerApi(place.account) as api:
+        rescue = place.rescue(api, status=bench.supervisor.status)
+        await rescue.look()
+        assert (await _resumed(place), place.claimed) == (["AJ_1"], ["AJ_1"])
+        bench.give(CallClaimed(lease="AJ_1"))
+        bench.give(DrainRequested())
+
+        await rescue.look()
+
+    (asked,) = place.posted
+    assert isinstance(asked, JoinRequested)
+    assert StartJob(assigned=asked.assigned) in bench.give(asked)
+    assert len(await _resumed(place)) == 1
+
+
 async def test_a_worker_that_drains_is_told_when_its_lost_call_is_over_or_another_worker_has_it(place: Place) -> None:
     await place.store.write(place.call)  # its caller has gone
     bench = _drains_with_a_lost_call()
@@ -465,6 +493,25 @@ async def test_a_file_that_cannot_be_read_is_one_line_and_no_end(
         await rescue.look()
 
     assert caplog.text.count("The records of running calls cannot be read") == 1
+
+
+async def test_a_worker_starts_with_a_file_of_another_version_such_as_that_of_a_later_release(
+    place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "later.db"
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA user_version = 99")
+    async with ServerApi(place.account) as api:
+        stores: list[CheckpointStore] = [SqliteCheckpoints(path), StoreCheckpoints(SqliteStore(path))]
+        for store in stores:
+            caplog.clear()
+            rescue = place.rescue(api, store)
+            await rescue.check()
+            await rescue.look()
+            await rescue.look()
+            (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+            assert "got version 99; take another file" in line.getMessage()
+            await store.aclose()
 
 
 async def test_a_call_of_a_lost_machine_is_continued_when_its_dispatch_is_healed(place: Place) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.supervisor_bench import Bench, answer_in, job_info, job_update, sent
+import pytest
+
+from kit.supervisor_bench import Bench, answer_in, job_info, job_update, no_decision, sent
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import (
+    CallClaimed,
     CallLeft,
     Connect,
     Connected,
@@ -274,6 +277,86 @@ def test_a_draining_worker_does_not_wait_for_a_lost_call_that_is_over_or_cannot_
     bench.start_job()
     bench.give(JobEnded(job_id="AJ_1", error="ended by SIGKILL", is_process_lost=True))
     assert bench.supervisor.status().lost_calls == (), "a worker that takes jobs gets it by a dispatch"
+
+
+def lost_before_the_drain(*, drain_timeout: float = 60.0, **options: Any) -> Bench:
+    """Kill the process of the only job of a worker."""
+    bench = Bench(drain_timeout=drain_timeout, **options)
+    bench.start_job()
+    bench.give(JobEnded(job_id="AJ_1", error="ended by SIGKILL", is_process_lost=True))
+    return bench
+
+
+@pytest.mark.parametrize("is_dispatched", [False, True])
+def test_a_call_whose_process_died_just_before_the_drain_goes_on_in_a_job_of_the_worker_s_own(
+    is_dispatched: bool,
+) -> None:
+    bench = lost_before_the_drain()
+    if is_dispatched:
+        bench.give(CallClaimed(lease="AJ_1"))
+    bench.wait(1.0)
+
+    assert not any(isinstance(effect, Disconnect) for effect in bench.give(DrainRequested()))
+    assert bench.supervisor.status().lost_calls == ("AJ_1",)
+    assert not answer_in(bench.hear(AvailabilityAsked(job=JobInfo(id="AJ_2", room="r", resumes="AJ_1")))).is_available
+    goes_on = join("AJ_1")
+    assert StartJob(assigned=goes_on.assigned) in bench.give(goes_on)
+    assert bench.give(JobEnded(job_id="job_1"))[-1] == Disconnect(connection=1)
+
+
+def test_a_call_that_the_worker_has_dispatched_again_for_another_goes_on_in_it_when_it_drains() -> None:
+    bench = Bench(drain_timeout=60.0)
+    bench.give(CallClaimed(lease="AJ_7"))
+    assert bench.supervisor.status().lost_calls == (), "a worker that takes jobs gets it by a dispatch"
+    bench.give(DrainRequested())
+    assert bench.supervisor.status().lost_calls == ("AJ_7",)
+
+
+@pytest.mark.parametrize("is_promised", [False, True])
+def test_a_call_whose_next_job_is_being_asked_about_when_the_worker_drains_goes_on_in_it(is_promised: bool) -> None:
+    bench = lost_before_the_drain(on_request=None if is_promised else no_decision)
+    bench.give(CallClaimed(lease="AJ_1"))
+    bench.hear(AvailabilityAsked(job=JobInfo(id="AJ_2", room="r", resumes="AJ_1")))
+
+    bench.give(DrainRequested())
+
+    assert bench.supervisor.status().lost_calls == (() if is_promised else ("AJ_1",))
+    bench.wait(7.5)
+    assert bench.supervisor.status().lost_calls == ("AJ_1",), "its assignment did not come"
+
+
+def test_a_worker_that_drains_does_not_wait_for_a_call_that_went_on_or_was_lost_long_ago() -> None:
+    bench = lost_before_the_drain()
+    bench.give(CallClaimed(lease="AJ_1"))
+    job = JobInfo(id="AJ_2", room="r", resumes="AJ_1")
+    bench.hear(AvailabilityAsked(job=job))
+    bench.hear(JobAssigned(job=job, url="", token="t"))
+    bench.give(JobEnded(job_id="AJ_2"))
+    assert bench.give(DrainRequested())[-1] == Disconnect(connection=1)
+
+    bench = lost_before_the_drain()
+    bench.give(CallLeft(lease="AJ_1"))
+    assert bench.give(DrainRequested())[-1] == Disconnect(connection=1)
+
+    bench = lost_before_the_drain()
+    bench.wait(15.0)
+    assert bench.give(DrainRequested())[-1] == Disconnect(connection=1)
+
+    bench = lost_before_the_drain()
+    assert bench.give(StopRequested())[-1] == Disconnect(connection=1)
+
+    bench = lost_before_the_drain(drain_timeout=3.0)
+    assert not any(isinstance(effect, Disconnect) for effect in bench.give(DrainRequested()))
+    assert Disconnect(connection=1) in bench.wait(3.0)
+
+
+def test_a_call_that_is_claimed_when_the_worker_ends_does_not_hold_it_up() -> None:
+    bench = Bench(drain_timeout=60.0)
+    bench.start_job()
+    bench.give(StopRequested())
+    bench.give(CallClaimed(lease="AJ_7"))
+    assert bench.supervisor.status().lost_calls == ()
+    assert bench.give(JobEnded(job_id="AJ_1"))[-1] == Disconnect(connection=1)
 
 
 def test_a_worker_asked_to_end_before_it_registered_ends() -> None:

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import (
+    CallClaimed,
     CallLeft,
     Connect,
     Connected,
@@ -212,6 +213,10 @@ class World(RuleBasedStateMachine):
         self.ended.add(job_id)
         self.settled[job_id] = self.now
         self._give(JobEnded(job_id=job_id, error=error, is_process_lost=is_process_lost))
+
+    @rule(call=st.integers(1, 3))
+    def call_of_another_process_is_claimed(self, call: int) -> None:
+        self._give(CallClaimed(lease=f"AJ_other_{call}"))
 
     @precondition(lambda self: self.supervisor.status().lost_calls)
     @rule(data=st.data(), goes_on=st.booleans())
