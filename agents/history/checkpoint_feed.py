@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -21,7 +22,7 @@ import anyio
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.threads import SerialThread
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.history.open_work import NO_OPEN_WORK, BegunCall, OpenWork
+from vivavoce.agents.history.open_work import NO_OPEN_WORK, NOTHING_PASSED, BegunCall, OpenWork, PassedCode
 from vivavoce.agents.history.snapshot import TakeMemory, take_snapshot
 from vivavoce.agents.session_watch import Keep, current_watch
 from vivavoce.agents.turn.machine import TurnMachine
@@ -40,6 +41,18 @@ SOURCE = "checkpoint"
 """The source of its `error` events."""
 
 
+@dataclass(slots=True)
+class _OpenTurn:
+    """A turn whose answer is not over.
+
+    Args:
+        change: The change that its commit was.
+    """
+
+    change: int
+    passed: PassedCode = NOTHING_PASSED
+
+
 class CheckpointFeed:
     """Writes the snapshots of one session, and knows its open work."""
 
@@ -51,8 +64,8 @@ class CheckpointFeed:
         self._machine = machine
         self._memory = memory
         self._keep: Keep | None = None
-        self._turns: dict[str, int] = {}
-        """The user's turns whose answers are not over, oldest first, and the change that each commit was."""
+        self._turns: dict[str, _OpenTurn] = {}
+        """The user's turns whose answers are not over, oldest first."""
         self._calls: tuple[BegunCall, ...] = ()
         self._calls_change = 0
         """The change that the newest call was."""
@@ -72,19 +85,38 @@ class CheckpointFeed:
     def open_work(self) -> OpenWork:
         """The newest turn of the user without an answer, and the calls that have begun."""
         turns = [turn_id for turn_id in self._turns if self._history.user_item(turn_id) is not None]
-        return OpenWork(turn_id=turns[-1] if turns else "", calls=self._calls)
+        turn_id = turns[-1] if turns else ""
+        return OpenWork(turn_id=turn_id, passed=self.passed(turn_id), calls=self._calls)
+
+    def passed(self, turn_id: str) -> PassedCode:
+        """Return the code that a turn has passed, in this process or before a crash."""
+        turn = self._turns.get(turn_id)
+        return NOTHING_PASSED if turn is None else turn.passed
 
     def resume(self, work: OpenWork) -> None:
         """Begin with the open work of an earlier session; its calls begin anew, or end."""
         self.resumed = work
         if work.turn_id:
-            self._turns[work.turn_id] = 0
+            self._turns[work.turn_id] = _OpenTurn(0, work.passed)
 
     def turn_committed(self, turn_id: str) -> None:
         """The user's turn is committed, perhaps again with more words."""
         self._turns.pop(turn_id, None)
         self.changed()
-        self._turns[turn_id] = self._changes
+        self._turns[turn_id] = _OpenTurn(self._changes)
+
+    def hook_has_run(self, turn_id: str, instructions: str) -> None:
+        """`on_user_turn_completed` has run for the words of the turn, and has left these instructions."""
+        if (turn := self._turns.get(turn_id)) is not None:
+            turn.passed = replace(turn.passed, instructions=instructions)
+            self.changed()
+
+    def turn_judged(self, turn_id: str, *, is_judged: bool) -> None:
+        """The conversation graph has taken the turn, or has given it back."""
+        turn = self._turns.get(turn_id)
+        if turn is not None and turn.passed.is_judged != is_judged:
+            turn.passed = replace(turn.passed, is_judged=is_judged)
+            self.changed()
 
     def turn_over(self, *turn_ids: str) -> None:
         """The answer to these turns is over, and so is that to all turns before them."""
@@ -109,7 +141,8 @@ class CheckpointFeed:
 
     async def turn_kept(self, turn_id: str) -> bool:
         """Wait until the store has the turn, at most `FRAME_LIMIT`; return whether there was a wait."""
-        return await self._kept(self._turns.get(turn_id, 0), FRAME_LIMIT)
+        turn = self._turns.get(turn_id)
+        return turn is not None and await self._kept(turn.change, FRAME_LIMIT)
 
     async def calls_kept(self) -> bool:
         """Wait until the store has the calls that have begun, at most `CALL_LIMIT`; return whether there was a wait."""

@@ -8,13 +8,24 @@ from typing import Any
 import anyio
 import pytest
 
+from kit.dialogue import RealtimeHarness, graph_harness, way
 from kit.keeping import Keeping
-from vivavoce.agents import Agent, ConversationFlow, RunContext, function_tool
+from vivavoce.agents import (
+    Agent,
+    CompletedTurn,
+    ConversationFlow,
+    PatternIntents,
+    RunContext,
+    StateGraph,
+    function_tool,
+)
 from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.testing import ScriptedRealtimeModel
+
+KINDS = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])
 
 
 class Menu(ConversationFlow):
@@ -162,3 +173,79 @@ def test_the_tools_of_a_cut_speech_are_kept_while_they_run() -> None:
 
 def _messages(kept: dict[str, Any]) -> list[dict[str, Any]]:
     return [item for item in kept["history"]["items"] if item["type"] == "message"]
+
+
+class Facts(Agent):
+    """Adds what it has looked up to the caller's words, and notes for which words it has done that."""
+
+    def __init__(self) -> None:
+        super().__init__("Help.", id="host")
+        self.asked: list[str] = []
+
+    async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+        self.asked.append(turn.text)
+        turn.text += " [open until ten]"
+        turn.instructions = "Be brief."
+
+    @function_tool
+    async def look(self) -> str:
+        """Look."""
+        await anyio.sleep(2.0)
+        return "free"
+
+
+LOOK = ToolCall(call_id="c1", name="look", arguments="{}")
+
+
+def with_calls(store: Keeping) -> dict[str, Any]:
+    """Return what is kept while a tool runs."""
+    return next(one for one in store.kept if one["open"] and one["open"]["calls"])
+
+
+@KINDS
+def test_the_hook_of_a_turn_does_not_edit_words_again_that_it_has_edited_before_the_crash(
+    kind: type[SessionHarness],
+) -> None:
+    store = Keeping()
+    first = kind(Facts(), ScriptedLLM([LOOK], "Free.", delay=0.3))
+    first.caller.says("is friday free", 0.5, 1.5)
+    with watch_scope(store):
+        first.run(until=6.0)
+    agent = Facts()
+    harness = kind(agent, ScriptedLLM("It may be free.", delay=0.1))
+    harness.resume_from = with_calls(store)
+    harness.run(until=4.0)
+    assert agent.asked == []
+    assert harness.messages == [("user", "is friday free [open until ten]"), ("assistant", "It may be free.")]
+    assert "Be brief." in harness.llm.requests[0].extra_instructions
+
+
+def three_states() -> StateGraph:
+    """Three states, each of which the same words of the caller leave for the next one."""
+    graph = StateGraph(PatternIntents())
+    one, two, three = (graph.new_state(name, initial=name == "one") for name in ("one", "two", "three"))
+    yes = graph.new_intent("yes", ["yes please"])
+    one.when_intent_matched(yes).go_to(two)
+    two.when_intent_matched(yes).go_to(three)
+    return graph
+
+
+@KINDS
+def test_a_graph_does_not_move_again_by_words_by_which_it_has_moved_before_the_crash(
+    kind: type[SessionHarness],
+) -> None:
+    store = Keeping()
+    first = graph_harness(three_states(), ScriptedLLM([LOOK], "Free.", delay=0.3), kind=kind, agent=Facts())
+    first.caller.says("yes please", 0.5, 1.5)
+    with watch_scope(store):
+        first.run(until=6.0)
+    assert way(first) == ["one", "two"]
+    ways = []
+    for kept in store.kept[1:-1]:
+        harness = graph_harness(three_states(), ScriptedLLM("It may be free.", delay=0.1), kind=kind, agent=Facts())
+        harness.resume_from = kept
+        harness.run(until=4.0)
+        assert harness.messages[-1] == ("assistant", "It may be free.")
+        ways.append(way(harness))
+    assert ways[0] == ["two"]  # before the move
+    assert ways[1:] == [[]] * len(ways[1:])
