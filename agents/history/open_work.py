@@ -55,15 +55,18 @@ class OpenWork:
         turn_id: The newest turn of the user whose answer is not over; empty: none.
         passed: The code that this turn has passed.
         calls: In the order in which they began.
+        results: The other turns, or speeches, whose calls are in the history with their results, which no answer has
+            told.
     """
 
     turn_id: str = ""
     passed: PassedCode = NOTHING_PASSED
     calls: tuple[BegunCall, ...] = ()
+    results: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any] | None:
         """Return the data that `read()` takes; None if nothing is open."""
-        if not (self.turn_id or self.calls):
+        if not (self.turn_id or self.calls or self.results):
             return None
         calls = [
             {
@@ -74,7 +77,12 @@ class OpenWork:
             }
             for begun in self.calls
         ]
-        return {"turn_id": self.turn_id, "passed": asdict(self.passed), "calls": calls}
+        return {
+            "turn_id": self.turn_id,
+            "passed": asdict(self.passed),
+            "calls": calls,
+            "results": list(self.results),
+        }
 
     @classmethod
     def read(cls, data: object) -> OpenWork:
@@ -91,6 +99,7 @@ class OpenWork:
                     turn_id=_text(data["turn_id"]),
                     passed=_passed(data.get("passed", {})),
                     calls=tuple(_begun(call) for call in data["calls"]),
+                    results=tuple(_text(made_by) for made_by in data.get("results", ())),
                 )
             except (AttributeError, KeyError, TypeError) as error:
                 logger.debug("The open work of a snapshot has another shape", exc_info=error)
