@@ -28,10 +28,9 @@ async def completed_turn(context: ReplyContext, item: ChatMessage, answer: Speec
     Raises:
         StopResponse: The agent drops the turn.
     """
-    turn = CompletedTurn(turn_id=item.turn_id, text=item.transcript, history=context.conversation(item.id))
-    left = context.checkpoints.passed(item.turn_id).instructions
+    left, history = context.checkpoints.passed(item.turn_id).instructions, context.conversation(item.id)
+    turn = CompletedTurn(turn_id=item.turn_id, text=item.transcript, history=history, instructions=left or "")
     if left is not None:
-        turn.instructions = left
         return turn
     await context.session.hooks.run(
         "turn hook",

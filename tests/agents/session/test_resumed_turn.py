@@ -241,7 +241,7 @@ def test_a_graph_does_not_move_again_by_words_by_which_it_has_moved_before_the_c
         first.run(until=6.0)
     assert way(first) == ["one", "two"]
     ways = []
-    for kept in store.kept[1:-1]:
+    for kept in (one for one in store.kept if one["open"]):
         harness = graph_harness(three_states(), ScriptedLLM("It may be free.", delay=0.1), kind=kind, agent=Facts())
         harness.resume_from = kept
         harness.run(until=4.0)
@@ -287,14 +287,15 @@ def test_the_result_of_a_tool_that_a_reply_has_called_is_told_after_the_crash(ki
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
-        harness.session.reply("Order soup.")
+        _speech = harness.session.reply("Order soup.")
         await harness.until(6.0)
 
     harness = kind(Cook(), ScriptedLLM([ORDER], "It is ordered.", delay=0.3))
     with watch_scope(store):
         harness.run(scenario)
-    untold = [kept for kept in store.kept if has_result(kept)]
-    assert [says_after(kept, kind) for kept in untold] == [["It is ordered."], []]
+    said = [says_after(kept, kind) for kept in store.kept if has_result(kept)]
+    assert said[0] == ["It is ordered."]
+    assert said[-1] == []
 
 
 @KINDS
@@ -305,15 +306,16 @@ def test_the_late_result_of_a_cut_speech_is_told_after_the_crash(kind: type[Sess
     harness.caller.says("are you there", 3.5, 4.5)
     with watch_scope(store):
         harness.run(until=12.0)
-    untold = [kept for kept in store.kept if has_result(kept)]
-    assert [says_after(kept, kind) for kept in untold] == [["It is ordered."], []]
+    said = [says_after(kept, kind) for kept in store.kept if has_result(kept)]
+    assert said[0] == ["It is ordered."]
+    assert said[-1] == []
 
 
 def test_a_call_that_was_broken_off_is_told_after_a_second_crash() -> None:
     first, second = Keeping(), Keeping()
 
     async def scenario(harness: SessionHarness) -> None:
-        harness.session.reply("Order soup.")
+        _speech = harness.session.reply("Order soup.")
         await harness.until(0.6)
 
     harness = SessionHarness(Cook(), ScriptedLLM([ORDER], delay=0.3))
@@ -323,7 +325,7 @@ def test_a_call_that_was_broken_off_is_told_after_a_second_crash() -> None:
     again.resume_from = with_calls(first)
     with watch_scope(second):
         again.run(until=2.0)
-    assert says_after(second.kept[-1]) == ["It is ordered."]
+    assert says_after(second.kept[0]) == ["It is ordered."]
 
 
 def test_a_turn_whose_words_a_model_has_not_told_yet_is_not_open_before_they_come() -> None:
@@ -347,7 +349,11 @@ def test_a_turn_whose_words_a_model_has_not_told_yet_is_not_open_before_they_com
         for one in store.kept
         for message in _messages(one)[:1]
     ]
-    assert turns == [("[no transcript]", ""), ("what is there to eat", "turn_1"), ("what is there to eat", "")]
+    assert list(dict.fromkeys(turns)) == [
+        ("[no transcript]", ""),
+        ("what is there to eat", "turn_1"),
+        ("what is there to eat", ""),
+    ]
 
 
 class Billing(Agent):
@@ -398,9 +404,7 @@ def test_a_resumed_turn_whose_answer_the_caller_talks_over_stays_open_until_the_
         harness.run(until=9.0)
     assert harness.session.turns[0].outcome == "cancelled"
     turns = ["" if one["open"] is None else one["open"]["turn_id"] for one in store.kept]
-    assert turns[0] == "turn_1"
-    assert set(turns[:-1]) == {"turn_1", "turn_2"}
-    assert turns[-1] == ""
+    assert list(dict.fromkeys(turns)) == ["turn_1", "turn_2", ""]
 
 
 def test_a_handoff_is_kept_when_it_happens() -> None:
