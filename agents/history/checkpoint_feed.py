@@ -6,7 +6,8 @@ else waits. Only the newest state of the conversation is kept, therefore writes 
 states.
 
 A store that is late, or a write that fails, is one `error` event and one line in the log; nothing waits for the store
-until it has written again, and the next change is another try.
+until it has written again, and the next change is another try. Of a store that stays late there is no second event
+until it has written in time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -21,7 +23,7 @@ import anyio
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.threads import SerialThread
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.history.open_work import NO_OPEN_WORK, BegunCall, OpenWork
+from vivavoce.agents.history.open_work import NO_OPEN_WORK, NOTHING_PASSED, BegunCall, OpenWork, PassedCode
 from vivavoce.agents.history.snapshot import TakeMemory, take_snapshot
 from vivavoce.agents.session_watch import Keep, current_watch
 from vivavoce.agents.turn.machine import TurnMachine
@@ -40,6 +42,18 @@ SOURCE = "checkpoint"
 """The source of its `error` events."""
 
 
+@dataclass(slots=True)
+class _OpenTurn:
+    """A turn whose answer is not over.
+
+    Args:
+        change: The change that its commit was.
+    """
+
+    change: int
+    passed: PassedCode = NOTHING_PASSED
+
+
 class CheckpointFeed:
     """Writes the snapshots of one session, and knows its open work."""
 
@@ -51,9 +65,11 @@ class CheckpointFeed:
         self._machine = machine
         self._memory = memory
         self._keep: Keep | None = None
-        self._turns: dict[str, int] = {}
-        """The user's turns whose answers are not over, oldest first, and the change that each commit was."""
+        self._turns: dict[str, _OpenTurn] = {}
+        """The user's turns whose answers are not over, oldest first."""
         self._calls: tuple[BegunCall, ...] = ()
+        self._results: tuple[str, ...] = ()
+        """The turns and speeches whose results are in the history, and have no answer yet."""
         self._calls_change = 0
         """The change that the newest call was."""
         self._changes = 0
@@ -63,6 +79,11 @@ class CheckpointFeed:
         self._answered = anyio.Event()
         """Set at the end of a write, and then replaced."""
         self._is_failing = False
+        """Whether nothing waits for the store: it is late, or its last write has failed."""
+        self._is_told = False
+        """Whether there was an event since the last write that succeeded."""
+        self._is_late = False
+        """Whether there was an event of a late store since the last write in time."""
         self.resumed = NO_OPEN_WORK
         """The open work of the session that this one goes on with."""
 
@@ -70,21 +91,45 @@ class CheckpointFeed:
 
     @property
     def open_work(self) -> OpenWork:
-        """The newest turn of the user without an answer, and the calls that have begun."""
-        turns = [turn_id for turn_id in self._turns if self._history.user_item(turn_id) is not None]
-        return OpenWork(turn_id=turns[-1] if turns else "", calls=self._calls)
+        """The newest turn of the user without an answer, the calls that have begun, and the results to tell."""
+        turn_id = next((turn_id for turn_id in reversed(self._turns) if self._has_words(turn_id)), "")
+        results = tuple(made_by for made_by in self._results if made_by != turn_id)
+        return OpenWork(turn_id=turn_id, passed=self.passed(turn_id), calls=self._calls, results=results)
+
+    def _has_words(self, turn_id: str) -> bool:
+        """Whether another process can answer the turn: a model that has heard it may not have told its words yet."""
+        item = self._history.user_item(turn_id)
+        return item is not None and not item.no_transcript
+
+    def passed(self, turn_id: str) -> PassedCode:
+        """Return the code that a turn has passed, in this process or before a crash."""
+        turn = self._turns.get(turn_id)
+        return NOTHING_PASSED if turn is None else turn.passed
 
     def resume(self, work: OpenWork) -> None:
         """Begin with the open work of an earlier session; its calls begin anew, or end."""
         self.resumed = work
         if work.turn_id:
-            self._turns[work.turn_id] = 0
+            self._turns[work.turn_id] = _OpenTurn(0, work.passed)
 
     def turn_committed(self, turn_id: str) -> None:
         """The user's turn is committed, perhaps again with more words."""
         self._turns.pop(turn_id, None)
         self.changed()
-        self._turns[turn_id] = self._changes
+        self._turns[turn_id] = _OpenTurn(self._changes)
+
+    def hook_has_run(self, turn_id: str, instructions: str) -> None:
+        """`on_user_turn_completed` has run for the words of the turn, and has left these instructions."""
+        if (turn := self._turns.get(turn_id)) is not None:
+            turn.passed = replace(turn.passed, instructions=instructions)
+            self.changed()
+
+    def turn_judged(self, turn_id: str, *, is_judged: bool) -> None:
+        """The conversation graph has taken the turn, or has given it back."""
+        turn = self._turns.get(turn_id)
+        if turn is not None and turn.passed.is_judged != is_judged:
+            turn.passed = replace(turn.passed, is_judged=is_judged)
+            self.changed()
 
     def turn_over(self, *turn_ids: str) -> None:
         """The answer to these turns is over, and so is that to all turns before them."""
@@ -93,10 +138,10 @@ class CheckpointFeed:
                 del self._turns[next(iter(self._turns))]
         self.changed()
 
-    def calls_are(self, calls: Sequence[BegunCall]) -> None:
-        """Take the calls that are not in the history yet."""
-        if tuple(calls) != self._calls:
-            self._calls = tuple(calls)
+    def calls_are(self, calls: Sequence[BegunCall], results: Sequence[str]) -> None:
+        """Take the calls that are not in the history yet, and the makers of those whose results no answer has told."""
+        if (tuple(calls), tuple(results)) != (self._calls, self._results):
+            self._calls, self._results = tuple(calls), tuple(results)
             self.changed()
             self._calls_change = self._changes
 
@@ -109,7 +154,8 @@ class CheckpointFeed:
 
     async def turn_kept(self, turn_id: str) -> bool:
         """Wait until the store has the turn, at most `FRAME_LIMIT`; return whether there was a wait."""
-        return await self._kept(self._turns.get(turn_id, 0), FRAME_LIMIT)
+        turn = self._turns.get(turn_id)
+        return turn is not None and await self._kept(turn.change, FRAME_LIMIT)
 
     async def calls_kept(self) -> bool:
         """Wait until the store has the calls that have begun, at most `CALL_LIMIT`; return whether there was a wait."""
@@ -122,7 +168,7 @@ class CheckpointFeed:
             while self._written < change and not self._is_failing:
                 await self._answered.wait()
         if scope.cancelled_caught:
-            self._failed(SessionError(f"the checkpoint store has not written within {limit:g} s"))
+            self._late(limit)
         return True
 
     # --- writing
@@ -147,6 +193,7 @@ class CheckpointFeed:
             self._answered = anyio.Event()
 
     async def _write(self, keep: Keep, thread: SerialThread, change: int) -> None:
+        began = self._context.clock.now()
         try:
             with anyio.move_on_after(WRITE_LIMIT) as scope, strays_as_errors("the checkpoint store"):
                 await keep(await thread.run(_text, self._take()))
@@ -155,14 +202,25 @@ class CheckpointFeed:
         except Exception as error:  # noqa: BLE001 - a store is foreign code and disks fail; the call goes on
             self._failed(error)
         else:
-            self._written, self._is_failing = change, False
+            self._written, self._is_failing, self._is_told = change, False, False
+            self._is_late = self._is_late and self._context.clock.now() - began > FRAME_LIMIT
+
+    def _late(self, limit: float) -> None:
+        if not self._is_late:
+            logger.warning("The store of calls is late; the call is kept when it answers")
+            error = SessionError(
+                f"the checkpoint store is late, it has not written within {limit:g} s; the call is kept when it answers"
+            )
+            self._context.report_error(error, SOURCE, is_recovered=True)
+            self._is_late = self._is_told = True
+        self._is_failing = True
 
     def _failed(self, error: Exception) -> None:
-        if not self._is_failing:
+        if not self._is_told:
             logger.error("The call is not kept for a crash, the next turn tries again: %s", describe(error))
             self._context.report_error(error, SOURCE, is_recovered=True)
         logger.debug("Keeping the call failed", exc_info=error)
-        self._is_failing = True
+        self._is_failing = self._is_told = True
 
     def _take(self) -> Callable[[], dict[str, Any]]:
         return take_snapshot(

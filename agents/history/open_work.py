@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -32,20 +32,41 @@ class BegunCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassedCode:
+    """The code that a turn has passed on the way to its answer. It does not run a second time for the same words.
+
+    Args:
+        instructions: What `on_user_turn_completed` has left for the answer; None: it has not run.
+        is_judged: Whether the conversation graph has taken the turn.
+    """
+
+    instructions: str | None = field(default=None, repr=False)
+    is_judged: bool = False
+
+
+NOTHING_PASSED = PassedCode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenWork:
     """The open work of a session.
 
     Args:
         turn_id: The newest turn of the user whose answer is not over; empty: none.
+        passed: The code that this turn has passed.
         calls: In the order in which they began.
+        results: The other turns, or speeches, whose calls are in the history with their results, which no answer has
+            told.
     """
 
     turn_id: str = ""
+    passed: PassedCode = NOTHING_PASSED
     calls: tuple[BegunCall, ...] = ()
+    results: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any] | None:
         """Return the data that `read()` takes; None if nothing is open."""
-        if not (self.turn_id or self.calls):
+        if not (self.turn_id or self.calls or self.results):
             return None
         calls = [
             {
@@ -56,7 +77,12 @@ class OpenWork:
             }
             for begun in self.calls
         ]
-        return {"turn_id": self.turn_id, "calls": calls}
+        return {
+            "turn_id": self.turn_id,
+            "passed": asdict(self.passed),
+            "calls": calls,
+            "results": list(self.results),
+        }
 
     @classmethod
     def read(cls, data: object) -> OpenWork:
@@ -69,13 +95,25 @@ class OpenWork:
             return NO_OPEN_WORK
         if isinstance(data, Mapping):
             try:
-                return cls(turn_id=_text(data["turn_id"]), calls=tuple(_begun(call) for call in data["calls"]))
-            except (KeyError, TypeError) as error:
+                return cls(
+                    turn_id=_text(data["turn_id"]),
+                    passed=_passed(data.get("passed", {})),
+                    calls=tuple(_begun(call) for call in data["calls"]),
+                    results=tuple(_text(made_by) for made_by in data.get("results", ())),
+                )
+            except (AttributeError, KeyError, TypeError) as error:
                 logger.debug("The open work of a snapshot has another shape", exc_info=error)
         raise ConfigurationError("a snapshot needs 'open' as snapshot() returned it, with a 'turn_id' and 'calls'")
 
 
 NO_OPEN_WORK = OpenWork()
+
+
+def _passed(data: Mapping[str, Any]) -> PassedCode:
+    instructions = data.get("instructions")
+    return PassedCode(
+        instructions=None if instructions is None else _text(instructions), is_judged=bool(data.get("is_judged"))
+    )
 
 
 def _begun(data: Mapping[str, Any]) -> BegunCall:

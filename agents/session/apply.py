@@ -106,7 +106,9 @@ def _forget_speech(parts: SessionParts, effect: fx.ForgetSpeech) -> None:
     if record is None:
         return
     parts.transcripts.turn(record)
-    parts.checkpoints.turn_over(record.turn_id, record.answers_turn_id)
+    parts.tools.answer_over(record.turn_id, record.answers_turn_id)
+    if effect.outcome != "cancelled" or not parts.machine.open_turn_id:  # else the turn that is open answers both
+        parts.checkpoints.turn_over(record.turn_id, record.answers_turn_id)
     if reply.handle.kind == "turn":
         parts.tasks.answered(record.turn_id)
     if record.is_empty and parts.machine.agent_state is not AgentState.CLOSING:

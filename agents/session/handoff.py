@@ -35,7 +35,7 @@ words are heard before it; from then on only its two hooks speak. Decisions:
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -100,10 +100,15 @@ class Handoffs:
         """The one that waits for a change of the pipeline, or for its components; the scope ends the wait."""
         self._replacing: PipelineChangeControl | None = None
         """The change to the components of an agent that has replaced the first one."""
+        self._on_taken: Callable[[], None] | None = None
         self.tasks: list[TaskControl[Any]] = []
         """The tasks that have the conversation, or wait for it; the innermost one is the last."""
 
     # --- start
+
+    def open(self, on_taken: Callable[[], None]) -> None:
+        """Call `on_taken` whenever another agent has the conversation."""
+        self._on_taken = on_taken
 
     def begin_session(self) -> None:
         """The session starts: the agent is part of it from now on, and its turn-taking options hold.
@@ -402,6 +407,8 @@ class Handoffs:
         self._agents.hand_to(handoff.agent, is_history_changed=is_history_changed)
         error = self._requests.take_turns(agents)
         self._history.add_handoff(old.id, handoff.agent.id, turn_id=handoff.turn_id)
+        if self._on_taken is not None:
+            self._on_taken()
         self._context.log.note(ev.AgentChanged, turn_id=handoff.turn_id, old=old.id, agent=handoff.agent.id)
         logger.info("The conversation went from agent %s to %s", old.id, handoff.agent.id)
         return error

@@ -121,7 +121,7 @@ class HandoffControl:
             )
         await self._done.wait()
 
-    async def wait(self, turn: TurnRecordBuilder) -> HandoffEnd:
+    async def wait(self, turn: TurnRecordBuilder | None) -> HandoffEnd:
         """Wait for its end in a speech. The first words of its agents answer the caller's `turn`."""
         self.turn = turn
         await self._done.wait()

@@ -115,6 +115,7 @@ class SessionParts:
         self.playout.open(self.recording.wrap(transport.sink))
         self.background.open()
         self.speeches.open()
+        self.handoffs.open(self.checkpoints.changed)
         if self.budget is not None:
             self.budget.open()
         if self.graph is not None:

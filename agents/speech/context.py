@@ -104,7 +104,7 @@ class ReplyContext:
             for text in words_before:
                 context.append(ChatMessage(role="assistant", content=text, turn_id=record.turn_id))
         context = await self._window.cut(context, self.tools.unanswered_calls, record.turn_id)
-        for tool in self.tools.carried():
+        for tool in self.tools.carried(record.turn_id):
             record.add_tool(tool)
         return context, to_hear
 

@@ -326,9 +326,8 @@ class Reply:
             self.context.history.remove(item)
             raise
         await self._unless_cut()
-        if turn.text != item.transcript:
+        if edit_turn(self.context, item, turn):
             self.drop_attempt()  # even if the words are the same: the hook wanted the model to see them so
-            edit_turn(self.context.history, item, turn.text)
         self._extra_instructions = "\n".join(part for part in (self._extra_instructions, turn.instructions) if part)
         self.record.mark("hook", "user_code", self.context.clock.now())
         return turn.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vivavoce.pipelines.llm.tools import ToolCall
 
@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from vivavoce.agents.core.speech_handle import SpeechHandle
     from vivavoce.agents.speech.flow_parts import TextParts
     from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
+
+
+class TurnTaken(Protocol):
+    """Takes how far the graph is with a turn."""
+
+    def __call__(self, *, is_judged: bool) -> None:
+        """Note whether the graph has taken the turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,6 +30,8 @@ class SpokenTurn:
         handle: Of the speech that answers it.
         text: The caller's words.
         answer: Called once a body answers, with its text; before that the body has not begun.
+        taken: Called with `is_judged=True` when the graph has moved by the turn or has judged it, and with False when
+            it has taken its move back.
         is_remote: Whether the model's server has begun the answer.
     """
 
@@ -31,6 +40,7 @@ class SpokenTurn:
     text: str = field(repr=False)
     record: TurnRecordBuilder
     answer: Callable[[TextParts], None]
+    taken: TurnTaken
     is_remote: bool = False
 
 

@@ -6,10 +6,10 @@ Speech that they ask for is heard before the turn's answer; they may await it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.core.speech_handle import SpeechHandle
-from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.flow_parts import TextParts
 from vivavoce.agents.speech.turn_dialogue import SpokenTurn
@@ -23,10 +23,15 @@ NAME = "on_user_turn_completed"
 async def completed_turn(context: ReplyContext, item: ChatMessage, answer: SpeechHandle) -> CompletedTurn:
     """Let the agent edit the turn of `item`, and return the edited turn; a hook that fails is reported.
 
+    A hook that has run for these words, before a crash, does not run again: what it has left holds.
+
     Raises:
         StopResponse: The agent drops the turn.
     """
-    turn = CompletedTurn(turn_id=item.turn_id, text=item.transcript, history=context.conversation(item.id))
+    left, history = context.checkpoints.passed(item.turn_id).instructions, context.conversation(item.id)
+    turn = CompletedTurn(turn_id=item.turn_id, text=item.transcript, history=history, instructions=left or "")
+    if left is not None:
+        return turn
     await context.session.hooks.run(
         "turn hook",
         NAME,
@@ -40,12 +45,18 @@ async def completed_turn(context: ReplyContext, item: ChatMessage, answer: Speec
     return turn
 
 
-def edit_turn(history: HistoryControl, item: ChatMessage, text: str) -> None:
-    """Put the text that the hook has left of a turn into the history; without any the turn is not there."""
-    if text.strip():
-        history.replace_text(item, text)
-    else:
-        history.remove(item)
+def edit_turn(context: ReplyContext, item: ChatMessage, turn: CompletedTurn) -> bool:
+    """Put the text that the hook has left of a turn into the history; return whether it is another one.
+
+    Without any text the turn is not there.
+    """
+    is_edited = turn.text != item.transcript
+    if is_edited and turn.text.strip():
+        context.history.replace_text(item, turn.text)
+    elif is_edited:
+        context.history.remove(item)
+    context.checkpoints.hook_has_run(item.turn_id, turn.instructions)
+    return is_edited
 
 
 async def judge_turn(
@@ -58,6 +69,12 @@ async def judge_turn(
     *,
     is_remote: bool,
 ) -> None:
-    """Let the graph judge the turn of `item`, whose words are `text`; arguments as of `SpokenTurn`."""
+    """Let the graph judge the turn of `item`, whose words are `text`; arguments as of `SpokenTurn`.
+
+    It does not judge words again that it has taken before a crash: they have had their move.
+    """
     assert context.dialogue is not None
-    await context.dialogue.judge(SpokenTurn(handle, item.turn_id, text, record, answer, is_remote))
+    checkpoints, turn_id = context.checkpoints, item.turn_id
+    if not checkpoints.passed(turn_id).is_judged:
+        taken = partial(checkpoints.turn_judged, turn_id)
+        await context.dialogue.judge(SpokenTurn(handle, turn_id, text, record, answer, taken, is_remote))

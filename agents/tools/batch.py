@@ -30,8 +30,10 @@ class HandoffEnd:
     is_answer: bool
 
 
-AwaitHandoff = Callable[[TurnRecordBuilder], Awaitable[HandoffEnd]]
-"""Waits for the end of a handoff; its argument is the record of the turn that waits, which hears the new agent."""
+AwaitHandoff = Callable[[TurnRecordBuilder | None], Awaitable[HandoffEnd]]
+"""Waits for the end of a handoff; its argument is the record of the turn that waits, if there is one, which hears the
+new agent.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -175,6 +177,10 @@ class StepCalls:
     """Whether the answer that another speech had requested begins by the outputs, so that it answers them."""
     is_owed: bool = False
     """Whether the turn machine knows that no speech answers the outputs."""
+    teller: str = ""
+    """The turn, or the speech, whose answer tells the outputs: the maker's, until another one's request has them."""
+    is_over: bool = False
+    """Whether the answer of `teller` is over."""
     agent: Agent | None = None
     """The agent whose tools they are."""
     is_unanswered: bool = False
@@ -183,3 +189,8 @@ class StepCalls:
     """Called once they are in the history."""
     await_handoff: AwaitHandoff | None = None
     """Waits for the handoff to the agent that one of the calls returned, once the outputs are in the history."""
+
+    @property
+    def is_untold(self) -> bool:
+        """Whether an answer that tells the outputs is at work, or still to come."""
+        return not self.is_unanswered and (not self.is_over or (self.is_owed and not self.is_carried))

@@ -7,6 +7,7 @@ as idempotent runs again. Any other one may have had its effect: the model is to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 
 import anyio
@@ -69,6 +70,8 @@ class ToolCalls:
         self._pending: list[StepCalls] = []
         """The calls that are not in the history yet."""
         self._uncarried: list[StepCalls] = []
+        self._untold: list[StepCalls] = []
+        """The steps in the history whose answer is not over."""
         self._idle = anyio.Event()
         self._is_running = False
         self._count = 0
@@ -119,28 +122,69 @@ class ToolCalls:
 
     def _step(self, turn_id: str, batch: ToolBatch) -> StepCalls:
         self._count += 1
-        step = StepCalls(f"results_{self._count}", turn_id, batch, agent=self._context.live.agent)
+        step = StepCalls(f"results_{self._count}", turn_id, batch, agent=self._context.live.agent, teller=turn_id)
         self._uncarried.append(step)
         return step
 
     def resume(self) -> None:
         """Go on with the open work of the session before: its calls, and an answer once nobody speaks."""
-        work, inbox = self.checkpoints.resumed, self._context.inbox
+        work = self.checkpoints.resumed
         idempotent = {tool.name for tool in self._context.live.tools if tool.idempotent}
-        run_again = [begun for begun in work.calls if begun.output is None and begun.call.name in idempotent]
-        if work.turn_id and not any(begun.turn_id == work.turn_id for begun in run_again):
-            step = self._step(work.turn_id, ToolBatch((), [], []))
-            step.is_owed = True
-            inbox.post(AnswerOwed(step.id, step.turn_id))
-        for turn_id, group in groupby(work.calls, lambda begun: begun.turn_id):
-            begun = list(group)
-            outputs = {
-                index: one.output or _broken_off(one.call) for index, one in enumerate(begun) if one not in run_again
-            }
-            ended = SpeechControl(new_id("speech"), "reply", interruptible=True, post=inbox.post)
-            ended.set_outcome("cancelled", None)
-            step = self.start(ended.handle, [one.call for one in begun], turn_id, outputs=outputs)
-            self.release(step, is_cut=True)
+        steps = [
+            self._begin_anew(turn_id, list(group), idempotent)
+            for turn_id, group in groupby(work.calls, lambda begun: begun.turn_id)
+        ]
+        if work.turn_id:
+            of_turn = [step for step in steps if step.turn_id == work.turn_id and not step.batch.is_settled]
+            if of_turn:
+                of_turn[-1].on_commit.append(partial(self._answer_behind, of_turn[-1]))
+            else:
+                self._owe_answer(work.turn_id)
+        for turn_id in work.results:
+            self._untold.append(step := self._owe_answer(turn_id))
+            step.is_over = True
+        for step in steps:
+            self.release(step, is_cut=step.turn_id != work.turn_id)
+
+    def _begin_anew(self, turn_id: str, begun: Sequence[BegunCall], idempotent: set[str]) -> StepCalls:
+        """Begin with the calls of a speech that is over; only those of idempotent tools run."""
+        outputs = {
+            index: one.output or _broken_off(one.call)
+            for index, one in enumerate(begun)
+            if one.output is not None or one.call.name not in idempotent
+        }
+        ended = SpeechControl(new_id("speech"), "reply", interruptible=True, post=self._context.inbox.post)
+        ended.set_outcome("cancelled", None)
+        return self.start(ended.handle, [one.call for one in begun], turn_id, outputs=outputs)
+
+    def _answer_behind(self, step: StepCalls) -> None:
+        """The calls of the resumed turn are in the history: answer it, behind the handoff that one may have led to."""
+
+        async def answer(await_handoff: AwaitHandoff) -> None:
+            end = await await_handoff(None)  # the hooks' timeouts and their speech bound it
+            if self._context.closing.is_asked:
+                return
+            if step.batch.is_mere_handoff and end.is_answer:
+                self.answer_over(step.turn_id)
+                self.checkpoints.turn_over(step.turn_id)
+            else:
+                self._owe_answer(step.turn_id)
+
+        if step.await_handoff is None:
+            self._owe_answer(step.turn_id)
+        else:
+            self._context.group.start_soon(answer, step.await_handoff, name=f"answer to {step.turn_id}")
+
+    def _owe_answer(self, turn_id: str) -> StepCalls:
+        """Have that turn of the session before answered, or the results that it has left in the history."""
+        step = self._step(turn_id, ToolBatch((), [], []))
+        self._owe(step)
+        return step
+
+    def _owe(self, step: StepCalls) -> None:
+        """Have the turn machine know that no speech answers the outputs."""
+        step.is_owed = True
+        self._context.inbox.post(AnswerOwed(step.id, step.turn_id))
 
     def interrupt(self, step: StepCalls) -> None:
         """The caller took the floor: cancel the calls of tools with `cancel_on_interrupt`; the others continue."""
@@ -189,12 +233,23 @@ class ToolCalls:
         """Return the records of the settled calls that no turn's record has yet."""
         return step.batch.take_records()
 
-    def carried(self) -> list[ToolRecord]:
-        """A model is sent `with_pending()` now: return the records of calls that no turn's record has yet."""
+    def answer_over(self, *turn_ids: str) -> None:
+        """The answers of these turns and speeches are over: they have told the outputs that they had."""
+        for step in (*self._pending, *self._untold):
+            if step.teller in turn_ids:
+                step.is_over = True
+        self._note_begun()
+
+    def carried(self, teller: str) -> list[ToolRecord]:
+        """A model is sent `with_pending()` now, for the answer of that turn or speech.
+
+        Returns:
+            The records of calls that no turn's record has yet.
+        """
         records: list[ToolRecord] = []
         for step in self._uncarried:
             if step.batch.is_settled:
-                step.is_carried = True
+                step.is_carried, step.is_over, step.teller = True, False, teller
                 if step.is_owed:
                     self._context.inbox.post(ResultsCarried(step.id))
                 records += step.batch.take_records()
@@ -255,12 +310,14 @@ class ToolCalls:
         )
 
     def _note_begun(self) -> None:
+        self._untold = [step for step in self._untold if step.is_untold]
         self.checkpoints.calls_are(
             [
                 BegunCall(turn_id=step.turn_id, call=call, output=output)
                 for step in self._pending
                 for call, output in zip(step.batch.calls, step.batch.outputs, strict=True)
-            ]
+            ],
+            list(dict.fromkeys(step.turn_id for step in self._untold)),
         )
 
     def _show_result(self, call: ToolCall, output: ToolOutput) -> None:
@@ -288,6 +345,7 @@ class ToolCalls:
                     step.is_carried = step.is_taken = True
                 self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], step.turn_id)
                 self._report_owed(step)
+                self._untold.append(step)
                 for then in step.on_commit:
                     then()
         self._note_begun()
@@ -311,8 +369,7 @@ class ToolCalls:
         if step.is_unanswered:
             return
         if step.is_cut and step.batch.has_results and not step.is_carried and not step.is_owed:
-            step.is_owed = True
-            self._context.inbox.post(AnswerOwed(step.id, step.turn_id))
+            self._owe(step)
 
 
 def _item_of(output: ToolOutput, turn_id: str) -> FunctionCallOutput:

@@ -128,6 +128,28 @@ def test_a_store_that_is_late_or_fails_costs_one_error_and_no_more_waiting_until
     assert "disk full" in errors[1]
 
 
+def test_a_store_that_stays_late_costs_one_error_until_it_has_written_in_time() -> None:
+    store = Keeping()
+    harness = SessionHarness(Host(), ScriptedLLM(*["For when?"] * 5, delay=0.05))
+    for number in range(5):
+        harness.caller.says("a table please", 0.5 + 5 * number, 1.5 + 5 * number)
+    harness.expects_error("checkpoint")
+
+    async def scenario(harness: SessionHarness) -> None:
+        store.delay = 0.6
+        await harness.until(13.0)
+        store.delay = 0.0
+        await harness.until(18.0)
+        store.delay = 0.6
+        await harness.until(25.0)
+
+    with watch_scope(store):
+        harness.run(scenario)
+    errors = harness.recording.of(ErrorOccurred)
+    assert len(errors) == 2
+    assert all("is late, it has not written within 0.1 s" in str(event.error) for event in errors)
+
+
 def test_a_call_is_kept_before_its_tool_runs() -> None:
     store = Keeping()
     agent = Host(seconds=1.0)

@@ -409,8 +409,7 @@ class GraphRuntime(TurnDialogue):
                 self._run_body(effect)
             case e.Settled():
                 if (turn := self._turns.get(effect.event_id)) is not None:
-                    turn.spoken.record.answered_in(self._machine.state)
-                    turn.settle()
+                    turn.judged(self._machine.state)
             case e.EventDropped():
                 self._report(f"more than {MAX_WAITING} events wait for a state that takes them; the oldest is dropped")
             case e.MovesExceeded():
@@ -438,8 +437,8 @@ class GraphRuntime(TurnDialogue):
         index, states = effect.transition, self._states
         transition = "" if index is None else transition_of(states[effect.source], index, states[effect.state])
         turn = self._turns.get(effect.event_id)
-        if transition and turn is not None:
-            turn.spoken.record.moved(transition)
+        if turn is not None:
+            turn.moved(transition, is_undone=effect.reason == "undo")
         self._show_state()
         if turn is None and self._moved_outside is not None:
             self._moved_outside()

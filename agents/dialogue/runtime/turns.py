@@ -77,6 +77,18 @@ class JudgedTurn(BodyVoice):
         self._parts.begin_text()
         self.decided.set()
 
+    def moved(self, transition: str, *, is_undone: bool) -> None:
+        """It has led to a move, by that transition if one is named; `is_undone`: the move was taken back."""
+        self.spoken.taken(is_judged=not is_undone)
+        if transition:
+            self.spoken.record.moved(transition)
+
+    def judged(self, state: str) -> None:
+        """It is judged, and the conversation is in that state."""
+        self.spoken.taken(is_judged=True)
+        self.spoken.record.answered_in(state)
+        self.settle()
+
     def settle(self) -> None:
         """It is judged, and all of its bodies have ended."""
         self._is_settled = True
