@@ -21,7 +21,7 @@ The contract of a provider:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -245,6 +245,14 @@ class RealtimeConnection(ABC):
         Args:
             item_id: The id of `RealtimeInputCommitted`, or the `ChatItem.id` of an item of `append()`. Unknown ones are
                 fine.
+        """
+
+    def calls_not_run(self, call_ids: Collection[str], *, is_asked: bool) -> None:
+        """These calls, whose outputs were appended, are not run. Only with the capability `answers_results`.
+
+        Args:
+            is_asked: Whether an answer is requested for those outputs; else a server that decides turns is sent the
+                ones that the connection still keeps, and no answer by them is wanted. It may become False later.
         """
 
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -241,6 +241,9 @@ class LiveConnection(RealtimeConnection):
 
     def append(self, item: ChatItem) -> None:
         self._wire.append(item)
+
+    def calls_not_run(self, call_ids: Collection[str], *, is_asked: bool) -> None:
+        self._wire.calls_not_run(call_ids, is_asked=is_asked)
 
     async def aclose(self) -> None:
         """End the connection."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,10 @@ class LiveWire:
         """The outputs that were sent last."""
         self._calls: dict[str, ToolCall] = {}
         """The calls without an output."""
+        self._not_run: set[str] = set()
+        """The calls that nobody runs."""
+        self._unasked_outputs: set[str] = set()
+        """Their waiting outputs for which no answer is requested, by call."""
         self._cancelled_calls: dict[str, ToolCall] = {}
         self._notes: list[str] = []
         """Notes on cancelled calls that have run, for the next request."""
@@ -156,6 +160,13 @@ class LiveWire:
         elif turns := messages.contents((item,)):
             self._content(turns, is_complete=False)
 
+    def calls_not_run(self, call_ids: Collection[str], *, is_asked: bool) -> None:
+        """Note calls that are not run; see the port."""
+        self._not_run.update(call_ids)
+        if not is_asked:
+            self._unasked_outputs.update(call.call_id for call, _ in self._outputs if call.call_id in call_ids)
+            self._send_unasked()
+
     def ask(self, extra_instructions: str) -> Answer:
         """Request an answer to the conversation, the user's turn and the waiting outputs."""
         answer = self._requested()
@@ -210,7 +221,7 @@ class LiveWire:
                 self._content([], is_complete=False)  # any message interrupts the model
         for item in unread:
             if isinstance(item, ToolCall):
-                self._not_run(item)
+                self._leave(item)
 
     def unfinished(self) -> Answer | None:
         """Return the cancelled answer that the server has not ended yet."""
@@ -301,7 +312,7 @@ class LiveWire:
             self._calls[made.call_id] = made
             self._put(answer, made)
             if answer.is_cancelled:
-                self._not_run(made)
+                self._leave(made)
 
     def _take_cancellation(self, call_ids: list[str]) -> None:
         """The server forgets these calls, and takes no output of them any more."""
@@ -309,7 +320,7 @@ class LiveWire:
             if (call := self._calls.pop(call_id, None)) is not None:
                 self._cancelled_calls[call_id] = call
         for call, output in (*self._outputs, *self._sent):  # it may have been sent as the server cancelled the call
-            if call.call_id in call_ids:
+            if call.call_id in call_ids and call.call_id not in self._not_run:
                 self._notes.append(messages.cancelled(call, output))
         self._outputs = [pair for pair in self._outputs if pair[0].call_id not in call_ids]
         self._sent = [pair for pair in self._sent if pair[0].call_id not in call_ids]
@@ -389,6 +400,7 @@ class LiveWire:
         answer.finish("tool_calls" if answer.has_calls and reason == "stop" else reason)
         if reason == "cancelled" and not answer.is_cancelled:
             self._report(RealtimeReplyCancelled(answer.reply_id))
+        self._send_unasked()
 
     def _hear(self, text: str, *, is_final: bool) -> None:
         self._words += text
@@ -427,13 +439,21 @@ class LiveWire:
         answer = self._answer
         return answer is not None and not (answer.reply_id or answer.has_begun or answer.is_cancelled)
 
-    def _not_run(self, call: ToolCall) -> None:
-        """Give an output to a call that nobody runs, so that a server which decides turns does not wait for it."""
+    def _leave(self, call: ToolCall) -> None:
+        """Give an output to a call that nobody runs."""
         if call.call_id not in self._calls:  # the server has cancelled it
             return
         self.append(FunctionCallOutput(call_id=call.call_id, name=call.name, output=NOT_RUN, is_error=True))
-        if not self._is_local and (self._answer is None or self._answer.is_cancelled):
+        self.calls_not_run({call.call_id}, is_asked=False)
+
+    def _send_unasked(self) -> None:
+        """Send the outputs for which no answer is requested to a server that decides turns, lest it waits for them."""
+        is_free = self._answer is None or self._answer.is_cancelled
+        if self._unasked_outputs and not self._is_local and is_free:
+            waiting = [pair for pair in self._outputs if pair[0].call_id not in self._unasked_outputs]
+            self._outputs = [pair for pair in self._outputs if pair[0].call_id in self._unasked_outputs]
             self._send_outputs(is_silent=True)
+            self._outputs = waiting
             self._is_unasked = self._setup.transcribe  # else it is not known whether the user has spoken since
 
     def _send_outputs(self, *, is_silent: bool = False) -> None:
@@ -441,6 +461,7 @@ class LiveWire:
             outputs = [messages.response(output, is_silent=is_silent) for _, output in self._outputs]
             self._post(Send("send_tool_response", {"function_responses": outputs}))
             self._sent, self._outputs = self._outputs, []
+        self._unasked_outputs.clear()
 
     def _content(self, turns: list[types.Content], *, is_complete: bool) -> None:
         self._post(Send("send_client_content", {"turns": turns or None, "turn_complete": is_complete}))

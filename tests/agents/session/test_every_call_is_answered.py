@@ -320,3 +320,32 @@ def test_each_call_that_is_run_gets_one_output(call: ToolCall, updates: bool, di
     harness.run(scenario)
     model.check()
     assert any("c1" in ledger.made for ledger in model.ledgers)
+
+
+def test_a_call_of_an_answer_that_is_cut_gets_its_output_though_nobody_asks_a_server_that_decides_turns() -> None:
+    can = RealtimeCapabilities(answers_results=True)
+    model = LedgerModel(waits=True, capabilities=can)
+    harness = session_on(model, is_local=False)
+
+    async def scenario(harness: SessionHarness) -> None:
+        model.start_reply(["One moment please.", CALL, 3.0, "More."])
+        await harness.until(harness.now + 0.3)
+        await harness.session.interrupt()
+        await harness.until(harness.now + 1.0)
+        [(call_id, output)] = model.outputs
+        assert (call_id, output.startswith("Not run: ")) == ("c1", True)
+
+    harness.run(scenario)
+
+
+def test_the_last_refused_call_of_a_model_that_calls_on_and_on_gets_its_output_though_it_is_not_asked_again() -> None:
+    calls = [[ToolCall(call_id=f"c{number}", name="look_up", arguments="{}")] for number in range(9)]
+    model = LedgerModel(*calls, capabilities=RealtimeCapabilities(answers_results=True))
+    harness = session_on(model, is_local=False)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.session.reply("Greet.", tool_choice=NONE)
+        assert [call_id for call_id, _ in model.outputs] == ["c0", "c1", "c2"]
+
+    harness.run(scenario)
+    assert len(model.requests) == 3
