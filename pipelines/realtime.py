@@ -241,7 +241,7 @@ class RealtimePipelineConnection(PipelineConnection):
             open_limit=context.open_limit,
         )
         self._model.wait_for_words(context.transcript_timeout)
-        self._conversation = ModelConversation(self._model, answers_results=self._can.answers_results)
+        self._conversation = ModelConversation(self._model)
         self._own_voice = ModelVoice(self._model, pipeline.model.provider, self._can)
         self._turn_audio = TurnAudio(self._model, is_local=self._is_local)
         self._ears = Ears(

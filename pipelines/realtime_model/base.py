@@ -90,7 +90,7 @@ class RealtimeCapabilities:
         sends_transcripts: Whether it transcribes the user, if `RealtimeSetup.transcribe` is set.
         supports_tools: Whether it calls tools.
         answers_results: Whether the server begins to answer by the output of a call. The connection then keeps outputs
-            until an answer is requested, or sends them for one that was requested and has not begun.
+            until an answer is requested, or, if it `waits_for_outputs`, sends them for one that has not begun.
         supports_images: Whether `append()` takes messages with pictures.
         takes_video: Whether `push_video()` has an effect.
         updates: Whether `update()` changes instructions and tools of an open connection; else the pipeline opens a new
@@ -234,6 +234,11 @@ class RealtimeConnection(ABC):
         """
 
     # --- the conversation
+
+    @property
+    def waits_for_outputs(self) -> bool:
+        """Whether the server answers nothing while a call has no output. Read with the capability `answers_results`."""
+        return False
 
     def append(self, item: ChatItem) -> None:
         """Add an item at the end of the remote conversation, without asking for an answer: typed words, words spoken in

@@ -39,15 +39,10 @@ class AnswerInProgress:
 
 
 class ModelConversation(RemoteConversation):
-    """Maps the session's items to the model's names for them, and has each call get exactly one output.
+    """Maps the session's items to the model's names for them, and has each call get exactly one output."""
 
-    Args:
-        answers_results: The model's capability.
-    """
-
-    def __init__(self, model: ReconnectingModel, *, answers_results: bool) -> None:
+    def __init__(self, model: ReconnectingModel) -> None:
         self._model = model
-        self._answers_results = answers_results
         self._calls: dict[str, ToolCall] = {}
         """The calls of the model's answers that have no output yet."""
         self._answer: AnswerInProgress | None = None
@@ -91,7 +86,14 @@ class ModelConversation(RemoteConversation):
     @property
     def takes_results(self) -> bool:
         """Whether the server waits for results to begin the answer that was requested last."""
-        return self._answers_results and self._answer is not None and not self._answer.has_begun
+        connection, answer = self._model.connection, self._answer
+        waits = connection is not None and self._answers_results and connection.waits_for_outputs
+        return waits and answer is not None and not answer.has_begun
+
+    @property
+    def _answers_results(self) -> bool:
+        """Whether the server of the present connection begins to answer by results."""
+        return self._model.connection is not None and self._model.connection.capabilities.answers_results
 
     def show_result(self, output: FunctionCallOutput) -> None:
         """Send a result before it is in the history, if its call is open in the present connection."""

@@ -138,6 +138,11 @@ class GuardedConnection(RealtimeConnection):
 
     # --- the conversation
 
+    @property
+    def waits_for_outputs(self) -> bool:
+        """Whether the server answers nothing while a call has no output."""
+        return self._connection.waits_for_outputs
+
     def append(self, item: ChatItem) -> None:
         """Add an item."""
         self._call(self._connection.append, item)

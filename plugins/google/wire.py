@@ -19,7 +19,7 @@ from google.genai import types
 
 from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.llm.base import LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.base import LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatItem, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.buffer import RecentFrames
@@ -64,6 +64,7 @@ class LiveWire:
         report: Called with events for the session.
         await_more: Called with each piece of an answer from its first tool call on: `rest()` is to be called if nothing
             more comes in time.
+        waits: Whether the server says nothing more until it has the outputs of its calls.
     """
 
     def __init__(
@@ -73,12 +74,14 @@ class LiveWire:
         post: Callable[[Send], None],
         report: Callable[[RealtimeEvent], None],
         await_more: Callable[[], None],
+        waits: bool = False,
     ) -> None:
         self._is_local = setup.turn_detection == "local"
         self._setup = setup
         self._post = post
         self._report = report
         self._await_more = await_more
+        self._waits = waits
         self._answer: Answer | None = None
         self._next = Answer()
         """The next answer, with what has come for it already."""
@@ -153,7 +156,7 @@ class LiveWire:
         """Add to the conversation; the output of a call waits until an answer is requested, or goes to one that was."""
         if isinstance(item, FunctionCallOutput) and item.call_id in self._calls:
             self._outputs.append((self._calls.pop(item.call_id), item))
-            if self._is_asked:
+            if self._waits and self._is_asked:
                 self._send_outputs(is_silent=True)
         elif isinstance(item, FunctionCallOutput) and item.call_id in self._cancelled_calls:
             self._notes.append(messages.cancelled(self._cancelled_calls.pop(item.call_id), item))
@@ -328,14 +331,7 @@ class LiveWire:
             self._drop_rest()
 
     def _take_usage(self, usage: types.UsageMetadata) -> None:
-        taken = Usage(
-            input_tokens=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
-            output_tokens=(usage.response_token_count or 0) + (usage.thoughts_token_count or 0),
-            cached_tokens=usage.cached_content_token_count or 0,
-            input_audio_tokens=_audio_tokens(usage.prompt_tokens_details),
-            output_audio_tokens=_audio_tokens(usage.response_tokens_details),
-            cached_audio_tokens=_audio_tokens(usage.cache_tokens_details),
-        )
+        taken = messages.usage(usage)
         if self._answer is not None and not self._answer.is_cancelled:
             self._answer.take_usage(taken)
         else:
@@ -472,11 +468,6 @@ def _is_output(message: types.LiveServerMessage) -> bool:
     content = message.server_content
     speaks = content is not None and (content.output_transcription is not None or content.model_turn is not None)
     return speaks or message.tool_call is not None
-
-
-def _audio_tokens(details: list[types.ModalityTokenCount] | None) -> int:
-    """Return the tokens of audio in a breakdown by kind; 0 without one."""
-    return sum(one.token_count or 0 for one in details or () if one.modality is types.MediaModality.AUDIO)
 
 
 def seconds_of(duration: str | None) -> float:

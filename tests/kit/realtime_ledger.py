@@ -84,6 +84,11 @@ class LedgerConnection(ScriptedRealtimeConnection):
         self._waits = model.waits
         self._changed = anyio.Event()
 
+    @property
+    def waits_for_outputs(self) -> bool:
+        """Whether its server answers nothing while a call has no output."""
+        return self._waits
+
     def append(self, item: ChatItem) -> None:
         """Note a call or an output."""
         super().append(item)

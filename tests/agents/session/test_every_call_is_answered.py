@@ -18,7 +18,8 @@ from vivavoce.pipelines.llm.chat_context import FunctionCall
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
-from vivavoce.pipelines.testing import ScriptedVAD
+from vivavoce.pipelines.realtime_model.fallback import FallbackRealtime
+from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedVAD
 from vivavoce.pipelines.tts.base import AudioChunk
 
 CALL = ToolCall(call_id="c1", name="look_up", arguments="{}")
@@ -349,3 +350,33 @@ def test_the_last_refused_call_of_a_model_that_calls_on_and_on_gets_its_output_t
 
     harness.run(scenario)
     assert len(model.requests) == 3
+
+
+def test_a_result_that_comes_while_typed_text_is_answered_is_answered_next_by_a_server_that_goes_on() -> None:
+    can = RealtimeCapabilities(answers_results=True)
+    model = LedgerModel([0.1, CALL], [1.0, "Yes, I am here."], [0.1, "It is found."], capabilities=can)
+    harness = session_on(model, Clerk(2.5))
+    harness.caller.makes_noise(0.0, 0.1)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.5)
+        harness.caller.types("are you there?")
+
+    harness.run(scenario, until=9.0)
+    assert [text for role, text in harness.messages if role == "assistant"] == ["Yes, I am here.", "It is found."]
+    assert model.outputs == [("c1", "found")]
+
+
+def test_a_model_that_falls_back_keeps_and_asks_by_outputs_as_the_connected_one_does() -> None:
+    broken = ScriptedRealtimeModel(capabilities=RealtimeCapabilities(answers_results=True))
+    broken.fail_open()
+    model = LedgerModel([0.1, "Hello.", CALL])
+    pipeline = RealtimePipeline(FallbackRealtime([broken, model]), vad=ScriptedVAD())
+    harness = SessionHarness(Clerk(), model=model, pipeline=pipeline)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.session.reply("Greet.", tool_choice=NONE)
+
+    harness.run(scenario)
+    model.check()
+    harness.expect_history(("assistant", "Hello."))

@@ -206,3 +206,19 @@ def test_a_call_that_was_not_run_and_that_the_server_cancels_afterwards_is_not_t
     served.posted.clear()
     served.wire.ask("")
     assert [one.arguments["turns"] for one in served.posted] == [None]
+
+
+def test_a_result_waits_for_the_next_request_if_the_server_answers_the_present_one_without_it() -> None:
+    served = Served()
+    served.calls()
+    served.accept().feed.take_unread()
+    served.ends()
+    served.wire.ask("")
+    served.posted.clear()
+    served.wire.append(OUTPUT)
+    assert not served.posted
+    served.says("Here I am.")
+    served.ends()
+    served.wire.ask("")
+    [sent] = served.posted
+    assert [one.scheduling for one in sent.arguments["function_responses"]] == [None]
