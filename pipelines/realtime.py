@@ -242,7 +242,7 @@ class RealtimePipelineConnection(PipelineConnection):
         )
         self._model.wait_for_words(context.transcript_timeout)
         provider = pipeline.model.provider
-        self._conversation = ModelConversation(self._model, provider, answers_results=self._can.answers_results)
+        self._conversation = ModelConversation(self._model, provider)
         self._own_voice = ModelVoice(self._model, provider, self._can)
         self._turn_audio = TurnAudio(self._model, is_local=self._is_local)
         self._ears = Ears(

@@ -41,12 +41,16 @@ class ReplyTools:
         self._by_hook = by_hook
         self._step: StepCalls | None = None
         self._may_call = True
+        self._steps_without_tools = 0
+        self._left: list[str] = []
+        """Calls that were not run, for whose outputs a model waits to be asked."""
         self.asks_again = False
         """Whether the model knows by now that calls of its last step are not run, and waits to be asked once more."""
 
     def allowed(self, source: ModelStream, *, may_call: bool) -> ModelStream:
         """Return a model's step that begins, without its calls if it has to do without tools."""
         self._may_call, self.asks_again = may_call, False
+        self._steps_without_tools += not may_call
         return source if may_call else without_calls(source, self._handle.id)
 
     def leave(self, kept: Sequence[ToolCall] = ()) -> bool:
@@ -60,8 +64,9 @@ class ReplyTools:
         live, why = self._context.live, LEFT if self._may_call else WITHOUT_TOOLS
         if live.is_connected:
             running = self._tools.unanswered_calls().union(call.call_id for call in kept)
-            if live.connection.conversation.leave_calls(running, why):
-                self.asks_again = True
+            if left := live.connection.conversation.leave_calls(running, why):
+                self._left += left
+                self.asks_again = self._steps_without_tools <= MOST_REFUSED_ANSWERS
         return self.asks_again
 
     def start(self, calls: list[ToolCall], *, is_played: bool) -> StepCalls:
@@ -98,6 +103,8 @@ class ReplyTools:
         if self._step is not None:
             self._note()
             self._tools.release(self._step, is_cut=has_failed)
+        if self._context.live.is_connected:  # the speech may have been cut before it asked once more
+            self._context.live.connection.conversation.ask_no_more(self._left)
 
     def _note(self) -> None:
         assert self._step is not None

@@ -35,15 +35,18 @@ class RemoteConversation:
         Not one whose server begins to answer by a result.
         """
 
-    def leave_calls(self, running: Collection[str], output: str) -> bool:
+    def leave_calls(self, running: Collection[str], output: str) -> Collection[str]:
         """An answer is over: give this output to each call of it that is not run.
 
         Args:
             running: The ids of the calls that are run, whose outputs follow.
         Returns:
-            Whether the model has such an output, and goes on to answer only when it is asked once more.
+            The ids of those by whose outputs the model goes on to answer, when it is asked once more.
         """
-        return False
+        return ()
+
+    def ask_no_more(self, call_ids: Collection[str]) -> None:
+        """No answer is requested for the outputs of these calls, which `leave_calls()` gave."""
 
     def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
         """The audio committed so far is the user's turn of that id; the remote answer, if any, is an answer to it."""

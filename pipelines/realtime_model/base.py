@@ -21,7 +21,7 @@ The contract of a provider:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -90,7 +90,7 @@ class RealtimeCapabilities:
         sends_transcripts: Whether it transcribes the user, if `RealtimeSetup.transcribe` is set.
         supports_tools: Whether it calls tools.
         answers_results: Whether the server begins to answer by the output of a call. The connection then keeps outputs
-            until an answer is requested, or sends them for one that was requested and has not begun.
+            until an answer is requested, or, if it `waits_for_outputs`, sends them for one that has not begun.
         supports_images: Whether `append()` takes messages with pictures.
         takes_video: Whether `push_video()` has an effect.
         updates: Whether `update()` changes instructions and tools of an open connection; else the pipeline opens a new
@@ -235,6 +235,11 @@ class RealtimeConnection(ABC):
 
     # --- the conversation
 
+    @property
+    def waits_for_outputs(self) -> bool:
+        """Whether the server answers nothing while a call has no output. Read with the capability `answers_results`."""
+        return False
+
     def append(self, item: ChatItem) -> None:
         """Add an item at the end of the remote conversation, without asking for an answer: typed words, words spoken in
         another voice, the output of a tool call. Items that no model is sent (`AgentHandoff` …) do not come."""
@@ -245,6 +250,14 @@ class RealtimeConnection(ABC):
         Args:
             item_id: The id of `RealtimeInputCommitted`, or the `ChatItem.id` of an item of `append()`. Unknown ones are
                 fine.
+        """
+
+    def calls_not_run(self, call_ids: Collection[str], *, is_asked: bool) -> None:
+        """These calls, whose outputs were appended, are not run. Only with the capability `answers_results`.
+
+        Args:
+            is_asked: Whether an answer is requested for those outputs; else a server that decides turns is sent the
+                ones that the connection still keeps, and no answer by them is wanted. It may become False later.
         """
 
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:

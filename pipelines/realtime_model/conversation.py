@@ -45,13 +45,11 @@ class ModelConversation(RemoteConversation):
 
     Args:
         provider: The model's.
-        answers_results: The model's capability.
     """
 
-    def __init__(self, model: ReconnectingModel, provider: str, *, answers_results: bool) -> None:
+    def __init__(self, model: ReconnectingModel, provider: str) -> None:
         self._model = model
         self._provider = provider
-        self._answers_results = answers_results
         self._calls: dict[str, ToolCall] = {}
         """The calls of the model's answers that have no output yet."""
         self._answer: AnswerInProgress | None = None
@@ -97,20 +95,38 @@ class ModelConversation(RemoteConversation):
     @property
     def takes_results(self) -> bool:
         """Whether the server waits for results to begin the answer that was requested last."""
-        return self._answers_results and self._answer is not None and not self._answer.has_begun
+        connection, answer = self._model.connection, self._answer
+        waits = connection is not None and self._answers_results and connection.waits_for_outputs
+        return waits and answer is not None and not answer.has_begun
+
+    @property
+    def _answers_results(self) -> bool:
+        """Whether the server of the present connection begins to answer by results."""
+        return self._model.connection is not None and self._model.connection.capabilities.answers_results
 
     def show_result(self, output: FunctionCallOutput) -> None:
         """Send a result before it is in the history, if its call is open in the present connection."""
         if output.call_id in self._calls and output.call_id in self._model.known and not self._answers_results:
             self.append(output)
 
-    def leave_calls(self, running: Collection[str], output: str) -> bool:
+    def leave_calls(self, running: Collection[str], output: str) -> Collection[str]:
         """Give this output to each open call that is not run."""
         self._calls = {call_id: call for call_id, call in self._calls.items() if call_id in self._model.known}
         left = [call for call in self._calls.values() if call.call_id not in running]
         for call in left:
             self.append(FunctionCallOutput(call_id=call.call_id, name=call.name, output=output, is_error=True))
-        return bool(left) and self._answers_results
+        if not self._answers_results:
+            return ()
+        self._not_run([call.call_id for call in left], is_asked=True)
+        return [call.call_id for call in left]
+
+    def ask_no_more(self, call_ids: Collection[str]) -> None:
+        """Have the outputs of these calls sent that still wait for a request."""
+        self._not_run(call_ids, is_asked=False)
+
+    def _not_run(self, call_ids: Collection[str], *, is_asked: bool) -> None:
+        if call_ids and self._model.connection is not None:
+            self._model.connection.calls_not_run(call_ids, is_asked=is_asked)
 
     def reply_began(self, reply_id: str, item_id: str) -> None:
         """Note that the model's server answers that item on its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import anyio
@@ -68,8 +69,8 @@ class FallbackRealtime(RealtimeModel):
 
     @property
     def capabilities(self) -> RealtimeCapabilities:
-        """The abilities that all of them have."""
-        return self._capabilities
+        """The abilities that all of them have; `answers_results` is as with the latest connected model."""
+        return replace(self._capabilities, answers_results=self._in_use.capabilities.answers_results)
 
     async def open(self, setup: RealtimeSetup) -> RealtimeConnection:
         """Connect to the first model that accepts a connection.
@@ -144,7 +145,6 @@ def _common(models: Sequence[RealtimeModel]) -> RealtimeCapabilities:
         deletes=all(one.deletes for one in all_of),
         sends_transcripts=all(one.sends_transcripts for one in all_of),
         supports_tools=all(one.supports_tools for one in all_of),
-        answers_results=any(one.answers_results for one in all_of),
         supports_images=all(one.supports_images for one in all_of),
         takes_video=all(one.takes_video for one in all_of),
         updates=all(one.updates for one in all_of),

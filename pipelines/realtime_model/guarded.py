@@ -6,7 +6,7 @@ another connection, which receives the history. Streams raise only ProviderError
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 
 from vivavoce.pipelines.core.boundary import Expected, as_provider_error, guarded
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
@@ -138,6 +138,11 @@ class GuardedConnection(RealtimeConnection):
 
     # --- the conversation
 
+    @property
+    def waits_for_outputs(self) -> bool:
+        """Whether the server answers nothing while a call has no output."""
+        return self._connection.waits_for_outputs
+
     def append(self, item: ChatItem) -> None:
         """Add an item."""
         self._call(self._connection.append, item)
@@ -145,6 +150,10 @@ class GuardedConnection(RealtimeConnection):
     def delete(self, item_id: str) -> None:
         """Take an item out."""
         self._call(self._connection.delete, item_id)
+
+    def calls_not_run(self, call_ids: Collection[str], *, is_asked: bool) -> None:
+        """Note calls that are not run."""
+        self._call(lambda: self._connection.calls_not_run(call_ids, is_asked=is_asked))
 
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
         """Change instructions and tools."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from google.genai import types
 
+from vivavoce.pipelines.llm.base import Usage
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import Tool, ToolCall
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -115,6 +116,18 @@ def cancelled(call: ToolCall, output: FunctionCallOutput) -> str:
     return NOTE.format(CANCELLED.format(call.name, call.arguments, output.output))
 
 
+def usage(reported: types.UsageMetadata) -> Usage:
+    """Return the usage that the server has reported."""
+    return Usage(
+        input_tokens=(reported.prompt_token_count or 0) + (reported.tool_use_prompt_token_count or 0),
+        output_tokens=(reported.response_token_count or 0) + (reported.thoughts_token_count or 0),
+        cached_tokens=reported.cached_content_token_count or 0,
+        input_audio_tokens=_audio_tokens(reported.prompt_tokens_details),
+        output_audio_tokens=_audio_tokens(reported.response_tokens_details),
+        cached_audio_tokens=_audio_tokens(reported.cache_tokens_details),
+    )
+
+
 def audio(frame: AudioFrame) -> types.Blob:
     """Return audio in the form of the API."""
     return types.Blob(data=frame.data, mime_type=f"audio/pcm;rate={frame.sample_rate}")
@@ -157,6 +170,11 @@ def _declaration(tool: Tool[..., object]) -> types.FunctionDeclaration:
     return types.FunctionDeclaration(
         name=tool.name, description=tool.description, parameters_json_schema=tool.parameters_schema()
     )
+
+
+def _audio_tokens(details: list[types.ModalityTokenCount] | None) -> int:
+    """Return the tokens of audio in a breakdown by kind; 0 without one."""
+    return sum(one.token_count or 0 for one in details or () if one.modality is types.MediaModality.AUDIO)
 
 
 def _speech(options: RealtimeOptions) -> types.SpeechConfig | None:

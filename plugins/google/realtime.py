@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -158,8 +158,7 @@ class RealtimeModel(RealtimeModelPort):
         if session.setup_complete is None:
             await door.__aexit__(None, None, None)
             raise ProviderProtocolError("needed setupComplete, got another message", provider=PROVIDER, retryable=True)
-        pause = WAITING_PAUSE if waits_for_outputs(self._model, settings) else OTHER_PAUSE
-        return LiveConnection(setup, door, session, pause)
+        return LiveConnection(setup, door, session, waits=waits_for_outputs(self._model, settings))
 
     async def aclose(self) -> None:
         """Free the resources that the connections share; open ones go on."""
@@ -172,11 +171,16 @@ class LiveConnection(RealtimeConnection):
     """One conversation, with a task that sends and one that reads.
 
     Args:
-        pause: Seconds without a piece behind a tool call that end its answer.
+        waits: Whether the model says nothing more until it has the outputs of its calls.
     """
 
     def __init__(
-        self, setup: RealtimeSetup, door: AbstractAsyncContextManager[AsyncSession], session: AsyncSession, pause: float
+        self,
+        setup: RealtimeSetup,
+        door: AbstractAsyncContextManager[AsyncSession],
+        session: AsyncSession,
+        *,
+        waits: bool,
     ) -> None:
         from vivavoce.plugins.google.wire import LiveWire
 
@@ -188,10 +192,11 @@ class LiveConnection(RealtimeConnection):
         self._queue: deque[Send] = deque()
         self._has_more = asyncio.Event()
         self._tell_dropped = dropping("realtime_model")
-        self._pause = pause
+        self._waits = waits
+        self._pause = WAITING_PAUSE if waits else OTHER_PAUSE
         self._pause_parts = 0
         self._pause_timer: asyncio.TimerHandle | None = None
-        self._wire = LiveWire(setup, post=self._post, report=self._events.put, await_more=self._await_more)
+        self._wire = LiveWire(setup, post=self._post, report=self._events.put, await_more=self._await_more, waits=waits)
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._send(), name="google live sender"),
@@ -239,8 +244,15 @@ class LiveConnection(RealtimeConnection):
                 if isinstance(item, AudioChunk):
                     yield item
 
+    @property
+    def waits_for_outputs(self) -> bool:
+        return self._waits
+
     def append(self, item: ChatItem) -> None:
         self._wire.append(item)
+
+    def calls_not_run(self, call_ids: Collection[str], *, is_asked: bool) -> None:
+        self._wire.calls_not_run(call_ids, is_asked=is_asked)
 
     async def aclose(self) -> None:
         """End the connection."""

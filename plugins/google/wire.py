@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from google.genai import types
 
 from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.llm.base import LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.base import LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatItem, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.buffer import RecentFrames
@@ -64,6 +64,7 @@ class LiveWire:
         report: Called with events for the session.
         await_more: Called with each piece of an answer from its first tool call on: `rest()` is to be called if nothing
             more comes in time.
+        waits: Whether the server says nothing more until it has the outputs of its calls.
     """
 
     def __init__(
@@ -73,12 +74,14 @@ class LiveWire:
         post: Callable[[Send], None],
         report: Callable[[RealtimeEvent], None],
         await_more: Callable[[], None],
+        waits: bool = False,
     ) -> None:
         self._is_local = setup.turn_detection == "local"
         self._setup = setup
         self._post = post
         self._report = report
         self._await_more = await_more
+        self._waits = waits
         self._answer: Answer | None = None
         self._next = Answer()
         """The next answer, with what has come for it already."""
@@ -93,6 +96,10 @@ class LiveWire:
         """The outputs that were sent last."""
         self._calls: dict[str, ToolCall] = {}
         """The calls without an output."""
+        self._not_run: set[str] = set()
+        """The calls that nobody runs."""
+        self._unasked_outputs: set[str] = set()
+        """Their waiting outputs for which no answer is requested, by call."""
         self._cancelled_calls: dict[str, ToolCall] = {}
         self._notes: list[str] = []
         """Notes on cancelled calls that have run, for the next request."""
@@ -149,12 +156,19 @@ class LiveWire:
         """Add to the conversation; the output of a call waits until an answer is requested, or goes to one that was."""
         if isinstance(item, FunctionCallOutput) and item.call_id in self._calls:
             self._outputs.append((self._calls.pop(item.call_id), item))
-            if self._is_asked:
+            if self._waits and self._is_asked:
                 self._send_outputs(is_silent=True)
         elif isinstance(item, FunctionCallOutput) and item.call_id in self._cancelled_calls:
             self._notes.append(messages.cancelled(self._cancelled_calls.pop(item.call_id), item))
         elif turns := messages.contents((item,)):
             self._content(turns, is_complete=False)
+
+    def calls_not_run(self, call_ids: Collection[str], *, is_asked: bool) -> None:
+        """Note calls that are not run; see the port."""
+        self._not_run.update(call_ids)
+        if not is_asked:
+            self._unasked_outputs.update(call.call_id for call, _ in self._outputs if call.call_id in call_ids)
+            self._send_unasked()
 
     def ask(self, extra_instructions: str) -> Answer:
         """Request an answer to the conversation, the user's turn and the waiting outputs."""
@@ -210,7 +224,7 @@ class LiveWire:
                 self._content([], is_complete=False)  # any message interrupts the model
         for item in unread:
             if isinstance(item, ToolCall):
-                self._not_run(item)
+                self._leave(item)
 
     def unfinished(self) -> Answer | None:
         """Return the cancelled answer that the server has not ended yet."""
@@ -301,7 +315,7 @@ class LiveWire:
             self._calls[made.call_id] = made
             self._put(answer, made)
             if answer.is_cancelled:
-                self._not_run(made)
+                self._leave(made)
 
     def _take_cancellation(self, call_ids: list[str]) -> None:
         """The server forgets these calls, and takes no output of them any more."""
@@ -309,7 +323,7 @@ class LiveWire:
             if (call := self._calls.pop(call_id, None)) is not None:
                 self._cancelled_calls[call_id] = call
         for call, output in (*self._outputs, *self._sent):  # it may have been sent as the server cancelled the call
-            if call.call_id in call_ids:
+            if call.call_id in call_ids and call.call_id not in self._not_run:
                 self._notes.append(messages.cancelled(call, output))
         self._outputs = [pair for pair in self._outputs if pair[0].call_id not in call_ids]
         self._sent = [pair for pair in self._sent if pair[0].call_id not in call_ids]
@@ -317,14 +331,7 @@ class LiveWire:
             self._drop_rest()
 
     def _take_usage(self, usage: types.UsageMetadata) -> None:
-        taken = Usage(
-            input_tokens=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
-            output_tokens=(usage.response_token_count or 0) + (usage.thoughts_token_count or 0),
-            cached_tokens=usage.cached_content_token_count or 0,
-            input_audio_tokens=_audio_tokens(usage.prompt_tokens_details),
-            output_audio_tokens=_audio_tokens(usage.response_tokens_details),
-            cached_audio_tokens=_audio_tokens(usage.cache_tokens_details),
-        )
+        taken = messages.usage(usage)
         if self._answer is not None and not self._answer.is_cancelled:
             self._answer.take_usage(taken)
         else:
@@ -389,6 +396,7 @@ class LiveWire:
         answer.finish("tool_calls" if answer.has_calls and reason == "stop" else reason)
         if reason == "cancelled" and not answer.is_cancelled:
             self._report(RealtimeReplyCancelled(answer.reply_id))
+        self._send_unasked()
 
     def _hear(self, text: str, *, is_final: bool) -> None:
         self._words += text
@@ -427,13 +435,21 @@ class LiveWire:
         answer = self._answer
         return answer is not None and not (answer.reply_id or answer.has_begun or answer.is_cancelled)
 
-    def _not_run(self, call: ToolCall) -> None:
-        """Give an output to a call that nobody runs, so that a server which decides turns does not wait for it."""
+    def _leave(self, call: ToolCall) -> None:
+        """Give an output to a call that nobody runs."""
         if call.call_id not in self._calls:  # the server has cancelled it
             return
         self.append(FunctionCallOutput(call_id=call.call_id, name=call.name, output=NOT_RUN, is_error=True))
-        if not self._is_local and (self._answer is None or self._answer.is_cancelled):
+        self.calls_not_run({call.call_id}, is_asked=False)
+
+    def _send_unasked(self) -> None:
+        """Send the outputs for which no answer is requested to a server that decides turns, lest it waits for them."""
+        is_free = self._answer is None or self._answer.is_cancelled
+        if self._unasked_outputs and not self._is_local and is_free:
+            waiting = [pair for pair in self._outputs if pair[0].call_id not in self._unasked_outputs]
+            self._outputs = [pair for pair in self._outputs if pair[0].call_id in self._unasked_outputs]
             self._send_outputs(is_silent=True)
+            self._outputs = waiting
             self._is_unasked = self._setup.transcribe  # else it is not known whether the user has spoken since
 
     def _send_outputs(self, *, is_silent: bool = False) -> None:
@@ -441,6 +457,7 @@ class LiveWire:
             outputs = [messages.response(output, is_silent=is_silent) for _, output in self._outputs]
             self._post(Send("send_tool_response", {"function_responses": outputs}))
             self._sent, self._outputs = self._outputs, []
+        self._unasked_outputs.clear()
 
     def _content(self, turns: list[types.Content], *, is_complete: bool) -> None:
         self._post(Send("send_client_content", {"turns": turns or None, "turn_complete": is_complete}))
@@ -451,11 +468,6 @@ def _is_output(message: types.LiveServerMessage) -> bool:
     content = message.server_content
     speaks = content is not None and (content.output_transcription is not None or content.model_turn is not None)
     return speaks or message.tool_call is not None
-
-
-def _audio_tokens(details: list[types.ModalityTokenCount] | None) -> int:
-    """Return the tokens of audio in a breakdown by kind; 0 without one."""
-    return sum(one.token_count or 0 for one in details or () if one.modality is types.MediaModality.AUDIO)
 
 
 def seconds_of(duration: str | None) -> float:

@@ -69,11 +69,13 @@ class Session:
             return [item async for item in self.connection.generate(request)]
 
 
-def model(server: ScriptedGemini, **options: Any) -> google.RealtimeModel:
+def model(server: ScriptedGemini, name: str = "m", **options: Any) -> google.RealtimeModel:
     chosen = google.RealtimeOptions(ssl_context=server.trust, connect_timeout=LIMIT, **options)
-    return google.RealtimeModel(model="m", api_key="secret", base_url=server.url, options=chosen)
+    return google.RealtimeModel(model=name, api_key="secret", base_url=server.url, options=chosen)
 
 
+WAITS = "gemini-3.1-flash-live-preview"
+"""A model that waits for the outputs of its calls."""
 LOCAL = RealtimeSetup(instructions="Be brief.", tools=(weather,), turn_detection="local")
 REMOTE = RealtimeSetup()
 

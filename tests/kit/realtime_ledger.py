@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from typing import Any
 
@@ -58,7 +58,10 @@ class LedgerModel(ScriptedRealtimeModel):
     def check(self) -> None:
         """Check that each call of the last connection has exactly one output there, and of others at most one."""
         for number, ledger in enumerate(self.ledgers):
-            outputs = Counter(item.call_id for item in ledger.outputs) + Counter(ledger.record.not_run)
+            left = [item.call_id for item in ledger.kept if item.output.startswith("Not run: ")]
+            assert not left, f"connection {number}: outputs of {left} wait for a request that does not come"
+            sent = [*ledger.outputs, *ledger.kept]  # a session may close before it asks by its results
+            outputs = Counter(item.call_id for item in sent) + Counter(ledger.record.not_run)
             calls = Counter(ledger.made)
             assert max(calls.values(), default=1) == 1, f"connection {number}: calls {ledger.made}"
             is_right = outputs == calls if ledger is self.ledgers[-1] else outputs <= calls
@@ -73,9 +76,18 @@ class LedgerConnection(ScriptedRealtimeConnection):
         past = setup.history.items
         self.made = [item.call_id for item in past if isinstance(item, FunctionCall)]
         """The calls in its conversation."""
+        self.kept: list[FunctionCallOutput] = []
+        """Outputs that wait until an answer is requested, as the server begins to answer by them."""
+        self._keeps = model.capabilities.answers_results
+        self._is_asked = False
         self.outputs = [item for item in past if isinstance(item, FunctionCallOutput)]
         self._waits = model.waits
         self._changed = anyio.Event()
+
+    @property
+    def waits_for_outputs(self) -> bool:
+        """Whether its server answers nothing while a call has no output."""
+        return self._waits
 
     def append(self, item: ChatItem) -> None:
         """Note a call or an output."""
@@ -83,8 +95,20 @@ class LedgerConnection(ScriptedRealtimeConnection):
         if isinstance(item, FunctionCall):
             self.made.append(item.call_id)
         elif isinstance(item, FunctionCallOutput):
-            self.outputs.append(item)
-            self._changed.set()
+            self.kept.append(item)
+            if self._is_asked or not self._keeps:
+                self._send_kept()
+
+    def calls_not_run(self, call_ids: Collection[str], *, is_asked: bool) -> None:
+        """Send the outputs of calls for which no answer is requested."""
+        if not is_asked:
+            self._send_kept(call_ids)
+
+    def _send_kept(self, call_ids: Collection[str] | None = None) -> None:
+        sent = [item for item in self.kept if call_ids is None or item.call_id in call_ids]
+        self.kept = [item for item in self.kept if item not in sent]
+        self.outputs += sent
+        self._changed.set()
 
     def refuse(self, reply_id: str) -> None:
         """Note the calls of a refused answer."""
@@ -94,6 +118,8 @@ class LedgerConnection(ScriptedRealtimeConnection):
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Answer, once no call is open if the server waits."""
+        self._is_asked = True
+        self._send_kept()
         return self._noted(super().generate(request))
 
     def accept(self, reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
@@ -103,9 +129,12 @@ class LedgerConnection(ScriptedRealtimeConnection):
     async def _noted(
         self, stream: AsyncGenerator[LLMEvent | AudioChunk, None]
     ) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        while self._waits and len(self.outputs) + len(self.record.not_run) < len(self.made):
-            self._changed = anyio.Event()
-            await self._changed.wait()
+        try:
+            while self._waits and len(self.outputs) + len(self.record.not_run) < len(self.made):
+                self._changed = anyio.Event()
+                await self._changed.wait()
+        finally:
+            self._is_asked = False
         async with aclosing(stream) as items:
             async for item in items:
                 if isinstance(item, ToolCall):

@@ -18,7 +18,8 @@ from vivavoce.pipelines.llm.chat_context import FunctionCall
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
-from vivavoce.pipelines.testing import ScriptedVAD
+from vivavoce.pipelines.realtime_model.fallback import FallbackRealtime
+from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedVAD
 from vivavoce.pipelines.tts.base import AudioChunk
 
 CALL = ToolCall(call_id="c1", name="look_up", arguments="{}")
@@ -320,3 +321,62 @@ def test_each_call_that_is_run_gets_one_output(call: ToolCall, updates: bool, di
     harness.run(scenario)
     model.check()
     assert any("c1" in ledger.made for ledger in model.ledgers)
+
+
+def test_a_call_of_an_answer_that_is_cut_gets_its_output_though_nobody_asks_a_server_that_decides_turns() -> None:
+    can = RealtimeCapabilities(answers_results=True)
+    model = LedgerModel(waits=True, capabilities=can)
+    harness = session_on(model, is_local=False)
+
+    async def scenario(harness: SessionHarness) -> None:
+        model.start_reply(["One moment please.", CALL, 3.0, "More."])
+        await harness.until(harness.now + 0.3)
+        await harness.session.interrupt()
+        await harness.until(harness.now + 1.0)
+        [(call_id, output)] = model.outputs
+        assert (call_id, output.startswith("Not run: ")) == ("c1", True)
+
+    harness.run(scenario)
+
+
+def test_the_last_refused_call_of_a_model_that_calls_on_and_on_gets_its_output_though_it_is_not_asked_again() -> None:
+    calls = [[ToolCall(call_id=f"c{number}", name="look_up", arguments="{}")] for number in range(9)]
+    model = LedgerModel(*calls, capabilities=RealtimeCapabilities(answers_results=True))
+    harness = session_on(model, is_local=False)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.session.reply("Greet.", tool_choice=NONE)
+        assert [call_id for call_id, _ in model.outputs] == ["c0", "c1", "c2"]
+
+    harness.run(scenario)
+    assert len(model.requests) == 3
+
+
+def test_a_result_that_comes_while_typed_text_is_answered_is_answered_next_by_a_server_that_goes_on() -> None:
+    can = RealtimeCapabilities(answers_results=True)
+    model = LedgerModel([0.1, CALL], [1.0, "Yes, I am here."], [0.1, "It is found."], capabilities=can)
+    harness = session_on(model, Clerk(2.5))
+    harness.caller.makes_noise(0.0, 0.1)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.5)
+        harness.caller.types("are you there?")
+
+    harness.run(scenario, until=9.0)
+    assert [text for role, text in harness.messages if role == "assistant"] == ["Yes, I am here.", "It is found."]
+    assert model.outputs == [("c1", "found")]
+
+
+def test_a_model_that_falls_back_keeps_and_asks_by_outputs_as_the_connected_one_does() -> None:
+    broken = ScriptedRealtimeModel(capabilities=RealtimeCapabilities(answers_results=True))
+    broken.fail_open()
+    model = LedgerModel([0.1, "Hello.", CALL])
+    pipeline = RealtimePipeline(FallbackRealtime([broken, model]), vad=ScriptedVAD())
+    harness = SessionHarness(Clerk(), model=model, pipeline=pipeline)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.session.reply("Greet.", tool_choice=NONE)
+
+    harness.run(scenario)
+    model.check()
+    harness.expect_history(("assistant", "Hello."))

@@ -16,7 +16,7 @@ from vivavoce.pipelines.realtime_model.base import RealtimeEvent, RealtimeReplyS
 from vivavoce.plugins.google.answer import Answer
 from vivavoce.plugins.google.wire import LiveWire, Send
 
-REQUESTS = ("ask", "accept", "refuse", "read", "close", "output")
+REQUESTS = ("ask", "accept", "refuse", "read", "close", "output", "leave")
 MESSAGES = ("call", "words", "heard", "complete", "cut", "cancel")
 STEPS = (*REQUESTS, *MESSAGES, "rest")
 
@@ -31,6 +31,9 @@ class Conversation:
         self.cancelled: set[str] = set()
         self._running: list[ToolCall] = []
         self._answer: Answer | None = None
+        self._must_ask = turn_detection == "local"
+        """Whether an answer is requested in any case: the session ends turns, or owes one to a result."""
+        self._is_local = self._must_ask
         setup = RealtimeSetup(turn_detection=turn_detection)
         self.wire = LiveWire(setup, post=self.posted.append, report=self._report, await_more=lambda: None)
 
@@ -43,6 +46,7 @@ class Conversation:
         match kind:
             case "ask":
                 self.step("close")
+                self._must_ask = self._is_local
                 self._answer = self.wire.ask("")
             case "accept" if self.waiting:
                 self.step("close")
@@ -56,7 +60,12 @@ class Conversation:
                 self._answer = None
             case "output" if self._running:
                 call = self._running.pop(0)
+                self._must_ask = True
                 self.wire.append(FunctionCallOutput(call_id=call.call_id, name=call.name, output="done"))
+            case "leave" if self._running:
+                call = self._running.pop(0)
+                self.wire.append(FunctionCallOutput(call_id=call.call_id, name=call.name, output="not run"))
+                self.wire.calls_not_run({call.call_id}, is_asked=False)
             case "call":
                 self.made.append(f"c{len(self.made)}")
                 self._feed(toolCall={"functionCalls": [{"id": self.made[-1], "name": "weather", "args": {}}]})
@@ -75,14 +84,15 @@ class Conversation:
                 self._feed(toolCallCancellation={"ids": [self.made[-1]]})
 
     def end(self) -> None:
-        """Let the session settle all that is left, and ask once more: for what came behind an answer, then without."""
+        """Let the session settle all that is left; it asks only if it must: for what came behind, then without."""
         self.step("close")
         while self.waiting:
             self.step("refuse")
         while self._running:
-            self.step("output")
-        self.step("ask")
-        self.step("ask")
+            self.step("leave")
+        if self._must_ask:
+            self.step("ask")
+            self.step("ask")
 
     def _feed(self, **message: Any) -> None:
         self.wire.feed(types.LiveServerMessage.model_validate(message))

@@ -7,7 +7,7 @@ from contextlib import aclosing
 import anyio
 import pytest
 
-from kit.gemini_session import ASKING, CALL, LOCAL, REMOTE, model, session, words
+from kit.gemini_session import ASKING, CALL, LOCAL, REMOTE, WAITS, model, session, words
 from kit.servers.scripted_gemini import ScriptedGemini, Turn
 from vivavoce.pipelines.llm.base import LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCallOutput
@@ -40,7 +40,7 @@ async def test_outputs_are_sent_together_when_an_answer_is_asked_for_unless_the_
 
 
 async def test_a_result_goes_at_once_to_an_answer_that_was_asked_for_and_has_not_begun(server: ScriptedGemini) -> None:
-    async with session(server) as opened:
+    async with session(server, name=WAITS) as opened:
         server.answers(Turn(calls=(CALL,)), Turn(ends=False), "Cold.")  # it waits for the output
         [call] = [item for item in await opened.answer() if isinstance(item, ToolCall)]
         opened.connection.append(ChatMessage(role="user", content="Are you there?"))

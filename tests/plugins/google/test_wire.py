@@ -166,3 +166,59 @@ async def test_the_end_of_an_answer_without_calls_is_not_put_off_and_a_pause_cha
     server.wire.rest()
     assert await words(server.accept()) == "Hello there."
     assert server.pauses == 0
+
+
+def not_run(served: Served) -> None:
+    """Have the session leave out the call, and request no answer for its output."""
+    served.wire.append(FunctionCallOutput(call_id="c1", name="weather", output="Not run.", is_error=True))
+    served.wire.calls_not_run({"c1"}, is_asked=True)
+    served.wire.calls_not_run({"c1"}, is_asked=False)
+
+
+def test_an_output_for_which_nobody_asks_is_sent_to_a_server_that_decides_turns() -> None:
+    served = Served()
+    served.calls()
+    answer = served.accept()
+    answer.feed.take_unread()
+    served.wire.rest()
+    not_run(served)
+    assert [one.method for one in served.posted] == ["send_tool_response"]
+
+
+def test_an_output_for_which_nobody_asks_waits_for_the_end_of_an_answer_that_is_said() -> None:
+    served = Served()
+    served.calls()
+    served.accept().feed.take_unread()
+    served.says("One moment.")
+    not_run(served)
+    assert not served.posted
+    served.ends()
+    assert [one.method for one in served.posted] == ["send_tool_response"]
+
+
+def test_a_call_that_was_not_run_and_that_the_server_cancels_afterwards_is_not_told_as_one_that_ended() -> None:
+    served = Served()
+    served.calls()
+    served.accept().feed.take_unread()
+    served.wire.rest()
+    not_run(served)
+    served.cancels()
+    served.posted.clear()
+    served.wire.ask("")
+    assert [one.arguments["turns"] for one in served.posted] == [None]
+
+
+def test_a_result_waits_for_the_next_request_if_the_server_answers_the_present_one_without_it() -> None:
+    served = Served()
+    served.calls()
+    served.accept().feed.take_unread()
+    served.ends()
+    served.wire.ask("")
+    served.posted.clear()
+    served.wire.append(OUTPUT)
+    assert not served.posted
+    served.says("Here I am.")
+    served.ends()
+    served.wire.ask("")
+    [sent] = served.posted
+    assert [one.scheduling for one in sent.arguments["function_responses"]] == [None]
