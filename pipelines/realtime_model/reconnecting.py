@@ -485,10 +485,12 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
                 stream.update(now.instructions, now.tools)
             else:
                 self.replace()
-        requested = {item.id for item in then.history}
+        requested = {item.id: getattr(item, "content", "") for item in then.history}
         for item in now.history:
-            if item.id not in requested and _is_sent(item):
-                stream.append(item)
+            if item.id not in requested:
+                self.append(item)
+            elif requested[item.id] != getattr(item, "content", ""):
+                self._send_amended(item)
 
 
 def _is_sent(item: ChatItem) -> bool:

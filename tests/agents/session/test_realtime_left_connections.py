@@ -88,6 +88,21 @@ def test_a_turn_whose_answer_needs_a_new_connection_is_heard_by_that(delay: floa
     harness.expect_history(("user", "a table"), ("assistant", "Sure.")).expect_outcomes("completed")
 
 
+@pytest.mark.parametrize("deletes", [True, False])
+def test_words_that_complete_a_message_while_the_new_connection_opens_reach_it(deletes: bool) -> None:
+    can = replace(FIXED, deletes=deletes)
+    hears, timing = ["part one", "part two"], {"transcript_delay": 0.6, "open_delay": 0.8}
+    model = ScriptedRealtimeModel([1.0, "Sure."], [0.1, CALL], "Welcome.", hears=hears, capabilities=can, **timing)
+    harness = listening(model, Host())
+    harness.caller.makes_noise(1.5, 2.0)
+    harness.caller.makes_noise(2.6, 3.0)  # one turn: the words of its second part come at 4.0
+    harness.run(until=8.0)
+    second = model.connections[1]
+    harness.expect_history(("user", "part one part two"), ("assistant", "Welcome."))
+    assert told(second) == [("user", "part one"), ("user", "part one part two")]
+    assert len(second.record.deleted) == deletes
+
+
 def test_words_that_are_too_late_for_the_old_connection_are_lost_with_it() -> None:
     endpointing = EndpointingOptions(transcript_timeout=0.5)
     model = ScriptedRealtimeModel([CALL], "Welcome.", hears=["a table"], capabilities=FIXED, transcript_delay=0.6)
