@@ -110,6 +110,11 @@ class Place:
         async with ServerApi(self.account) as api:
             return [(one.identity, one.sid) for one in await api.participants("r") or ()]
 
+    async def resumed(self) -> list[str]:
+        """Return the leases that the room's dispatches name."""
+        async with ServerApi(self.account) as api:
+            return [one.resumes for one in await api.dispatches("r") if one.resumes]
+
     async def look(self, workers: int = 1) -> tuple[DispatchFacts, ...]:
         """Have so many workers look at the same time; return the room's dispatches that name a call."""
         async with ServerApi(self.account) as api:

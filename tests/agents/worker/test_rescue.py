@@ -22,12 +22,9 @@ from vivavoce.agents.worker import care as care_module
 from vivavoce.agents.worker import rescue as rescue_module
 from vivavoce.agents.worker.agent_token import agent_token
 from vivavoce.agents.worker.effects import (
-    CallClaimed,
-    CallLeft,
     DrainRequested,
     ExecutorChanged,
     JobEnded,
-    JoinRequested,
     MessageReceived,
     StartJob,
     WorkerStatus,
@@ -73,14 +70,6 @@ class HangsOnce(SqliteCheckpoints):
         return await super().claim(lease, owner=owner, by=by, at=at)
 
 
-class ClaimedByAnother(SqliteCheckpoints):
-    """A store in which another worker claims each call a moment earlier."""
-
-    async def claim(self, lease: str, *, owner: str, by: str, at: float) -> Checkpoint | None:
-        await super().claim(lease, owner=owner, by="another machine/1/2/rescue", at=at)
-        return await super().claim(lease, owner=owner, by=by, at=at)
-
-
 class Away(SqliteCheckpoints):
     """A store that takes no change until it is back."""
 
@@ -99,12 +88,6 @@ class Away(SqliteCheckpoints):
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
     async with lost_calls(tmp_path) as place:
         yield place
-
-
-async def _resumed(place: Place) -> list[str]:
-    """Return the leases that the room's dispatches name."""
-    async with ServerApi(place.account) as api:
-        return [one.resumes for one in await api.dispatches("r") if one.resumes]
 
 
 async def test_a_call_of_a_dead_process_is_dispatched_again_once_by_many_workers(place: Place) -> None:
@@ -142,7 +125,7 @@ async def test_lost_calls_without_a_caller_use_up_no_slot(place: Place) -> None:
         await place.rescue(api, slots=1).look()
 
     assert await place.owners() == [rescuer()]
-    assert await _resumed(place) == ["AJ_1"]
+    assert await place.resumed() == ["AJ_1"]
 
 
 async def test_a_worker_without_a_process_for_jobs_claims_no_lost_call_until_it_has_one(
@@ -187,7 +170,7 @@ async def test_a_full_worker_leaves_lost_calls_to_others_and_forgets_those_witho
         care.note(REGISTERED, [])
         await place.until_owners_are(place.call.owner)
         tasks.cancel_scope.cancel()
-    assert await _resumed(place) == []
+    assert await place.resumed() == []
 
 
 async def test_a_call_is_kept_from_its_assignment_on_and_a_process_that_dies_before_it_has_the_record_loses_no_call(
@@ -213,7 +196,7 @@ async def test_a_call_is_kept_from_its_assignment_on_and_a_process_that_dies_bef
         care.note(JobEnded(job_id="AJ_1", error="killed", is_process_lost=True), [])
         await place.until_owners_are(rescuer())
         with anyio.fail_after(LIMIT):
-            while await _resumed(place) != ["AJ_1"]:  # noqa: ASYNC110 - no event for it
+            while await place.resumed() != ["AJ_1"]:  # noqa: ASYNC110 - no event for it
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
 
@@ -272,100 +255,6 @@ async def test_a_worker_without_a_free_slot_removes_the_ghost_so_that_others_nee
         present = await api.participants("r")
 
     assert [one.identity for one in present or ()] == ["caller"]
-    assert await place.owners() == [place.call.owner]
-
-
-def _drains_with_a_lost_call() -> Bench:
-    bench = Bench()
-    bench.start_job("AJ_1")
-    bench.give(DrainRequested())
-    bench.give(JobEnded(job_id="AJ_1", error="ended by SIGKILL", is_process_lost=True))
-    return bench
-
-
-@pytest.mark.parametrize("participant", ["", "caller"])
-async def test_a_call_that_is_lost_while_its_worker_drains_goes_on_there_without_a_dispatch(
-    place: Place, participant: str
-) -> None:
-    await place.caller_joins()
-    await place.agent_joins("agent-AJ_1")
-    await place.store.write(replace(place.call, participant=participant))
-    bench = _drains_with_a_lost_call()
-
-    async with ServerApi(place.account) as api:
-        await place.rescue(api, status=bench.supervisor.status).look()
-
-    assert await _resumed(place) == []
-    assert [name for name, _ in await place.present()] == ["caller"]
-    assert (await place.owners(), place.claimed) == ([rescuer()], [])
-    (asked,) = place.posted
-    assert isinstance(asked, JoinRequested)
-    job = asked.assigned.job
-    assert (job.room, job.resumes, job.heals, job.metadata) == ("r", "AJ_1", "AD_1", "table 7")
-    assert job.participant_identity == participant
-    assert StartJob(assigned=asked.assigned) in bench.give(asked)
-    await place.agent_joins_by(asked.assigned.token)
-    assert len(await place.present()) == 2
-
-
-async def test_a_call_that_was_dispatched_again_just_before_its_worker_drains_goes_on_there_at_once(
-    place: Place,
-) -> None:
-    await place.caller_joins()
-    await place.store.write(place.call)
-    bench = Bench()
-    bench.start_job("AJ_1")
-    bench.give(JobEnded(job_id="AJ_1", error="ended by SIGKILL", is_process_lost=True))
-    async with ServerApi(place.account) as api:
-        rescue = place.rescue(api, status=bench.supervisor.status)
-        await rescue.look()
-        assert (await _resumed(place), place.claimed) == (["AJ_1"], ["AJ_1"])
-        bench.give(CallClaimed(lease="AJ_1"))
-        bench.give(DrainRequested())
-
-        await rescue.look()
-
-    (asked,) = place.posted
-    assert isinstance(asked, JoinRequested)
-    assert StartJob(assigned=asked.assigned) in bench.give(asked)
-    assert len(await _resumed(place)) == 1
-
-
-async def test_a_worker_that_drains_is_told_when_its_lost_call_is_over_or_another_worker_has_it(place: Place) -> None:
-    await place.store.write(place.call)  # its caller has gone
-    bench = _drains_with_a_lost_call()
-    async with ServerApi(place.account) as api:
-        await place.rescue(api, status=bench.supervisor.status).look()
-    assert place.posted == [CallLeft(lease="AJ_1")]
-    assert await place.owners() == []
-
-    await place.caller_joins()
-    await place.store.write(place.call)
-    async with ServerApi(place.account) as api:
-        await place.rescue(api, ClaimedByAnother(place.store.path), status=bench.supervisor.status).look()
-    assert place.posted == [CallLeft(lease="AJ_1")] * 2
-
-
-async def test_a_worker_that_ends_removes_the_ghost_of_its_last_call_whose_process_died_while_it_drained(
-    place: Place,
-) -> None:
-    await place.caller_joins()
-    await place.agent_joins("agent-AJ_1")
-    await place.store.write(place.call)
-    bench = Bench()
-    bench.give(DrainRequested())
-    care = place.care(lambda: replace(bench.supervisor.status(), is_registered=False))  # it has hung up
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(care.run)
-        await anyio.wait_all_tasks_blocked()
-        await care.settle()
-        assert len(await place.present()) == 2, "a worker that never registered looks for no call"
-
-        care.note(REGISTERED, [])
-        await care.settle()
-        tasks.cancel_scope.cancel()
-
-    assert [name for name, _ in await place.present()] == ["caller"]
     assert await place.owners() == [place.call.owner]
 
 
@@ -458,7 +347,7 @@ async def test_a_call_that_the_server_refused_to_dispatch_is_tried_at_the_next_l
         api.is_refusing = False
         bench.start_job("AJ_7")
         await rescue.look()
-        assert await _resumed(place) == []
+        assert await place.resumed() == []
         bench.give(JobEnded(job_id="AJ_7"))
 
         await rescue.look()
