@@ -11,7 +11,7 @@ import pytest
 
 from kit.lost_calls import Place, lost_calls
 from kit.supervisor_bench import Bench
-from vivavoce.agents.history.checkpoint import SqliteCheckpoints
+from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
 from vivavoce.agents.worker.effects import (
     CallClaimed,
     CallLeft,
