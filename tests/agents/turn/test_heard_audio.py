@@ -294,3 +294,9 @@ def test_speech_whose_remote_answer_was_refused_for_a_protected_speech_is_answer
     talk.starts(1.5).stops(2.5).at(2.8, i.RemoteReplyStarted("r")).until(6.9)
     assert talk.take() == [(2.8, "refuse", "r")]
     assert talk.played(7.0).take() == [(7.0, "commit", "turn_1", ""), (7.0, "grant", "answer_1")]
+
+
+def test_the_end_of_speech_whose_turn_was_committed_leaves_the_turn_of_later_words_alone() -> None:
+    talk = heard(endpointing_mode="manual").starts(0.5).at(1.0, i.TurnCommitRequested()).plays(1.2)
+    talk.at(1.5, i.UserInterim(text="wait")).take()
+    assert talk.stops(2.0).take() == []
