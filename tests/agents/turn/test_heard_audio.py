@@ -171,6 +171,17 @@ def test_in_push_to_talk_a_rest_of_less_than_a_word_is_no_turn() -> None:
     assert talk.at(3.0, i.TurnCommitRequested()).until(9.0).take() == []
 
 
+def test_typed_words_that_wait_for_protected_speech_leave_the_rest_of_a_burst_to_the_next_spoken_commit() -> None:
+    talk = heard(max_turn_duration=1.0).starts(0.5).asks(0.8, "timer", interruptible=False).until(1.6).plays(1.7)
+    talk.at(2.0, i.TextReceived("hello")).stops(2.5).until(3.0).played(4.0).until(4.1).plays(4.2).played(5.0)
+    talk.starts(6.0).stops(6.5).until(8.0)
+    assert [(commit.text, commit.settles_audio) for commit in commits(talk)] == [
+        ("", True),
+        ("hello", False),
+        ("", True),
+    ]
+
+
 def test_who_goes_on_after_the_rest_has_the_whole_duration_again() -> None:
     talk = heard(max_turn_duration=1.0).starts(0.5).until(1.6).plays(1.8).played(2.0)
     talk.stops(4.0).starts(4.3).until(5.5)
