@@ -289,8 +289,8 @@ def test_a_voice_that_is_lost_does_not_have_the_model_asked_again() -> None:
     can = RealtimeCapabilities(generates_text=True)
     answer: Step = [0.3, "One two three. ", 0.3, "Four five six. ", 0.1, "Seven."]
     model, stt = ScriptedRealtimeModel(answer, REST, capabilities=can), ScriptedSTT()
-    parts = {"stt": stt, "tts": Cut(emits_words=True), "vad": ScriptedVAD()}
-    pipeline = RealtimePipeline(model, options=RealtimeOptions(answers="text"), **parts)
+    tts, options = Cut(emits_words=True), RealtimeOptions(answers="text")
+    pipeline = RealtimePipeline(model, stt=stt, tts=tts, vad=ScriptedVAD(), options=options)
     harness = SessionHarness(Agent("Help."), stt=stt, pipeline=pipeline)
     harness.caller.says("count", 0.5, 1.0)
     harness.run(until=8.0)
@@ -309,7 +309,7 @@ def test_an_answer_of_which_nothing_was_heard_is_asked_for_without_a_word_about_
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(0.8)
-        harness.session.say("Please wait a moment until I have found that for you my dear.")
+        _ = harness.session.say("Please wait a moment until I have found that for you my dear.")
         await harness.until(1.95)  # the answer waits behind that
         model.fail(LOST)
 
