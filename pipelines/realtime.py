@@ -415,7 +415,7 @@ class RealtimePipelineConnection(PipelineConnection):
         elif isinstance(event, ev.UserTurnEnded) and not self._is_local:
             return  # the server decides, not the recogniser
         elif isinstance(event, ev.UserFinal):
-            self._model.settle()
+            self._turn_audio.words_came()
         self._emit(event)
 
     def _on_model_event(self, event: rt.RealtimeEvent) -> None:

@@ -22,6 +22,7 @@ class TurnAudio:
         self._is_local = is_local
         self._is_open = not is_local
         self._onset = RecentFrames(ONSET_SECONDS)
+        self._are_words_known = False
 
     def __repr__(self) -> str:
         return f"TurnAudio({self._model!r})"
@@ -36,20 +37,29 @@ class TurnAudio:
     def speech_started(self) -> None:
         """A turn begins, or continues: send the kept onset."""
         self._model.user_is(silent=False)
+        self._are_words_known = False
         if not self._is_open:
             self._is_open = True
             for frame in self._onset.drain():
                 self._model.push(frame)
 
+    def words_came(self) -> None:
+        """A recogniser has settled what was heard: no new connection need hear the audio of it."""
+        self._are_words_known = True
+        self._model.settle()
+
     def commit(self, *, is_speaking: bool) -> None:
         """The turn is over. With local turn detection, the model receives no more until the caller speaks again."""
         if self._is_local:
             self._model.commit()
+            if self._are_words_known and not is_speaking:
+                self._model.settle()
             self._is_open = is_speaking
         self._model.user_is(silent=True)
 
     def clear(self, *, is_speaking: bool) -> None:
         """Have the model forget the open turn's audio."""
         self._model.clear()
+        self._are_words_known = False
         self._is_open = is_speaking or not self._is_local
         self._model.user_is(silent=not is_speaking)

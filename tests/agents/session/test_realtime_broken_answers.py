@@ -157,6 +157,18 @@ def test_the_rest_is_not_said_to_a_caller_who_is_gone() -> None:
     harness.expect_history(("user", "count"), ("assistant", "one two"))
 
 
+def test_a_question_whose_words_are_known_is_not_heard_again_behind_the_half_answer() -> None:
+    model = ScriptedRealtimeModel(HALF, REST)
+    harness = with_recogniser(model)
+    harness.caller.says("count", 0.5, 1.0)
+    harness.run(lost_at(2.6, model), until=8.0)
+    second = model.connections[1]
+    told = [*second.setup.history, *second.record.appended]
+    messages = [(item.role, item.content) for item in told if isinstance(item, ChatMessage)]
+    assert messages == [("user", "count"), ("assistant", "one two three")]
+    assert (second.record.commits, second.record.pushed_seconds) == ([], 0.0)
+
+
 def test_an_answer_of_which_no_word_was_heard_is_made_anew() -> None:
     model = ScriptedRealtimeModel([0.3, "one two three.", 0.1, LOST], [0.3, "One, two."], hears=["count"])
     harness = listening(model)
@@ -277,8 +289,8 @@ def test_a_voice_that_is_lost_does_not_have_the_model_asked_again() -> None:
     can = RealtimeCapabilities(generates_text=True)
     answer: Step = [0.3, "One two three. ", 0.3, "Four five six. ", 0.1, "Seven."]
     model, stt = ScriptedRealtimeModel(answer, REST, capabilities=can), ScriptedSTT()
-    options = RealtimeOptions(answers="text")
-    pipeline = RealtimePipeline(model, stt=stt, tts=Cut(emits_words=True), vad=ScriptedVAD(), options=options)
+    tts, options = Cut(emits_words=True), RealtimeOptions(answers="text")
+    pipeline = RealtimePipeline(model, stt=stt, tts=tts, vad=ScriptedVAD(), options=options)
     harness = SessionHarness(Agent("Help."), stt=stt, pipeline=pipeline)
     harness.caller.says("count", 0.5, 1.0)
     harness.run(until=8.0)
