@@ -55,15 +55,25 @@ class _OpenTurn:
 
 
 class CheckpointFeed:
-    """Writes the snapshots of one session, and knows its open work."""
+    """Writes the snapshots of one session, and knows its open work.
+
+    Args:
+        agent_id: Returns the id of the agent with which another process goes on: the one behind all tasks.
+    """
 
     def __init__(
-        self, context: SessionContext, history: HistoryControl, machine: TurnMachine, memory: TakeMemory
+        self,
+        context: SessionContext,
+        history: HistoryControl,
+        machine: TurnMachine,
+        memory: TakeMemory,
+        agent_id: Callable[[], str],
     ) -> None:
         self._context = context
         self._history = history
         self._machine = machine
         self._memory = memory
+        self._agent_id = agent_id
         self._keep: Keep | None = None
         self._turns: dict[str, _OpenTurn] = {}
         """The user's turns whose answers are not over, oldest first."""
@@ -225,7 +235,7 @@ class CheckpointFeed:
     def _take(self) -> Callable[[], dict[str, Any]]:
         return take_snapshot(
             session_id=self._context.id,
-            agent=self._context.live.agent.id,
+            agent=self._agent_id(),
             history=self._history,
             userdata=self._context.session.userdata,
             turns=self._machine.turns,

@@ -153,7 +153,7 @@ def build_parts(
     agent_hooks = AgentHooks(context, limit=hook_limit)
     handoffs = Handoffs(context, history, setup, requests, session_agents, agent_hooks, limit=hook_limit)
     machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options)
-    checkpoints = CheckpointFeed(context, history, machine, memory.take)
+    checkpoints = CheckpointFeed(context, history, machine, memory.take, lambda: handoffs.root.id)
     tools = _make_tools(context, options, history, checkpoints, handoffs, graph)
     frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
     transcripts = TranscriptFeed(on_final=memory.streams.note_transcript)

@@ -12,6 +12,7 @@ from kit.dialogue import RealtimeHarness, graph_harness, way
 from kit.keeping import Keeping
 from vivavoce.agents import (
     Agent,
+    AgentTask,
     CompletedTurn,
     ConversationFlow,
     PatternIntents,
@@ -415,3 +416,29 @@ def test_a_handoff_is_kept_when_it_happens() -> None:
         harness.run(until=9.0)
     before = [one for one in store.kept if one["agent"] == "billing" and len(_messages(one)) == 1]
     assert before
+
+
+class Asking(Agent):
+    def __init__(self) -> None:
+        super().__init__("Help.", id="host")
+
+    @function_tool
+    async def ask(self) -> str:
+        """Ask for the day."""
+        return await Day("Ask for the day.")
+
+
+class Day(AgentTask[str]):
+    async def on_enter(self) -> None:
+        await self.session.say("For which day?")
+
+
+def test_a_call_that_a_task_has_is_kept_under_the_agent_behind_the_task() -> None:
+    store = Keeping()
+    call = ToolCall(call_id="c1", name="ask", arguments="{}")
+    harness = SessionHarness(Asking(), ScriptedLLM([call], "Go on.", "Go on.", delay=0.1))
+    harness.caller.says("a table please", 0.5, 1.5)
+    with watch_scope(store):
+        harness.run(until=6.0)
+    assert ("assistant", "For which day?") in harness.messages
+    assert {one["agent"] for one in store.kept} == {"host"}
