@@ -196,9 +196,7 @@ class LiveConnection(RealtimeConnection):
         self._pause = WAITING_PAUSE if waits else OTHER_PAUSE
         self._pause_parts = 0
         self._pause_timer: asyncio.TimerHandle | None = None
-        self._wire = LiveWire(
-            setup, post=self._post, report=self._events.put, await_more=self._await_more, waits=waits
-        )
+        self._wire = LiveWire(setup, post=self._post, report=self._events.put, await_more=self._await_more, waits=waits)
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._send(), name="google live sender"),
