@@ -298,11 +298,11 @@ class LiveWire:
             self._is_cut = False
         elif content.turn_complete:
             reason = content.turn_complete_reason
-            answer = self._answer or self._resting
+            ended = self._answer or self._resting
             self._finish(reason.value.casefold() if reason is not None else "stop")
             # A model that thinks in the background may say more before it has the outputs.
             thinks_on = content.interaction_status is types.InteractionStatus.IN_PROGRESS
-            self._resting = answer if answer is not None and answer.has_calls and thinks_on else None
+            self._resting = ended if ended is not None and ended.has_calls and thinks_on else None
 
     def _take_part(self, part: types.Part) -> None:
         if part.thought:
