@@ -128,6 +128,21 @@ def usage(reported: types.UsageMetadata) -> Usage:
     )
 
 
+def is_output(message: types.LiveServerMessage) -> bool:
+    """Whether the model answers in that message."""
+    content = message.server_content
+    speaks = content is not None and (content.output_transcription is not None or content.model_turn is not None)
+    return speaks or message.tool_call is not None
+
+
+def seconds_of(duration: str | None) -> float:
+    """Return a protobuf duration, such as `"9.5s"`, in seconds; 0 without one."""
+    try:
+        return float((duration or "0s").removesuffix("s"))
+    except ValueError:
+        return 0.0
+
+
 def audio(frame: AudioFrame) -> types.Blob:
     """Return audio in the form of the API."""
     return types.Blob(data=frame.data, mime_type=f"audio/pcm;rate={frame.sample_rate}")

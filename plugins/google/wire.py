@@ -44,6 +44,9 @@ from vivavoce.plugins.google.messages import OUTPUT_RATE
 
 PROVIDER = "google"
 
+VOICE = 1000
+"""The peak of a frame in which the user may speak."""
+
 MAX_TURN = 60.0
 """Seconds of a turn's audio that are kept if the pipeline decides; older audio is dropped."""
 
@@ -85,8 +88,8 @@ class LiveWire:
         self._answer: Answer | None = None
         self._next = Answer()
         """The next answer, with what has come for it already."""
-        self._is_resting = False
-        """An answer with calls has ended before its turn on the server."""
+        self._resting: Answer | None = None
+        """An answer with calls that has ended before its turn on the server."""
         self._waiting: dict[str, Answer] = {}
         self._open_turn = RecentFrames(MAX_TURN)
         self._turn: list[AudioFrame] = []
@@ -133,6 +136,7 @@ class LiveWire:
         if self._is_local:
             self._open_turn.push(frame)
         else:
+            self._is_unasked = self._is_unasked and max(memoryview(frame.data).cast("h"), default=0) < VOICE
             self._post(Send("send_realtime_input", {"audio": messages.audio(frame)}))
 
     def push_video(self, frame: VideoFrame) -> None:
@@ -167,7 +171,10 @@ class LiveWire:
         """Note calls that are not run; see the port."""
         self._not_run.update(call_ids)
         if not is_asked:
-            self._unasked_outputs.update(call.call_id for call, _ in self._outputs if call.call_id in call_ids)
+            waiting = {call.call_id for call, _ in self._outputs}.intersection(call_ids)
+            self._unasked_outputs |= waiting
+            if waiting and self._resting is not None:
+                self._drop_rest()
             self._send_unasked()
 
     def ask(self, extra_instructions: str) -> Answer:
@@ -222,6 +229,9 @@ class LiveWire:
             answer.cancel()
             if answer is self._answer:
                 self._content([], is_complete=False)  # any message interrupts the model
+                self._send_unasked()
+        elif unread and answer is self._resting:
+            self._drop_rest()
         for item in unread:
             if isinstance(item, ToolCall):
                 self._leave(item)
@@ -236,7 +246,7 @@ class LiveWire:
         answer = self._answer
         if answer is not None and answer.has_calls and not (answer.is_over or answer.is_cancelled):
             self._finish("stop")
-            self._is_resting = True
+            self._resting = answer
 
     def lose(self, error: ProviderError) -> None:
         """The connection is lost: no answer will come any more."""
@@ -252,12 +262,12 @@ class LiveWire:
         Raises:
             ProviderProtocolError: It breaks the API's description.
         """
-        if self._coming and _is_output(message):
+        if self._coming and messages.is_output(message):
             self._begin_item()
         if (update := message.session_resumption_update) is not None and update.resumable and update.new_handle:
             self._report(RealtimeResumable(update.new_handle))
         if message.go_away is not None:
-            self._report(RealtimeEnding(seconds_of(message.go_away.time_left)))
+            self._report(RealtimeEnding(messages.seconds_of(message.go_away.time_left)))
         if message.voice_activity is not None:
             self._take_activity(message.voice_activity)
         if message.usage_metadata is not None:
@@ -273,6 +283,7 @@ class LiveWire:
         if (words := content.input_transcription) is not None:
             self._hear(words.text or "", is_final=bool(words.finished))
         if (words := content.interim_input_transcription) is not None and words.text:
+            self._caller_speaks()
             self._report(RealtimeTranscript(text=self._words + words.text, item_id=self._item, is_final=False))
         if (words := content.output_transcription) is not None and words.text:
             answer = self._current()
@@ -287,10 +298,11 @@ class LiveWire:
             self._is_cut = False
         elif content.turn_complete:
             reason = content.turn_complete_reason
-            has_calls = self._is_resting if self._answer is None else self._answer.has_calls
+            ended = self._answer or self._resting
             self._finish(reason.value.casefold() if reason is not None else "stop")
             # A model that thinks in the background may say more before it has the outputs.
-            self._is_resting = has_calls and content.interaction_status is types.InteractionStatus.IN_PROGRESS
+            thinks_on = content.interaction_status is types.InteractionStatus.IN_PROGRESS
+            self._resting = ended if ended is not None and ended.has_calls and thinks_on else None
 
     def _take_part(self, part: types.Part) -> None:
         if part.thought:
@@ -338,10 +350,10 @@ class LiveWire:
             self._report(taken)
 
     def _take_activity(self, activity: types.VoiceActivity) -> None:
-        ago = max(0.0, self._pushed - seconds_of(activity.audio_offset)) if activity.audio_offset else 0.0
+        ago = max(0.0, self._pushed - messages.seconds_of(activity.audio_offset)) if activity.audio_offset else 0.0
         kind = activity.voice_activity_type
         if kind == types.VoiceActivityType.ACTIVITY_START:
-            self._is_unasked = False
+            self._caller_speaks()
             self._report(RealtimeSpeechStarted(ago))
         elif kind == types.VoiceActivityType.ACTIVITY_END:
             self._report(RealtimeSpeechEnded(ago))
@@ -351,7 +363,7 @@ class LiveWire:
         self._is_cut = False
         if self._answer is not None:
             return self._answer
-        if self._is_resting:
+        if self._resting is not None:
             return self._next
         answer = self._begin(is_remote=True)
         if self._is_unasked:
@@ -371,7 +383,7 @@ class LiveWire:
     def _begin(self, *, is_remote: bool) -> Answer:
         answer, self._next = self._next, Answer()
         answer.begin(is_remote=is_remote)
-        self._answer, self._is_resting = answer, False
+        self._answer, self._resting = answer, None
         if answer.has_calls:
             self._await_more()
         return answer
@@ -383,8 +395,8 @@ class LiveWire:
 
     def _drop_rest(self) -> None:
         """The turn of the calls is cut: what came of it behind their answer is not to be heard."""
-        self.give_up(self._next)
-        self._next, self._is_resting = Answer(), False
+        rest, self._next, self._resting = self._next, Answer(), None
+        self.give_up(rest)
 
     def _finish(self, reason: str) -> None:
         answer, self._answer = self._answer, None
@@ -400,7 +412,8 @@ class LiveWire:
 
     def _hear(self, text: str, *, is_final: bool) -> None:
         self._words += text
-        self._is_unasked = self._is_unasked and not text
+        if text:
+            self._caller_speaks()
         if is_final:
             is_nothing = self._is_local and not (self._words or self._is_transcribed)
             self._settle(len(self._words))
@@ -410,6 +423,12 @@ class LiveWire:
                 self._begin_item()
         elif self._words:
             self._report(RealtimeTranscript(text=self._words, item_id=self._item, is_final=False))
+
+    def _caller_speaks(self) -> None:
+        """An answer that the server begins from here on is to the caller."""
+        self._is_unasked = False
+        if not self._is_local:
+            self._drop_rest()
 
     def _settle(self, length: int) -> None:
         """End the transcript of the user's item after so many characters.
@@ -450,7 +469,8 @@ class LiveWire:
             self._outputs = [pair for pair in self._outputs if pair[0].call_id in self._unasked_outputs]
             self._send_outputs(is_silent=True)
             self._outputs = waiting
-            self._is_unasked = self._setup.transcribe  # else it is not known whether the user has spoken since
+            # Another server obeys SILENT; without transcripts it is not known whether the user has spoken since.
+            self._is_unasked = self._waits and self._setup.transcribe
 
     def _send_outputs(self, *, is_silent: bool = False) -> None:
         if self._outputs:
@@ -461,21 +481,6 @@ class LiveWire:
 
     def _content(self, turns: list[types.Content], *, is_complete: bool) -> None:
         self._post(Send("send_client_content", {"turns": turns or None, "turn_complete": is_complete}))
-
-
-def _is_output(message: types.LiveServerMessage) -> bool:
-    """Whether the model answers in that message."""
-    content = message.server_content
-    speaks = content is not None and (content.output_transcription is not None or content.model_turn is not None)
-    return speaks or message.tool_call is not None
-
-
-def seconds_of(duration: str | None) -> float:
-    """Return a protobuf duration, such as `"9.5s"`, in seconds; 0 without one."""
-    try:
-        return float((duration or "0s").removesuffix("s"))
-    except ValueError:
-        return 0.0
 
 
 def rate_of(kind: str) -> int:

@@ -24,7 +24,7 @@ STEPS = (*REQUESTS, *MESSAGES, "rest")
 class Conversation:
     """A session and a server at the two ends of a wire."""
 
-    def __init__(self, turn_detection: Literal["local", "remote"]) -> None:
+    def __init__(self, turn_detection: Literal["local", "remote"], *, waits: bool) -> None:
         self.posted: list[Send] = []
         self.waiting: list[str] = []
         self.made: list[str] = []
@@ -35,7 +35,7 @@ class Conversation:
         """Whether an answer is requested in any case: the session ends turns, or owes one to a result."""
         self._is_local = self._must_ask
         setup = RealtimeSetup(turn_detection=turn_detection)
-        self.wire = LiveWire(setup, post=self.posted.append, report=self._report, await_more=lambda: None)
+        self.wire = LiveWire(setup, post=self.posted.append, report=self._report, await_more=lambda: None, waits=waits)
 
     def _report(self, event: RealtimeEvent) -> None:
         if isinstance(event, RealtimeReplyStarted):
@@ -105,11 +105,12 @@ class Conversation:
 
 
 @pytest.mark.parametrize("turn_detection", ["local", "remote"])
+@pytest.mark.parametrize("waits", [False, True], ids=["goes on", "waits"])
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=25))
 def test_each_call_that_the_server_keeps_gets_exactly_one_output(
-    turn_detection: Literal["local", "remote"], steps: list[str]
+    turn_detection: Literal["local", "remote"], waits: bool, steps: list[str]
 ) -> None:
-    conversation = Conversation(turn_detection)
+    conversation = Conversation(turn_detection, waits=waits)
     for kind in steps:
         conversation.step(kind)
     conversation.end()

@@ -81,7 +81,7 @@ async def test_the_model_learns_what_became_of_calls_that_it_cancelled(server: S
 
 @pytest.mark.parametrize("setup", [LOCAL, REMOTE], ids=["local", "remote"])
 async def test_a_call_of_a_refused_answer_gets_one_output(server: ScriptedGemini, setup: RealtimeSetup) -> None:
-    async with session(server, setup) as opened:
+    async with session(server, setup, name=WAITS) as opened:
         server.answers(Turn(calls=(CALL,)))
         if setup is REMOTE:  # that server would hear the next turn and wait
             server.answers(Turn(text="I cannot look.", ends=False))

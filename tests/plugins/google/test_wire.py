@@ -12,6 +12,7 @@ from kit.limits import LIMIT
 from vivavoce.pipelines.llm.base import Done, LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.realtime_model.base import RealtimeEvent, RealtimeReplyStarted, RealtimeSetup
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins.google.answer import Answer
@@ -24,17 +25,28 @@ THINKS_ON = types.InteractionStatus.IN_PROGRESS
 class Served:
     """A wire, and the messages of its server, which decides turns."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, waits: bool = False) -> None:
         self.posted: list[Send] = []
         self.reported: list[RealtimeEvent] = []
         self.pauses = 0
         """How often the end of an answer was put off."""
         self.wire = LiveWire(
-            RealtimeSetup(), post=self.posted.append, report=self.reported.append, await_more=self._put_off
+            RealtimeSetup(),
+            post=self.posted.append,
+            report=self.reported.append,
+            await_more=self._put_off,
+            waits=waits,
         )
 
-    def calls(self) -> None:
-        call = types.FunctionCall(id="c1", name="weather", args={})
+    def hears(self, text: str) -> None:
+        self._sends(types.LiveServerContent(input_transcription=types.Transcription(text=text, finished=True)))
+
+    def hears_voice(self) -> None:
+        begun = types.VoiceActivity(voice_activity_type=types.VoiceActivityType.ACTIVITY_START)
+        self.wire.feed(types.LiveServerMessage(voice_activity=begun))
+
+    def calls(self, call_id: str = "c1") -> None:
+        call = types.FunctionCall(id=call_id, name="weather", args={})
         self.wire.feed(types.LiveServerMessage(tool_call=types.LiveServerToolCall(function_calls=[call])))
 
     def says(self, text: str) -> None:
@@ -72,6 +84,11 @@ async def read(answer: Answer) -> list[LLMEvent | AudioChunk]:
 
 async def words(answer: Answer) -> str:
     return "".join(item.text for item in await read(answer) if isinstance(item, TextDelta))
+
+
+def texts(answer: Answer) -> list[str]:
+    """Return the words that have come of it."""
+    return [item.text for item in answer.feed.take_unread() if isinstance(item, TextDelta)]
 
 
 async def test_an_answer_with_calls_ends_with_its_turn_and_each_piece_from_the_call_on_puts_off_its_end() -> None:
@@ -222,3 +239,88 @@ def test_a_result_waits_for_the_next_request_if_the_server_answers_the_present_o
     served.wire.ask("")
     [sent] = served.posted
     assert [one.scheduling for one in sent.arguments["function_responses"]] == [None]
+
+
+@pytest.mark.parametrize("sign", ["words", "voice"])
+@pytest.mark.parametrize("status", [None, THINKS_ON], ids=["pause", "turn complete"])
+def test_the_callers_next_turn_is_answered_while_an_answer_rests_behind_its_call(
+    sign: str, status: types.InteractionStatus | None
+) -> None:
+    served = Served()
+    served.calls()
+    served.accept().feed.take_unread()
+    if status is None:
+        served.wire.rest()
+    else:
+        served.ends(status)
+    if sign == "words":
+        served.hears("Are you there?")
+    else:
+        served.hears_voice()
+    served.says("Yes, I am.")
+    served.ends()
+    assert len(served.begun) == 2
+    assert texts(served.accept()) == ["Yes, I am."]
+    served.wire.append(OUTPUT)
+    answer = served.wire.ask("")
+    served.says("It is cold.")
+    served.ends()
+    assert texts(answer) == ["It is cold."]
+
+
+@pytest.mark.parametrize("by", ["the caller", "a cut"])
+def test_words_behind_the_pause_of_a_call_are_dropped_with_the_speech_that_the_caller_cuts(by: str) -> None:
+    served = Served()
+    served.calls()
+    first = served.accept()
+    first.feed.take_unread()
+    served.wire.rest()
+    served.says("I am looking.")
+    served.ends()
+    if by == "a cut":
+        served.wire.give_up(first)
+    served.hears("When do you open?")
+    served.says("At seven.")
+    served.ends()
+    assert texts(served.accept()) == ["At seven."]
+
+
+def test_a_call_behind_the_pause_of_one_that_is_not_run_gets_its_output_too() -> None:
+    served = Served()
+    served.calls()
+    served.accept().feed.take_unread()
+    served.wire.rest()
+    served.calls("c2")
+    not_run(served)
+    sent = [one.arguments["function_responses"] for one in served.posted if one.method == "send_tool_response"]
+    assert sorted(response.id for responses in sent for response in responses) == ["c1", "c2"]
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["goes on", "waits"])
+def test_an_answer_to_the_caller_whose_words_come_behind_its_first_piece_is_kept_after_a_call_that_was_not_run(
+    waits: bool,
+) -> None:
+    served = Served(waits=waits)
+    served.calls()
+    served.wire.refuse(served.begun[-1].reply_id)
+    served.ends()
+    if waits:
+        served.wire.push(AudioFrame(b"\x00\x10" * 320, 16000))
+    served.posted.clear()
+    served.says("At seven")
+    served.hears("When do you open?")
+    served.says(" o'clock.")
+    served.ends()
+    assert texts(served.accept()) == ["At seven", " o'clock."]
+    assert not [one for one in served.posted if one.method == "send_client_content"]
+
+
+def test_an_answer_to_a_call_that_was_not_run_is_cut_while_the_caller_is_silent() -> None:
+    served = Served(waits=True)
+    served.calls()
+    served.wire.refuse(served.begun[-1].reply_id)
+    served.ends()
+    served.wire.push(AudioFrame.silence(0.02, 16000))
+    served.says("I cannot look.")
+    assert len(served.begun) == 1
+    assert served.posted[-1].method == "send_client_content"
