@@ -7,7 +7,8 @@ from contextlib import aclosing
 import anyio
 import pytest
 
-from kit.gemini_session import ASKING, CALL, LOCAL, REMOTE, WAITS, model, session, words
+from kit.gemini_session import ASKING, CALL, LOCAL, REMOTE, WAITS, model, session
+from kit.open_connection import words
 from kit.servers.scripted_gemini import ScriptedGemini, Turn
 from vivavoce.pipelines.llm.base import LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCallOutput

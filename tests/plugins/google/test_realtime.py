@@ -10,8 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from kit.gemini_session import ASKING, CALL, REMOTE, Session, model, session, weather, words
+from kit.gemini_session import ASKING, CALL, REMOTE, model, session, weather
 from kit.limits import LIMIT
+from kit.open_connection import Session, words
 from kit.servers.scripted_gemini import ScriptedGemini, Turn, scripted_gemini
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,

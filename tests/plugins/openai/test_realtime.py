@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
-from typing import Annotated, TypeVar
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Annotated
 
 import anyio
 import pytest
 
 from kit.limits import LIMIT
+from kit.open_connection import Session, opened_by, words
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     ProviderConnectionError,
@@ -21,8 +22,6 @@ from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, Functi
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice, function_tool
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.realtime_model.base import (
-    RealtimeConnection,
-    RealtimeEvent,
     RealtimeInputCommitted,
     RealtimeProblem,
     RealtimeReplyCancelled,
@@ -46,7 +45,6 @@ from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins import openai
 
 SPEECH = AudioFrame(tone(0.6), 24000)
-E = TypeVar("E")
 
 
 @function_tool
@@ -58,61 +56,12 @@ def weather(city: Annotated[str, "Where"]) -> str:
 ASKING = GenerateRequest(context=ChatContext(), instructions="Be brief.", tools=(weather,))
 
 
-class Session:
-    """An open connection with its reports."""
-
-    def __init__(self, connection: RealtimeConnection) -> None:
-        self.connection = connection
-        self.events: list[RealtimeEvent] = []
-        self.error: ProviderError | None = None
-        self._changed = anyio.Event()
-
-    async def listen(self) -> None:
-        try:
-            async for event in self.connection.events():
-                self.events.append(event)
-                self._changed.set()
-                self._changed = anyio.Event()
-        except ProviderError as error:
-            self.error = error
-            self._changed.set()
-
-    def of(self, kind: type[E]) -> list[E]:
-        return [event for event in self.events if isinstance(event, kind)]
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        with anyio.fail_after(LIMIT):
-            while not holds():
-                await self._changed.wait()
-
-    def speak(self, seconds: float, *, is_silent: bool = False) -> None:
-        pcm = bytes(round(seconds * 24000) * 2) if is_silent else tone(seconds)
-        for at in range(0, len(pcm), 960):
-            self.connection.push(AudioFrame(pcm[at : at + 960], 24000))
-
-    async def answer(self, request: GenerateRequest = ASKING) -> list[LLMEvent | AudioChunk]:
-        with anyio.fail_after(LIMIT):
-            return [item async for item in self.connection.generate(request)]
-
-
-@asynccontextmanager
-async def session(
+def session(
     server: ScriptedRealtimeServer, setup: RealtimeSetup | None = None, options: openai.RealtimeOptions | None = None
-) -> AsyncIterator[Session]:
+) -> AbstractAsyncContextManager[Session]:
     setup = setup or RealtimeSetup(instructions="Be brief.", tools=(weather,), turn_detection="local")
-    async with openai.RealtimeModel(model="m", base_url=server.url, api_key="secret", options=options) as model:
-        opened = Session(await model.open(setup))
-        try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(opened.listen)
-                yield opened
-                await opened.connection.aclose()
-        finally:
-            await opened.connection.aclose()
-
-
-def words(answer: list[LLMEvent | AudioChunk]) -> str:
-    return "".join(item.text for item in answer if isinstance(item, TextDelta))
+    model = openai.RealtimeModel(model="m", base_url=server.url, api_key="secret", options=options)
+    return opened_by(model, setup, ASKING)
 
 
 def seconds(answer: list[LLMEvent | AudioChunk]) -> float:
