@@ -54,32 +54,6 @@ class Snapshot:
     open_work: OpenWork = field(default=NO_OPEN_WORK, repr=False)
 
 
-def write_snapshot(
-    *,
-    session_id: str,
-    agent: str,
-    history: HistoryControl,
-    userdata: object,
-    turns: int,
-    memory: TakeMemory,
-    open_work: OpenWork,
-) -> dict[str, Any]:
-    """Return the data that `read_snapshot` takes, for `json.dumps`.
-
-    Raises:
-        ConfigurationError: The userdata cannot be JSON; the error names the part.
-    """
-    return take_snapshot(
-        session_id=session_id,
-        agent=agent,
-        history=history,
-        userdata=userdata,
-        turns=turns,
-        memory=memory,
-        open_work=open_work,
-    )()
-
-
 def take_snapshot(
     *,
     session_id: str,
@@ -90,7 +64,9 @@ def take_snapshot(
     memory: TakeMemory,
     open_work: OpenWork,
 ) -> Callable[[], dict[str, Any]]:
-    """Take the conversation as it is now; the returned call, from any thread, makes the data of `write_snapshot`.
+    """Take the conversation as it is now.
+
+    The returned call, from any thread, makes the data that `read_snapshot` takes, for `json.dumps`.
 
     Raises:
         ConfigurationError: The userdata cannot be JSON; the error names the part.

@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
-from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, write_snapshot
+from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, take_snapshot
 from vivavoce.agents.records import CloseReport, SessionReport
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, unknown_attribute, wake_up_of
 from vivavoce.agents.session.conversation import Conversation
@@ -421,7 +421,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         Raises:
             ConfigurationError: The userdata cannot be JSON; it says which part.
         """
-        return write_snapshot(
+        return take_snapshot(
             session_id=self.id,
             agent=self._parts.handoffs.root.id,
             history=self._parts.history,
@@ -429,7 +429,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             turns=self._parts.machine.turns,
             memory=self._parts.memory.take,
             open_work=self._parts.checkpoints.open_work,
-        )
+        )()
 
     def report(self) -> SessionReport:
         """Return everything kept so far."""
