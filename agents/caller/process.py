@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import anyio
 from anyio.streams.text import TextReceiveStream
 
-from vivavoce.pipelines.core.child_process import end_child
+from vivavoce.pipelines.core.child_process import end_child, send_to_child
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, VoiceError, first_error
 from vivavoce.pipelines.core.process_end import run_process
 
@@ -54,11 +54,10 @@ async def run_caller(
     )
     errors: deque[str] = deque(maxlen=20)
     result: dict[str, Any] | None = None
-    assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
     try:
-        await process.stdin.send(json.dumps(request).encode() + b"\n")
+        await send_to_child(process, json.dumps(request).encode() + b"\n")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_collect, process.stderr, errors)
             async for line in _lines(process.stdout):

@@ -1,9 +1,18 @@
-"""The end of a child process that ends by itself when its stdin is closed."""
+"""A child process that reads from its stdin and ends by itself when that is closed: writing to it, and its end."""
 
 from __future__ import annotations
 
 import anyio
 from anyio.abc import Process
+
+
+async def send_to_child(process: Process, data: bytes) -> None:
+    """Write to the stdin of a process; one that has ended does not receive it, and its end says so."""
+    assert process.stdin is not None
+    try:
+        await process.stdin.send(data)
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):  # the last: of older anyio
+        return
 
 
 async def end_child(process: Process, limit: float) -> None:

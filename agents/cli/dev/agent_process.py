@@ -16,7 +16,7 @@ from anyio.streams.text import TextReceiveStream
 
 from vivavoce.agents.cli.dev.child import ChildRequest
 from vivavoce.agents.cli.dev.wire import Message, encode, messages
-from vivavoce.pipelines.core.child_process import end_child
+from vivavoce.pipelines.core.child_process import end_child, send_to_child
 from vivavoce.pipelines.core.errors import WorkerError
 
 END_LIMIT = 5.0
@@ -130,11 +130,7 @@ class AgentProcess:
 
     async def _send(self, data: bytes) -> None:
         assert self._process is not None
-        assert self._process.stdin is not None
-        try:
-            await self._process.stdin.send(data)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError):  # the last: of older anyio
-            return  # the message `died` reports its end
+        await send_to_child(self._process, data)  # the message `died` reports its end
 
     def _take(self, message: Message) -> None:
         match message["is"]:

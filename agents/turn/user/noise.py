@@ -8,10 +8,9 @@ Where the recogniser gives interims and is connected, words are the proof of spe
 * A sound that has lasted `max_pause` without a word is noise; a turn of nothing else is dropped.
 
 Where the recogniser gives no interims, words come when an utterance is over, and a realtime model's come even later: a
-voice is believed for 30 s from its onset, and from each new word. A model that hears the caller gives no word before a
-commit: what the caller says without a pause for longer than that is not cut, so that no word of it is lost. It holds
-nothing from then on, and is one commit when it ends. A sound behind a pause ends the turn by those 30 s: the model gets
-the words before the pause, and the rest is noise.
+voice is believed for 30 s from its onset, and from each new word. Then the turn of a model that hears the caller is
+committed, for it may have heard words, and the rest is noise. A sound that began over the agent's voice is committed
+when it ends: it may be that voice.
 
 Noise holds neither floor, answer nor agent, and silence counts while it lasts: until a word of it comes.
 """
@@ -22,6 +21,7 @@ from collections.abc import Iterator
 
 from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.commit import TurnCommit
 from vivavoce.agents.turn.user.turn import LONGEST_VOICE, Burst, Over, UserSide, UserTurn
@@ -33,8 +33,11 @@ GRACE = 1.0
 class Noise:
     """Decides when a sound is noise."""
 
-    def __init__(self, options: OptionsInUse, user: UserSide, interruption: Interruption, commit: TurnCommit) -> None:
+    def __init__(
+        self, options: OptionsInUse, floor: Floor, user: UserSide, interruption: Interruption, commit: TurnCommit
+    ) -> None:
         self._options = options
+        self._floor = floor
         self._user = user
         self._interruption = interruption
         self._turn_commit = commit
@@ -71,9 +74,12 @@ class Noise:
         burst, turn = self._user.burst, self._user.turn
         assert burst is not None
         burst.turn_to_noise(now)
-        drops_turn = not (self._options.is_manual or self._options.traits.hears_audio)
-        if turn is not None and not turn.has_words and drops_turn:
-            self._turn_commit.drop("noise")
+        if turn is not None and not turn.has_words and not self._options.is_manual:
+            if not self._options.traits.hears_audio:
+                self._turn_commit.drop("noise")
+            elif self._floor.active is None and burst.started_at >= self._floor.last_ended_at:
+                turn.hear(now)
+                turn.over = Over(now, "no_words", leaves_audio=True)
         self._interruption.let_go_on()
 
     def _on_no_new_word(self, now: float) -> None:

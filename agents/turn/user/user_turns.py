@@ -43,7 +43,7 @@ class UserTurns:
         self._guard = guard
         self._endpointing = endpointing
         self._limits = TurnLimits(options, user, out)
-        self._noise = Noise(options, user, interruption, commit)
+        self._noise = Noise(options, floor, user, interruption, commit)
         self._requested_at: float | None = None
         self._out = out
         self._turns = 0

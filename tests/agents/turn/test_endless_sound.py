@@ -91,13 +91,24 @@ def test_a_sound_behind_a_pause_that_outlasts_them_is_noise_from_then_on_and_is_
     assert talk.plays(33.0).played(35.0).stops(120.0).until(130.0).take() == [(120.2, "ClearAudio")]
 
 
-def test_a_sound_without_a_pause_holds_nothing_after_them_and_is_one_commit_when_it_ends() -> None:
+def test_a_sound_without_a_pause_is_committed_once_after_thirty_seconds_and_its_rest_is_noise() -> None:
+    """A caller who speaks before a television is answered, although the sound never ends."""
     talk = Conversation(hears_audio=True, emits_interims=False, wake_up=WakeUp(after=8.0))
-    talk.at(0.0, i.ParticipantLinked()).starts(0.5).until(30.6)
-    assert talk.user_states[-1] == ("away", 30.5)
-    assert talk.asks(31.0, "news").take()[-1] == (31.0, "grant", "news")
-    talk.plays(31.1).played(32.0).stops(120.0).until(121.0)
-    assert entries(talk, "commit") == [(120.4, "commit", "turn_1", "")]
+    talk.at(0.0, i.ParticipantLinked()).starts(0.5).until(30.49)
+    assert talk.take() == []
+    assert talk.until(30.5).take() == [(30.5, "commit", "turn_1", ""), (30.5, "grant", "answer_1")]
+    (commit,) = [effect for effect in talk.effects if isinstance(effect, fx.CommitUserTurn)]
+    assert (commit.timing.ended_by, commit.settles_audio, commit.is_heard) == ("no_words", True, True)
+    talk.plays(33.0).played(35.0).until(44.0)
+    assert entries(talk, "pause", "wake up", "commit") == [(43.0, "wake up", 1)]
+    assert talk.stops(120.0).until(130.0).take() == [(120.2, "ClearAudio")]
+
+
+def test_a_sound_that_began_over_the_voice_of_the_agent_is_committed_when_it_ends() -> None:
+    """It may be the agent's own voice, or a television's to which the caller does not listen."""
+    talk = Conversation(hears_audio=True, emits_interims=False).speaking().starts(2.0).played(10.0).until(60.0)
+    assert entries(talk, "commit") == []
+    assert entries(talk.stops(60.0).until(61.0), "commit") == [(60.4, "commit", "turn_1", "")]
 
 
 def test_a_sign_of_listening_before_a_television_holds_the_agent_for_thirty_seconds() -> None:
