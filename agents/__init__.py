@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus
     from vivavoce.agents.core.speech_handle import SpeechHandle
     from vivavoce.agents.current_job import get_job_context
-    from vivavoce.agents.dialogue.graph.intent import Intent
-    from vivavoce.agents.dialogue.graph.state import GraphEvent, State
-    from vivavoce.agents.dialogue.graph.state_graph import StateGraph
-    from vivavoce.agents.dialogue.intents.classifier import IntentClassifier, IntentMatch, ModelIntents
-    from vivavoce.agents.dialogue.intents.llm_intents import LLMIntents
-    from vivavoce.agents.dialogue.intents.patterns import PatternIntents
-    from vivavoce.agents.dialogue.messages.context import DialogueContext
-    from vivavoce.agents.dialogue.messages.conversations import DialogueMessage
-    from vivavoce.agents.dialogue.messages.dialogue import Dialogue
-    from vivavoce.agents.dialogue.messages.edge import Edge, Node
-    from vivavoce.agents.dialogue.messages.local_channel import LocalChannel
-    from vivavoce.agents.dialogue.options import DialogueOptions
-    from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
+    from vivavoce.agents.dialogues.context import DialogueContext
+    from vivavoce.agents.dialogues.conversations import DialogueMessage
+    from vivavoce.agents.dialogues.dialogue import Dialogue
+    from vivavoce.agents.dialogues.edge import Edge, Node
+    from vivavoce.agents.dialogues.local_channel import LocalChannel
+    from vivavoce.agents.dialogues.options import DialogueOptions
+    from vivavoce.agents.graphs.graph.intent import Intent
+    from vivavoce.agents.graphs.graph.state import GraphEvent, State
+    from vivavoce.agents.graphs.graph.state_graph import StateGraph
+    from vivavoce.agents.graphs.intents.classifier import IntentClassifier, IntentMatch, ModelIntents
+    from vivavoce.agents.graphs.intents.llm_intents import LLMIntents
+    from vivavoce.agents.graphs.intents.patterns import PatternIntents
+    from vivavoce.agents.graphs.options import GraphOptions
+    from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
     from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
     from vivavoce.agents.history.file_sinks import JsonLinesHistorySink, SqliteHistorySink
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
@@ -120,11 +121,11 @@ _PLACES = {
     "ConversationFlow": "vivavoce.agents.speech.flow",
     "CrashSafety": "vivavoce.agents.worker.crash_safety",
     "Data": "vivavoce.agents.memory.parts.part",
-    "Dialogue": "vivavoce.agents.dialogue.messages.dialogue",
-    "DialogueContext": "vivavoce.agents.dialogue.messages.context",
-    "DialogueMessage": "vivavoce.agents.dialogue.messages.conversations",
-    "DialogueOptions": "vivavoce.agents.dialogue.options",
-    "Edge": "vivavoce.agents.dialogue.messages.edge",
+    "Dialogue": "vivavoce.agents.dialogues.dialogue",
+    "DialogueContext": "vivavoce.agents.dialogues.context",
+    "DialogueMessage": "vivavoce.agents.dialogues.conversations",
+    "DialogueOptions": "vivavoce.agents.dialogues.options",
+    "Edge": "vivavoce.agents.dialogues.edge",
     "EmptyReply": "vivavoce.agents.agent",
     "EndpointingOptions": "vivavoce.agents.turn.options",
     "Envelope": "vivavoce.agents.core.message_channel",
@@ -137,7 +138,8 @@ _PLACES = {
     "GetPhoneNumber": "vivavoce.agents.tasks.ready.phone",
     "GetPostalAddress": "vivavoce.agents.tasks.ready.postal",
     "GraphError": "vivavoce.pipelines.core.errors",
-    "GraphEvent": "vivavoce.agents.dialogue.graph.state",
+    "GraphEvent": "vivavoce.agents.graphs.graph.state",
+    "GraphOptions": "vivavoce.agents.graphs.options",
     "GuardVerdict": "vivavoce.agents.speech.content_guard",
     "GuardedText": "vivavoce.agents.speech.content_guard",
     "Handoff": "vivavoce.agents.session.handoff_control",
@@ -145,17 +147,17 @@ _PLACES = {
     "HistorySink": "vivavoce.agents.history.sink",
     "Image": "vivavoce.agents.memory.parts.part",
     "InProcessStore": "vivavoce.agents.memory.stores.in_process",
-    "Intent": "vivavoce.agents.dialogue.graph.intent",
-    "IntentClassifier": "vivavoce.agents.dialogue.intents.classifier",
-    "IntentMatch": "vivavoce.agents.dialogue.intents.classifier",
+    "Intent": "vivavoce.agents.graphs.graph.intent",
+    "IntentClassifier": "vivavoce.agents.graphs.intents.classifier",
+    "IntentMatch": "vivavoce.agents.graphs.intents.classifier",
     "InterruptionMoment": "vivavoce.agents.turn.barge_in.policy",
     "InterruptionOptions": "vivavoce.agents.turn.options",
     "InterruptionPolicy": "vivavoce.agents.turn.barge_in.policy",
     "JobContext": "vivavoce.agents.job",
     "JsonLinesHistorySink": "vivavoce.agents.history.file_sinks",
-    "LLMIntents": "vivavoce.agents.dialogue.intents.llm_intents",
+    "LLMIntents": "vivavoce.agents.graphs.intents.llm_intents",
     "LLMSummariser": "vivavoce.pipelines.llm.summary",
-    "LocalChannel": "vivavoce.agents.dialogue.messages.local_channel",
+    "LocalChannel": "vivavoce.agents.dialogues.local_channel",
     "LogState": "vivavoce.agents.memory.stores.store",
     "MCPServer": "vivavoce.agents.mcp_servers",
     "MCPServerHTTP": "vivavoce.agents.mcp_servers",
@@ -165,12 +167,12 @@ _PLACES = {
     "MemoryOptions": "vivavoce.agents.memory.options",
     "MessageChannel": "vivavoce.agents.core.message_channel",
     "MessageStatus": "vivavoce.agents.core.message_channel",
-    "ModelIntents": "vivavoce.agents.dialogue.intents.classifier",
+    "ModelIntents": "vivavoce.agents.graphs.intents.classifier",
     "ModelJudge": "vivavoce.agents.speech.model_judge",
     "Namespace": "vivavoce.agents.memory.namespace",
-    "Node": "vivavoce.agents.dialogue.messages.edge",
+    "Node": "vivavoce.agents.dialogues.edge",
     "Options": "vivavoce.agents.memory.parts.part",
-    "PatternIntents": "vivavoce.agents.dialogue.intents.patterns",
+    "PatternIntents": "vivavoce.agents.graphs.intents.patterns",
     "PipelineChange": "vivavoce.agents.session.pipelines.change",
     "Place": "vivavoce.agents.memory.stores.store",
     "PostalAddress": "vivavoce.agents.tasks.ready.postal",
@@ -183,7 +185,7 @@ _PLACES = {
     "RedisStore": "vivavoce.agents.memory.stores.redis",
     "RoomOptions": "vivavoce.agents.transports.options",
     "RunContext": "vivavoce.agents.tools.context",
-    "SessionDialogue": "vivavoce.agents.dialogue.runtime.session_dialogue",
+    "SessionGraph": "vivavoce.agents.graphs.runtime.session_graph",
     "SessionLogHandler": "vivavoce.agents.telemetry.logs.log_export",
     "SessionMemory": "vivavoce.agents.memory.memory",
     "SessionOptions": "vivavoce.agents.session.options",
@@ -195,8 +197,8 @@ _PLACES = {
     "SqliteCheckpoints": "vivavoce.agents.history.checkpoint",
     "SqliteHistorySink": "vivavoce.agents.history.file_sinks",
     "SqliteStore": "vivavoce.agents.memory.stores.sqlite",
-    "State": "vivavoce.agents.dialogue.graph.state",
-    "StateGraph": "vivavoce.agents.dialogue.graph.state_graph",
+    "State": "vivavoce.agents.graphs.graph.state",
+    "StateGraph": "vivavoce.agents.graphs.graph.state_graph",
     "StopResponse": "vivavoce.agents.agent",
     "StoreCheckpoints": "vivavoce.agents.memory.history.store_checkpoints",
     "StoreError": "vivavoce.pipelines.core.errors",
@@ -270,6 +272,7 @@ __all__ = [
     "GetPostalAddress",
     "GraphError",
     "GraphEvent",
+    "GraphOptions",
     "GuardVerdict",
     "GuardedText",
     "Handoff",
@@ -315,7 +318,7 @@ __all__ = [
     "RedisStore",
     "RoomOptions",
     "RunContext",
-    "SessionDialogue",
+    "SessionGraph",
     "SessionLogHandler",
     "SessionMemory",
     "SessionOptions",

@@ -69,7 +69,7 @@ class DialogueMoved(SessionEvent):
         old: The state before; empty at the beginning.
         state: The state now.
         reason: The `begin` of the graph, a `transition`, the `return` from a global state, a `request` by
-            `session.dialogue.move()`, or `undo`: the caller went on speaking, and the turn is judged anew.
+            `session.graph.move()`, or `undo`: the caller went on speaking, and the turn is judged anew.
         transition: The transition, such as `"'greeting', when_intent_matched('book') → 'day'"`; empty for the others.
     """
 
@@ -387,7 +387,8 @@ class ErrorOccurred(SessionEvent):
         source: The part: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
             (given to `say`), "tool", "handler", "hook", "policy", "room" (its transport gave no text where text is
             needed), "avatar" (it is missing or lost), "turn" (a rule of the turn machine is at fault), "memory" (its
-            store), "budget" (its functions and prices), "dialogue" (code of graph and dialogues, the channel) …
+            store), "budget" (its functions and prices), "dialogue" (code of a graph), "dialogues" (their handlers and
+            channel), the key of an extension …
         is_recovered: Whether the session continues without any loss.
         successor: Provider and model of the component that took the place of the one that failed, for the members of
             a fallback; `error.provider` is the one that failed. Empty elsewhere.

@@ -6,7 +6,7 @@ Offline and without keys: pocketsphinx listens, espeak speaks. The graph decides
 from collections.abc import AsyncIterator
 from typing import Any
 
-from vivavoce.agents import Agent, AgentSession, DialogueOptions, JobContext, PatternIntents, SessionOptions, StateGraph
+from vivavoce.agents import Agent, AgentSession, GraphOptions, JobContext, PatternIntents, SessionOptions, StateGraph
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, silero
 
@@ -38,7 +38,7 @@ async def ask_size(session: AgentSession[Any]) -> AsyncIterator[str]:
 
 @check.body
 async def repeat(session: AgentSession[Any]) -> AsyncIterator[str]:
-    event, intent = session.dialogue.event, session.dialogue.intent
+    event, intent = session.graph.event, session.graph.intent
     if event is not None and intent is not None and intent.name == people.name:  # else back from the opening hours
         session.memory.private.set("size", event.data)
     yield f"A table {session.memory.private.get('size')}. Is that right?"
@@ -72,7 +72,7 @@ async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
     pipeline = CascadingPipeline(vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), tts=tts)
-    options = SessionOptions(dialogue=DialogueOptions(graph=graph))
+    options = SessionOptions(graph=GraphOptions(graph))
     await AgentSession(Agent("You take table bookings."), pipeline, options=options).start()
 
 

@@ -67,7 +67,7 @@ async def decide(ctx: DialogueContext, sender: str, offer: Offer) -> None:
 async def main() -> None:
     async with AsyncExitStack() as calls:
         for name, dialogue in (("hotel", hotel), ("guest", guest)):
-            options = SessionOptions(dialogue=DialogueOptions(dialogues=(dialogue,), channel=channel))
+            options = SessionOptions(dialogues=DialogueOptions(dialogues=(dialogue,), channel=channel))
             session = AgentSession(Agent("Be brief.", id=name), CascadingPipeline(tts=ScriptedTTS()), options=options)
             await calls.enter_async_context(session)
             await session.start(LocalTransport(options.clock))

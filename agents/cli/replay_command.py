@@ -30,7 +30,7 @@ def replay(
     from rich.console import Console
 
     from vivavoce.agents.cli.timeline import difference_lines, timeline
-    from vivavoce.agents.dialogue.trace import replay_graph
+    from vivavoce.agents.graphs.trace import replay_graph
     from vivavoce.agents.turn.trace.replay import replay as replayed
 
     trace = _read(path)

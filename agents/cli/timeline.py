@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from vivavoce.agents.dialogue.trace import GRAPH
+from vivavoce.agents.graphs.trace import GRAPH
 from vivavoce.agents.turn.trace.codec import Plain
 from vivavoce.agents.turn.trace.record import TURN
 from vivavoce.agents.turn.trace.replay import Difference, RecordedStep, Trace

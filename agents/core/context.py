@@ -64,7 +64,7 @@ class Live:
         self.agent = agent
         """The agent that has the conversation. Writer: `SessionAgents`."""
         self.additions = NO_ADDITIONS
-        """Instructions and tools of the conversation graph's state. Writer: `GraphRuntime`."""
+        """Instructions and tools that extensions give the agent for now. Writer: `Attachments`."""
         self.endpointing = _ENDPOINTING
         """When a pause ends the caller's turn, for that agent. Writer: `TurnTaking`."""
         self.interruption = _INTERRUPTION

@@ -29,6 +29,10 @@
 | condition, classifier of a graph | task | `hook_timeout` between | event `dialogue` | is cut | cuts: `dialogue` |
 | async tool | task | its `timeout` | the call's output | waits, is cut | cuts: `tools` |
 | sync tool | thread | its `timeout` | the call's output | (it cannot) | leaves it behind |
+| `on_turn` of an extension | speech | `turn_limit` without | event, its name | waits, is cut | cuts: `speech` |
+| `on_tool_result` of an extension | tool | `turn_limit` without | event, its name | waits, is cut | cuts: `tools` |
+| `open`, `begin` of an extension | task | `start_step` | fails the start | waits, is cut | cuts: its name |
+| `aclose` of an extension | step | the step's | in the report | SessionError | is the step |
 | `degrade` of a budget | task | 10 s quiet | event `budget` | goes on | waits: `handlers` |
 | history sink | task | 10 s a write | event, once | waits until its limit | waits: `history sink` |
 | consent to a recording | task | `consent_timeout` | event `recording` | waits, is cut | cuts it at its end |
@@ -87,6 +91,7 @@ Kind = Literal[
     "callback",
     "agent hook",
     "turn hook",
+    "tool result",
     "flow hook",
     "guard",
     "consent",
@@ -101,7 +106,7 @@ GOES_ON_AFTER_CLOSE = frozenset[Kind](("handler", "event", "wake-up", "callback"
 """Code that may await the close. The close waits for the other code of these kinds, and cuts it then."""
 CUT_BY_CLOSE_AWAITED = frozenset[Kind](("agent hook", "flow hook", "guard"))
 """Code that is cut where it awaits the close."""
-_TIMES_OUT = frozenset[Kind](("event", "turn hook", "flow hook", "guard"))
+_TIMES_OUT = frozenset[Kind](("event", "turn hook", "tool result", "flow hook", "guard"))
 """Code whose limit is a TimeoutError for `error` events; of the other kinds it is a SessionError."""
 
 Call = Callable[[], Awaitable[object]]

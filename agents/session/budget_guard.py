@@ -105,7 +105,7 @@ class BudgetGuard:
         if scope.cancelled_caught:
             logger.warning("The goodbye did not end within %g s; the session closes without it", GOODBYE_LIMIT)
         if options.then == "hangup":
-            self._hang_ups.over_budget()
+            self._hang_ups.end_call(CloseReason.BUDGET_EXCEEDED)
             await closing.asked.wait()  # also where the hangup fails, within its limit
         else:
             closing.request(CloseReason.BUDGET_EXCEEDED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.given_audio import GivenAudio
@@ -40,7 +40,8 @@ from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
+    from vivavoce.agents.extension.extension import Extension
+    from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 
 logger = logging.getLogger(__name__)
 
@@ -295,13 +296,23 @@ class Conversation(EventSource):
         return self._parts.memory.memory
 
     @property
-    def dialogue(self) -> SessionDialogue:
-        """The place of the conversation in its graph (`SessionOptions.dialogue`).
+    def graph(self) -> SessionGraph:
+        """The place of the conversation in its graph (`SessionOptions.graph`).
 
         Raises:
             ConfigurationError: The session follows no graph.
         """
-        return self._parts.session_dialogue
+        return self._parts.followed_graph
+
+    def extension(self, kind: type[Extension]) -> Any:
+        """Return what an extension of the session offers its application (`Attached.face`).
+
+        Args:
+            kind: The class of the extension.
+        Raises:
+            ConfigurationError: The session has no extension of that kind.
+        """
+        return self._parts.extensions.face(kind)
 
     @property
     def input(self) -> SessionInput:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import anyio
@@ -24,6 +24,8 @@ from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, Voi
 logger = logging.getLogger(__name__)
 
 NAME = "hangup"
+LEFT_TO_ROOM = (CloseReason.USER_INITIATED, CloseReason.USER_AWAY)
+"""The reasons with which the session closes only when its caller has left."""
 
 
 class HangUp:
@@ -127,9 +129,14 @@ class HangUps:
         self._context.inbox.on_loop(lambda: self._begin(request, CloseReason.USER_INITIATED, after_speech=after_speech))
         return request
 
-    def over_budget(self) -> None:
-        """Disconnect the caller of a call that costs too much, at once, and close the session."""
-        self._begin(HangUp("", in_tool=False, is_here=True), CloseReason.BUDGET_EXCEEDED, after_speech=False)
+    @property
+    def handles(self) -> list[SpeechHandle]:
+        """The handles of all speeches."""
+        return self._speeches.handles
+
+    def end_call(self, reason: CloseReason) -> None:
+        """Disconnect the caller at once, and close the session for that reason; where the first fails, only close."""
+        self._begin(HangUp("", in_tool=False, is_here=True), reason, after_speech=False)
 
     def after_silence(self) -> None:
         """Disconnect a caller who has answered no wake-up; where that fails, the session closes all the same."""
@@ -147,7 +154,7 @@ class HangUps:
                 if after_speech:
                     await self.heard(before, own_words)
                 await self._caller.hang_up(reason)
-                if reason is CloseReason.BUDGET_EXCEEDED:  # also where the room goes on without its caller
+                if reason not in LEFT_TO_ROOM:  # also where the room goes on without its caller
                     self._context.closing.request(reason)
                 closing = self._context.closing
                 request.succeed(closing.heard_out if closing.is_asked else None)
@@ -165,7 +172,7 @@ class HangUps:
         request.queue(begun, waits_for_own=own_words is not None)
         self._context.inbox.post(begun)
 
-    async def heard(self, before: list[SpeechHandle], own_words: Utterance | None = None) -> None:
+    async def heard(self, before: Sequence[SpeechHandle], own_words: Utterance | None = None) -> None:
         """Wait until the caller has heard those speeches, and the audio of the speech that asked."""
         if own_words is not None:
             await own_words.done.wait()

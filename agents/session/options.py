@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from vivavoce.agents.audio.recording.options import RecordingOptions
-from vivavoce.agents.dialogue.options import DialogueOptions
+from vivavoce.agents.dialogues.options import DialogueOptions
+from vivavoce.agents.extension.extension import Extension
+from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.session.report_writer import report_file
@@ -15,7 +18,15 @@ from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
-from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, check_whole, shown
+from vivavoce.pipelines.core.checks import (
+    check_flag,
+    check_instance,
+    check_items,
+    check_number,
+    check_text,
+    check_whole,
+    shown,
+)
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.context_window import ContextPolicy
@@ -106,8 +117,12 @@ class SessionOptions(WatchOptions):
     """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; its maker closes it."""
     memory: MemoryOptions | None = None
     """Where `session.memory` is kept, for how long, and whose it is; None: in this process, and only if it is used."""
-    dialogue: DialogueOptions | None = None
-    """The conversation graph that the call follows, and its dialogues with other agents; None: neither."""
+    graph: GraphOptions | None = None
+    """The conversation graph that the call follows; None: no graph."""
+    dialogues: DialogueOptions | None = None
+    """The dialogues of the session's agent with other agents; None: no dialogue."""
+    extensions: Sequence[Extension] = ()
+    """Extensions of the application, one of each `key`; `session.extension(Kind)` has what each of them offers."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
 
@@ -120,7 +135,9 @@ class SessionOptions(WatchOptions):
         ):
             check_instance(name, getattr(self, name), kind)
         check_instance("memory", self.memory, MemoryOptions, or_none=True)
-        check_instance("dialogue", self.dialogue, DialogueOptions, or_none=True)
+        check_instance("graph", self.graph, GraphOptions, or_none=True)
+        check_instance("dialogues", self.dialogues, DialogueOptions, or_none=True)
+        check_items("extensions", self.extensions, Extension)
         check_instance("guard", self.guard, ContentGuard, or_none=True)
         if self.context_window is not None and not callable(self.context_window):
             raise ConfigurationError(

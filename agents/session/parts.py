@@ -12,8 +12,8 @@ from vivavoce.agents.audio.frame_hooks import FrameHooks
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.dialogue.messages.session_dialogues import SessionDialogues
-from vivavoce.agents.dialogue.options import DialogueOptions
+from vivavoce.agents.extension.attachments import Attachments
+from vivavoce.agents.extension.extension import Extension
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.budget.meter import BudgetMeter
@@ -21,7 +21,7 @@ from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.budget_guard import BudgetGuard
 from vivavoce.agents.session.caller import Caller
-from vivavoce.agents.session.dialogue import make_graph_runtime, make_session_dialogue
+from vivavoce.agents.session.graph import make_graph_runtime, make_session_graph
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.lifecycle.last_words import LastWords
@@ -54,8 +54,8 @@ from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from vivavoce.agents.dialogue.runtime.runtime import GraphRuntime
-    from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
+    from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
+    from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -92,20 +92,20 @@ class SessionParts:
     tasks: Tasks
     hang_ups: HangUps
     budget: BudgetGuard | None
-    dialogues: SessionDialogues
+    extensions: Attachments
     graph: GraphRuntime | None
-    dialogue: SessionDialogue | None
+    session_graph: SessionGraph | None
 
     @property
-    def session_dialogue(self) -> SessionDialogue:
+    def followed_graph(self) -> SessionGraph:
         """The graph as applications know it.
 
         Raises:
             ConfigurationError: There is none.
         """
-        if self.dialogue is None:
-            raise ConfigurationError("the session follows no graph; give it one: DialogueOptions(graph=StateGraph())")
-        return self.dialogue
+        if self.session_graph is None:
+            raise ConfigurationError("the session follows no graph; give it one: GraphOptions(StateGraph())")
+        return self.session_graph
 
     def open(self, transport: Transport) -> None:
         """Link the parts to the transport; the pipeline is open by now."""
@@ -116,6 +116,7 @@ class SessionParts:
         self.background.open()
         self.speeches.open()
         self.handoffs.open(self.checkpoints.changed)
+        self.extensions.open(transport, self.hang_ups, self.checkpoints.changed)
         if self.budget is not None:
             self.budget.open()
         if self.graph is not None:
@@ -140,10 +141,11 @@ def build_parts(
     """
     meter = make_meter(options.memory, pipeline)
     context = _make_context(session, agent, pipeline, options, session_id, meter)
-    hook_limit, talks = options.speech.hook_timeout, options.dialogue or DialogueOptions()
+    hook_limit = options.speech.hook_timeout
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
     graph = make_graph_runtime(context, options, pipeline, trace)
     history, memory = make_memory(context, options, meter, graph)
+    extensions = Attachments(context, history, _extensions(options), limit=hook_limit)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
     pipelines = PipelineSwitch(context, pipeline, history, turns := TurnTaking(context, options), options=options)
@@ -193,10 +195,16 @@ def build_parts(
         tasks=Tasks(context, handoffs, requests, agent_hooks, tools, speeches),
         hang_ups=(hang_ups := HangUps(context, speeches, playout, caller)),
         budget=None if meter is None else BudgetGuard(context, meter, speeches, hang_ups),
-        dialogues=SessionDialogues(context, talks.dialogues, talks.channel, limit=hook_limit),
+        extensions=extensions,
         graph=graph,
-        dialogue=make_session_dialogue(context, graph),
+        session_graph=make_session_graph(context, graph),
     )
+
+
+def _extensions(options: SessionOptions) -> list[Extension]:
+    """Return the extensions of a session, in their order."""
+    own: tuple[Extension | None, ...] = (options.dialogues,)
+    return [*(one for one in own if one is not None), *options.extensions]
 
 
 def _make_tools(

@@ -7,11 +7,12 @@ import logging
 from vivavoce.agents import events as ev
 from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
+from vivavoce.agents.extension.text_parts import TextParts
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.turn_records import TurnRecords
 from vivavoce.agents.speech.context import ReplyContext
-from vivavoce.agents.speech.flow_parts import TextParts, leave_floor, want_floor
+from vivavoce.agents.speech.flow_parts import leave_floor, want_floor
 from vivavoce.agents.speech.preemptive import PreemptiveReply
 from vivavoce.agents.speech.reply import Reply
 from vivavoce.agents.speech.request import AMENDED, SpeechRequest

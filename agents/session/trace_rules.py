@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 PACKAGE = "vivavoce.agents.turn"
 OTHERS = (("vivavoce.agents", "states.py"), ("vivavoce.pipelines.core", "words.py"))
 """Modules outside of the package by which it decides."""
-GRAPH = "dialogue/machine/"
+GRAPH = "graphs/machine/"
 """The machine of conversation graphs, in `vivavoce.agents`."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.current_job import current_job, has_job_ended, required_job, server_credentials
 from vivavoce.agents.job import CloseCall, WaitForClose
-from vivavoce.agents.session.dialogue import check_no_flow
+from vivavoce.agents.session.graph import check_no_flow
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.speech.flow import ConversationFlow, check_run

@@ -9,9 +9,9 @@ import anyio
 
 from vivavoce.agents.audio.given_audio import play_given
 from vivavoce.agents.audio.utterance import Utterance
+from vivavoce.agents.extension.text_parts import PartText
 from vivavoce.agents.speech.blaming import Blaming
 from vivavoce.agents.speech.context import ReplyContext
-from vivavoce.agents.speech.flow_parts import PartText
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.speech.text_channel import TextChannel

@@ -19,9 +19,10 @@ from anyio import CancelScope
 from vivavoce.agents.agent import AgentControl, StopResponse
 from vivavoce.agents.core.call_site import call_site
 from vivavoce.agents.core.speech_handle import SpeechSite
+from vivavoce.agents.extension.text_parts import TextParts
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.flow_model import FlowModel
-from vivavoce.agents.speech.flow_parts import FlowParts, TextParts, pass_floor
+from vivavoce.agents.speech.flow_parts import FlowParts, pass_floor
 from vivavoce.agents.speech.given_text import speak_given
 from vivavoce.agents.speech.incidents import SpeechIncidents
 from vivavoce.agents.speech.pictures import Pictures

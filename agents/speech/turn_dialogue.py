@@ -11,7 +11,7 @@ from vivavoce.pipelines.llm.tools import ToolCall
 
 if TYPE_CHECKING:
     from vivavoce.agents.core.speech_handle import SpeechHandle
-    from vivavoce.agents.speech.flow_parts import TextParts
+    from vivavoce.agents.extension.text_parts import TextParts
     from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 
 

@@ -10,8 +10,8 @@ from functools import partial
 
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.extension.text_parts import TextParts
 from vivavoce.agents.speech.context import ReplyContext
-from vivavoce.agents.speech.flow_parts import TextParts
 from vivavoce.agents.speech.turn_dialogue import SpokenTurn
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.checks import awaited

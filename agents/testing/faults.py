@@ -19,6 +19,7 @@ FAILING = (
     "context_window",
     "guard",
     "dialogue",
+    "dialogues",
     "turn",
     "decision loop",
 )

@@ -18,7 +18,7 @@ from vivavoce.agents import (
     JobContext,
     PipelineChange,
     RunContext,
-    SessionDialogue,
+    SessionGraph,
     SpeechHandle,
     Stream,
     Telemetry,
@@ -69,7 +69,7 @@ MEMBERS: dict[type, str] = {
     Namespace: "append delete get get_all length set",
     PrivateData: "delete get set",
     RunContext: "call_id disallow_interruptions session speech update userdata",
-    SessionDialogue: "current_state event events intent manage_transition move receive_event",
+    SessionGraph: "current_state event events intent manage_transition move receive_event",
     SessionHistory: "add_message copy items messages remove replace_text summarise",
     SessionInput: "clear_turn commit_turn frames mute text",
     SessionMemory: (

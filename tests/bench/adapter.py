@@ -25,8 +25,8 @@ import harness as h  # type: ignore[import-not-found]  # stands in the benchmark
 from vivavoce.agents import (
     Agent,
     AgentSession,
-    DialogueOptions,
     EndpointingOptions,
+    GraphOptions,
     InterruptionOptions,
     MemoryOptions,
     PatternIntents,
@@ -190,7 +190,7 @@ def opened_store(where: str) -> SessionStore:
 
 
 @cache
-def dialogue() -> DialogueOptions | None:
+def graph_options() -> GraphOptions | None:
     """Return a graph of two states, between which each turn moves; ten other intents are judged too."""
     if not os.environ.get("BENCH_GRAPH"):
         return None
@@ -202,15 +202,15 @@ def dialogue() -> DialogueOptions | None:
             examples = [f"a table for {{people}} on day {number}", f"book table number {number} please"]
             state.when_intent_matched(graph.new_intent(f"{state.name} {number}", examples)).go_to(other)
         state.when_intent_matched(said).go_to(other)
-    return DialogueOptions(graph=graph)
+    return GraphOptions(graph)
 
 
 def options() -> SessionOptions:
     if os.environ.get("BENCH_DEFAULTS"):
-        return SessionOptions(memory=memory(), dialogue=dialogue())
+        return SessionOptions(memory=memory(), graph=graph_options())
     return SessionOptions(
         memory=memory(),
-        dialogue=dialogue(),
+        graph=graph_options(),
         endpointing=EndpointingOptions(min_delay=0.0),
         preemptive=False,
         interruption=InterruptionOptions(mode="immediate", min_duration=0.0, fade=0.0),

@@ -16,8 +16,8 @@ from typing import Any
 
 from kit.graph_driver import GraphDriver
 from kit.turn import Conversation
-from vivavoce.agents.dialogue.machine.machine import GraphMachine
-from vivavoce.agents.dialogue.machine.rules import GraphRules, OnEvent, OnIntent, OnTimer, Rule, StateRules
+from vivavoce.agents.graphs.machine.machine import GraphMachine
+from vivavoce.agents.graphs.machine.rules import GraphRules, OnEvent, OnIntent, OnTimer, Rule, StateRules
 from vivavoce.agents.turn import inputs as i
 
 STATES = 200

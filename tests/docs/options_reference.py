@@ -39,6 +39,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.MemoryOptions",
         "vivavoce.agents.BudgetOptions",
         "vivavoce.agents.Price",
+        "vivavoce.agents.GraphOptions",
         "vivavoce.agents.DialogueOptions",
         "vivavoce.agents.ContextWindow",
         "vivavoce.agents.TaskOptions",

@@ -6,14 +6,14 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from vivavoce.agents import Agent, DialogueOptions, SessionOptions
+from vivavoce.agents import Agent, GraphOptions, SessionOptions
 from vivavoce.agents.testing import SessionHarness
 
 EXAMPLE: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "booking_graph.py"))
 
 
 def test_a_caller_books_a_table_by_the_graph() -> None:
-    options = SessionOptions(dialogue=DialogueOptions(graph=EXAMPLE["graph"]))
+    options = SessionOptions(graph=GraphOptions(EXAMPLE["graph"]))
     harness = SessionHarness(Agent("You take table bookings."), options=options)
     for at, words in ((6, "a table please"), (10, "when are you open"), (17, "bananas"), (21, "for two people")):
         harness.caller.says(words, at, at + 0.8)

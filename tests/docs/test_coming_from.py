@@ -24,7 +24,7 @@ from vivavoce.agents import (
     StateGraph,
     Stream,
 )
-from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
+from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 
 TEXT = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 ROOTS: dict[str, type] = {
@@ -40,7 +40,7 @@ ROOTS: dict[str, type] = {
     "stream": Stream,
 }
 """The objects that the page names, by their classes."""
-TYPES: dict[str, type] = {"SessionDialogue": SessionDialogue}
+TYPES: dict[str, type] = {"SessionGraph": SessionGraph}
 """Classes that annotations name for type checkers only."""
 
 

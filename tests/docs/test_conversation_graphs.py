@@ -12,7 +12,7 @@ import pytest
 
 from vivavoce import agents
 from vivavoce.agents import Agent, AgentSession, State, testing
-from vivavoce.agents.dialogue.runtime.session_dialogue import SessionDialogue
+from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 
 TEXT = (Path(__file__).parents[2] / "docs" / "conversation-graphs.md").read_text(encoding="utf-8")
@@ -30,8 +30,8 @@ def test_the_graph_shown_runs_as_the_page_says() -> None:
     (request,) = llm.requests
     assert request.instructions == "Be brief.\n\nAsk what is missing."
     assert [tool.name for tool in request.tools] == ["free_tables"]
-    assert harness.session.dialogue.intent is not None
-    assert harness.session.dialogue.intent.slots == shown["Table"](people="two", day="friday")
+    assert harness.session.graph.intent is not None
+    assert harness.session.graph.intent.slots == shown["Table"](people="two", day="friday")
     assert harness.messages[0] == ("assistant", "Hello, a table for when?")
     assert harness.messages[-1] == ("assistant", "At what time?")
 
@@ -62,4 +62,4 @@ def test_the_table_has_every_transition_and_the_text_names_what_there_is() -> No
     assert members
     for member in members:
         owner, _, name = member.rpartition(".")
-        inspect.getattr_static(SessionDialogue if owner else AgentSession, name)
+        inspect.getattr_static(SessionGraph if owner else AgentSession, name)

@@ -20,7 +20,7 @@ from kit.e2e.calls import OPTIONS, Call, caller_and_agent
 from kit.e2e.realtime_calls import caller_and_realtime_agent
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.telemetry import Watching
-from vivavoce.agents import AgentSession, DialogueOptions, StateGraph
+from vivavoce.agents import AgentSession, GraphOptions, StateGraph
 from vivavoce.agents.events import DialogueMoved, ErrorOccurred
 from vivavoce.agents.reports.page import render
 from vivavoce.pipelines.testing.realtime_server import AskedFor, ScriptedRealtimeServer
@@ -65,7 +65,7 @@ async def test_a_caller_books_a_table_by_the_graph(
 ) -> None:
     graph, grammar = booking()
     watching = Watching()
-    options = replace(OPTIONS, dialogue=DialogueOptions(graph=graph), telemetry=watching.telemetry)
+    options = replace(OPTIONS, graph=GraphOptions(graph), telemetry=watching.telemetry)
     async with caller_and_agent(room_server, room_name, agent_room, grammar=grammar, texts=SAYS, rate=240) as call:
         it = await call(options=options)
         await it.talker.hears_the_agent(for_seconds=0.5)
@@ -128,7 +128,7 @@ async def test_a_realtime_model_speaks_for_the_graph(
 ) -> None:
     graph, grammar = booking()
     server = ScriptedRealtimeServer(mind=says)
-    options = replace(OPTIONS, dialogue=DialogueOptions(graph=graph))
+    options = replace(OPTIONS, graph=GraphOptions(graph))
     async with (
         pocketsphinx.STT(grammar=grammar, fillers=pocketsphinx.FILLERS) as ears,
         caller_and_realtime_agent(room_server, room_name, agent_room, texts=(SAYS[0], SAYS[3])) as call,

@@ -27,7 +27,7 @@ UNLOADED = {
     "import vivavoce.agents": f"{SDKS} {TELEMETRY}",
     "import vivavoce.pipelines": f"{SDKS} {TELEMETRY}",
     "import vivavoce.agents.session.session": (
-        f"{TELEMETRY} vivavoce.agents.dialogue.runtime vivavoce.agents.dialogue.graph vivavoce.agents.dialogue.machine"
+        f"{TELEMETRY} vivavoce.agents.graphs.runtime vivavoce.agents.graphs.graph vivavoce.agents.graphs.machine"
     ),
     "import vivavoce.agents.cli": "typer rich livekit",
     "import vivavoce.agents.worker.guardian, vivavoce.agents.cli": (

@@ -26,7 +26,7 @@ from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.testing import ScriptedRealtimeModel
 
-RECORD = json.loads((Path(__file__).parents[1] / "agents" / "dialogue" / "uagents_verdicts.json").read_text())
+RECORD = json.loads((Path(__file__).parents[1] / "agents" / "dialogues" / "uagents_verdicts.json").read_text())
 
 
 def model_of(name: str, **fields: Any) -> type[BaseModel]:
@@ -93,7 +93,9 @@ class Talker:
     ) -> None:
         self.dialogues: Sequence[Dialogue] = dialogues or (negotiation(),)
         self.agent = agent or Agent("Be brief.", id=id)
-        made = SessionOptions(clock=VirtualClock(), dialogue=DialogueOptions(dialogues=self.dialogues, channel=channel))
+        made = SessionOptions(
+            clock=VirtualClock(), dialogues=DialogueOptions(dialogues=self.dialogues, channel=channel)
+        )
         self.session: AgentSession[Any] = AgentSession(
             self.agent, pipeline_of(self.agent, kind), options=options(made), id=f"call of {id}"
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from vivavoce.agents.dialogue.machine import effects as e
-from vivavoce.agents.dialogue.machine import inputs as i
-from vivavoce.agents.dialogue.machine.machine import GraphMachine
-from vivavoce.agents.dialogue.machine.rules import Event, EventKind, GraphRules
+from vivavoce.agents.graphs.machine import effects as e
+from vivavoce.agents.graphs.machine import inputs as i
+from vivavoce.agents.graphs.machine.machine import GraphMachine
+from vivavoce.agents.graphs.machine.rules import Event, EventKind, GraphRules
 
 
 class GraphDriver:

@@ -55,6 +55,7 @@ class SessionClose:
         parts.agent_hooks.close()
         if parts.graph is not None:
             parts.graph.close()
+        parts.extensions.end()
         self._sequence = sequence = CloseSequence(self._context, parts.options.close_timeout)
         parts.pipelines.close()
         with self._context.observer.phase("close"):
@@ -66,7 +67,7 @@ class SessionClose:
             seconds=sequence.seconds,
             steps=steps,
             error=parts.last_words.problem if closing.cause is None else describe(closing.cause),
-            lost_writes=parts.memory.lost_writes,
+            lost_writes=parts.memory.lost_writes + parts.extensions.lost_writes,
         )
         self._context.log.note(ev.Closed, report=self.report)
         self._context.log.flush()
@@ -114,7 +115,7 @@ class SessionClose:
             await trace.written(self.seconds_left * UNWIND_SHARE)
         self._parts.handoffs.release()
         self._parts.session_agents.release()
-        self._parts.dialogues.release()
+        self._parts.extensions.release()
 
     async def end_telemetry(self) -> None:
         """End the telemetry of the session. The flush has a limit of its own, whatever the steps have used up."""
@@ -150,12 +151,12 @@ class SessionClose:
             steps += [("speech", self._cut_speech), ("tools", parts.tools.cancel)]
             if parts.graph is not None and parts.graph.has_code:
                 steps.append(("dialogue", parts.graph.code_ended))
+            steps += parts.extensions.closing_after("tools")
             if parts.last_words.is_apology_due:
                 steps.append(("apology", self._apologise))
         if self._start.has_entered and closing.reason is not CloseReason.REPLACED:
             steps.append(("on_exit", self._exit_agent))
-        if parts.dialogues.is_open:
-            steps.append(("dialogues", parts.dialogues.aclose))
+        steps += parts.extensions.closing_after("on_exit")
         if parts.flows.has_work:
             steps.append(("conversation_flow.cleanup", partial(sequence.side_by_side, parts.flows.cleanups())))
         if parts.background.is_sounding:
@@ -165,6 +166,7 @@ class SessionClose:
         steps.append(("pipeline", parts.pipelines.aclose))
         steps.append(("agent cleanup", partial(sequence.side_by_side, parts.session_agents.cleanups())))
         steps.append(("handlers", self._end_handlers))
+        steps += parts.extensions.closing_after("handlers")
         feed = parts.history.feed
         if feed is not None and feed.is_open:  # after all steps that may still add to the history
             steps.append(("history sink", feed.aclose))

@@ -6,7 +6,7 @@ It undoes nothing: the close has a step for each part that was opened (`lifecycl
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -80,6 +80,7 @@ class SessionStart:
             first = await parts.setup.for_start()
         if not callable(resumed):
             await self._open_memory()
+            await self._make("open", parts.extensions.to_open())
         transport = await self._connect(connect, partial(parts.preparing.first, first, parts.pipelines.pipeline))
         take_over = resumed if callable(resumed) else None
         snapshot = None if callable(resumed) else resumed
@@ -98,15 +99,14 @@ class SessionStart:
         if take_over is not None:
             snapshot = await self._result_of("take over", take_over)
             await self._open_memory()
+            await self._make("open", parts.extensions.to_open())
             self._begin(snapshot)
             parts.caller.end_wait()
         if parts.graph is not None:
             parts.graph.follow()
         await parts.handoffs.components_taken()
         parts.checkpoints.open()
-        if parts.dialogues.has_any:
-            with watched("dialogues"):
-                await self._result_of("dialogues", parts.dialogues.open)
+        await self._make("begin", parts.extensions.to_begin())
         self.has_entered = True
         if snapshot is None:
             with watched("on_enter"):
@@ -116,6 +116,7 @@ class SessionStart:
         self._loop.step(i.SessionStarted())
         if parts.graph is not None:
             parts.graph.begin()
+        parts.extensions.entered()
         parts.tools.resume()
         parts.checkpoints.changed()
         self._context.log.note(ev.Started)
@@ -131,6 +132,21 @@ class SessionStart:
             memory.open_here()
         if feed is not None:
             feed.open()
+
+    async def _make(self, what: str, calls: Iterable[tuple[str, Callable[[], Awaitable[None]]]]) -> None:
+        """Make such calls of the extensions, one after the other.
+
+        Raises:
+            SessionError: One did not end in time.
+        """
+        for name, call in calls:
+            with self._watched(name):
+                run = self._context.hooks.start(
+                    "start", f"{what} of the extension {name!r}", call, self._limit, source=None
+                )
+                await self._end_of(name, run)
+                if run.late is not None:
+                    raise run.late
 
     def _watched(self, step: str) -> Watch:
         return self._context.observer.phase_step("start", step)

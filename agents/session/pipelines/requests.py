@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.memory.budget.meter import BudgetMeter
-from vivavoce.agents.session.dialogue import check_graph_model, check_graph_turns
+from vivavoce.agents.session.graph import check_graph_model, check_graph_turns
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.change import PipelineChangeControl
 from vivavoce.agents.session.pipelines.early import EarlySwap

@@ -8,7 +8,7 @@ A trace is one line for the beginning, one for each input, one for the end:
     {"end": "closed"}
 
 The inputs are those of the turn machine. A session that follows a conversation graph has the steps of the graph's
-machine in the same file (`agents/dialogue/trace.py`): `{"machine": "graph", "at": 4.6, "input": ...}`.
+machine in the same file (`agents/graphs/trace.py`): `{"machine": "graph", "at": 4.6, "input": ...}`.
 
 Times are the session clock's, exact to the bit. The user's words are in it: they are inputs of the turn machine.
 `rules` shows a reader whether the machines that wrote it had other code (`agents.session.trace_rules`).

@@ -45,7 +45,7 @@ class Trace:
         not_replayable: The options, and parts of inputs, that are only named in it: code of an application that
             decides, such as its own policy.
         steps: Of the turn machine.
-        graph: The steps of the conversation graph's machine, for `agents/dialogue/trace.py`; () without a graph.
+        graph: The steps of the conversation graph's machine, for `agents/graphs/trace.py`; () without a graph.
         end: "closed", or why there is no more; empty when nothing says so, because the session or its process was
             still running or was killed.
         cut_line: The last line, of which only a part was written; 0 when there is none.

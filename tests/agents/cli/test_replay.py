@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kit.cli import in_this_process
-from kit.dialogue import booking, graph_harness
+from kit.graphs import booking, graph_harness
 from vivavoce.agents import Agent, SessionOptions
 from vivavoce.agents.cli.app import app
 from vivavoce.agents.cli.timeline import describe

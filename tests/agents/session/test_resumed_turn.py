@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kit.dialogue import RealtimeHarness, graph_harness, way
+from kit.graphs import RealtimeHarness, graph_harness, way
 from kit.keeping import Keeping
 from vivavoce.agents import (
     Agent,

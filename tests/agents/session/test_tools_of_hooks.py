@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kit.dialogue import RealtimeHarness
+from kit.graphs import RealtimeHarness
 from vivavoce.agents import Agent, AgentTask, CompletedTurn, function_tool
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, ToolCall
 

@@ -11,7 +11,7 @@ from vivavoce.agents import (
     Agent,
     AgentSession,
     ContentGuard,
-    DialogueOptions,
+    GraphOptions,
     GuardedText,
     SessionOptions,
     StateGraph,
@@ -131,7 +131,7 @@ def graph_of(body: Any = None, condition: Any = None) -> SessionHarness:
     one.when_condition(condition or (lambda session: False)).go_to(two)
     if body is not None:
         one.body(body)
-    options = SessionOptions(dialogue=DialogueOptions(graph=graph))
+    options = SessionOptions(graph=GraphOptions(graph))
     return SessionHarness(Agent("x"), options=options)
 
 

@@ -1,1 +1,0 @@
-"""Dialogues: two agents exchange messages in an order that is checked."""

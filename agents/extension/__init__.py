@@ -1,0 +1,19 @@
+"""The port by which memory, budget, graph, dialogues, and what an application adds, hang at a session.
+
+* `extension`: `Extension`, the value that an application gives; `Attached`, its part of one session; `Host`, the
+  session as that part knows it.
+* `turn_in_hand`: `TurnInHand`, a turn of the caller on the way to its answer.
+* `attachments`: the extensions of one session, and the calls to them in their order.
+* `text_parts`: the text by which an extension answers.
+
+An extension is called at a few fixed moments; everything else it reads from the events of `host.context.log`. `open`,
+`begin`, `on_turn`, `on_tool_result` and `aclose` may wait, and each of these has a limit; all other calls are
+synchronous, on the session's event loop. Long work belongs in `host.context.group`.
+
+*Start*: `attach` in the constructor, `check`, `restore` of a snapshot, `open` before the room is joined, `link` once
+there is a transport, `begin` when all parts run, the agent's `on_enter`, `entered`.
+*Turn*: the agent's hook, the content guard, `on_turn` of one extension after the other until one answers or drops the
+turn, and the request with the material of all.
+*Close*: `end` of all, then `aclose` as a step behind the one that `close_after` names, in the opposite order of the
+start, and `release` when the session is over.
+"""

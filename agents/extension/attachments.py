@@ -1,0 +1,253 @@
+"""Attachments: the extensions of one session, and the calls to them in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from vivavoce.agents.core.context import Additions, SessionContext
+from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges
+from vivavoce.agents.extension.turn_in_hand import TurnInHand
+from vivavoce.agents.history.history import HistoryControl
+from vivavoce.pipelines.core.checks import shown
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from vivavoce.agents.agent import Agent
+    from vivavoce.agents.core.speech_handle import SpeechHandle
+    from vivavoce.agents.records import TurnRecord
+    from vivavoce.pipelines.io import Transport
+    from vivavoce.pipelines.llm.tools import ToolCall
+    from vivavoce.pipelines.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An extension and its part of the session."""
+
+    kind: type[Extension]
+    key: str
+    attached: Attached
+
+
+class Attachments:
+    """The extensions of one session.
+
+    Args:
+        extensions: In their order.
+        limit: Seconds for `on_turn` and `on_tool_result` of an extension without a limit of its own.
+    Raises:
+        ConfigurationError: Two extensions have one key, or one does not fit the session.
+    """
+
+    def __init__(
+        self, context: SessionContext, history: HistoryControl, extensions: Sequence[Extension], *, limit: float
+    ) -> None:
+        self._context = context
+        self._limit = limit
+        self._parts: list[_Part] = []
+        self._additions: dict[str, Additions] = {}
+        self._turns: dict[str, TurnInHand] = {}
+        """The turns whose answers are not over, by the ids of these."""
+        self._call_end: CallEnd | None = None
+        self._note_change: Callable[[], None] | None = None
+        for extension in extensions:
+            if any(part.key == extension.key for part in self._parts):
+                raise ConfigurationError(f"a session needs each extension once, got two with the key {extension.key!r}")
+            attached = extension.attach(Host(extension.key, context, history, self, hook_timeout=limit))
+            self._parts.append(_Part(type(extension), extension.key, attached))
+
+    # --- what extensions use
+
+    def of(self, kind: type[Extension]) -> Attached | None:
+        """Return the part of an extension; None if the session has none of that kind."""
+        return next((part.attached for part in self._parts if issubclass(part.kind, kind)), None)
+
+    def face(self, kind: type[Extension]) -> object:
+        """Return what the extension of that kind offers.
+
+        Raises:
+            ConfigurationError: The session has none of that kind.
+        """
+        if isinstance(kind, type) and issubclass(kind, Extension) and (attached := self.of(kind)) is not None:
+            return attached.face
+        names = ", ".join(part.kind.__name__ for part in self._parts) or "none"
+        raise ConfigurationError(
+            f"need the class of an extension of the session, got {shown(kind)}; the session has {names}; give it "
+            "another one by SessionOptions(extensions=(…,))"
+        )
+
+    def add_to_agent(self, key: str, additions: Additions) -> None:
+        """Set the instructions and tools that the extension with that key gives the agent."""
+        if additions == self._additions.get(key, Additions()):
+            return
+        self._additions[key] = additions
+        live, given = self._context.live, self._additions.values()
+        instructions = "\n\n".join(one.instructions for one in given if one.instructions)
+        live.additions = Additions(instructions, tuple(tool for one in given for tool in one.tools))
+        if live.is_connected:
+            live.connection.update(live.instructions, live.tools, is_history_changed=False)
+
+    @property
+    def call_end(self) -> CallEnd:
+        """The speeches of the call, and its end."""
+        assert self._call_end is not None, "open() comes first"
+        return self._call_end
+
+    def changed(self) -> None:
+        """Note a change of the conversation outside of a turn."""
+        assert self._note_change is not None, "open() comes first"
+        self._note_change()
+
+    # --- the start
+
+    def check(self, agent: Agent, pipeline: Pipeline) -> None:
+        """Check that agent and pipeline fit all extensions.
+
+        Raises:
+            ConfigurationError, CapabilityError: They do not.
+        """
+        for part in self._parts:
+            part.attached.check(agent, pipeline)
+
+    def to_open(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
+        """Yield the names and the calls of the extensions that are to be opened before the room is joined."""
+        for part in self._parts:
+            if type(part.attached).open is not Attached.open:
+                yield part.key, part.attached.open
+
+    def open(self, transport: Transport, call_end: CallEnd, changed: Callable[[], None]) -> None:
+        """Link the extensions to the call."""
+        self._call_end, self._note_change = call_end, changed
+        for part in self._parts:
+            part.attached.link(transport)
+
+    def to_begin(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
+        """Yield the names and the calls of the extensions that begin to work when all parts run."""
+        for part in self._parts:
+            if type(part.attached).begin is not Attached.begin:
+                yield part.key, part.attached.begin
+
+    def entered(self) -> None:
+        """Note that `on_enter` is over."""
+        for part in self._parts:
+            part.attached.entered()
+
+    # --- turns and tools
+
+    @property
+    def judges(self) -> Judges:
+        """What an extension must know before an answer begins, now."""
+        wanted = {part.attached.judges for part in self._parts}
+        return "turn" if "turn" in wanted else "words" if "words" in wanted else "nothing"
+
+    async def take_turn(self, turn: TurnInHand) -> None:
+        """Pass a turn to the extensions, until one answers or drops it."""
+        self._turns[turn.handle.id] = turn
+        turn.handle.add_done_callback(self._forget)
+        for part in self._parts:
+            if type(part.attached).on_turn is Attached.on_turn:
+                continue
+            await self._context.hooks.run(
+                "turn hook",
+                f"on_turn of the extension {part.key!r}",
+                partial(part.attached.on_turn, turn),
+                self._limit_of(part),
+                "without its speeches",
+                source=part.key,
+                answer_id=turn.handle.id,
+            )
+            if turn.is_settled:
+                return
+
+    def _forget(self, handle: SpeechHandle) -> None:
+        self._turns.pop(handle.id, None)
+
+    def undo(self, speech_id: str) -> None:
+        """Have the extensions take back the turn that this speech was to answer."""
+        if (turn := self._turns.get(speech_id)) is not None:
+            for part in self._parts:
+                part.attached.undo(turn)
+
+    async def take_tool_result(self, call: ToolCall, output: str) -> bool:
+        """Pass the result of a tool to the extensions; return whether one has answered it."""
+        is_answered = False
+        for part in self._parts:
+            if type(part.attached).on_tool_result is not Attached.on_tool_result:
+                is_answered |= await self._tool_result(part, call, output)
+        return is_answered
+
+    async def _tool_result(self, part: _Part, call: ToolCall, output: str) -> bool:
+        answered: list[bool] = []
+
+        async def take() -> None:
+            answered.append(await part.attached.on_tool_result(call, output))
+
+        await self._context.hooks.run(
+            "tool result",
+            f"on_tool_result of the extension {part.key!r}",
+            take,
+            self._limit_of(part),
+            "without its speeches",
+            source=part.key,
+        )
+        return any(answered)
+
+    def _limit_of(self, part: _Part) -> float:
+        limit = part.attached.turn_limit
+        return self._limit if limit is None else limit
+
+    def turn_over(self, record: TurnRecord) -> None:
+        """Note the end of a turn."""
+        for part in self._parts:
+            part.attached.turn_over(record)
+
+    # --- snapshots
+
+    def take(self) -> Callable[[], dict[str, Any]]:
+        """Take the states of all extensions as they are now; the returned call, from any thread, makes their data."""
+        taken = {part.key: made for part in self._parts if (made := part.attached.take()) is not None}
+        return lambda: {key: data() for key, data in taken.items()}
+
+    def check_taken(self, data: dict[str, Any]) -> None:
+        """Check that `restore` can take these data.
+
+        Raises:
+            ConfigurationError: It cannot.
+        """
+        for part in self._parts:
+            if part.key in data:
+                part.attached.check_taken(data[part.key])
+
+    def restore(self, data: dict[str, Any]) -> None:
+        """Go on with the data of a snapshot."""
+        for part in self._parts:
+            if part.key in data:
+                part.attached.restore(data[part.key])
+
+    # --- the close
+
+    def end(self) -> None:
+        """Have all extensions take nothing more."""
+        for part in self._parts:
+            part.attached.end()
+
+    def closing_after(self, step: CloseAfter) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
+        """Return the steps of the close that come behind `step`."""
+        return [
+            (part.key, part.attached.aclose)
+            for part in reversed(self._parts)
+            if part.attached.close_after == step and part.attached.has_work
+        ]
+
+    @property
+    def lost_writes(self) -> int:
+        """The writes of all extensions that were not made."""
+        return sum(part.attached.lost_writes for part in self._parts)
+
+    def release(self) -> None:
+        """Free the objects that sessions share."""
+        for part in self._parts:
+            part.attached.release()

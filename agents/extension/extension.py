@@ -1,0 +1,228 @@
+"""Extension: what an application hangs at sessions. Attached: its part of one session. Host: that session."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from vivavoce.agents.core.context import Additions, SessionContext
+from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.turn.inputs import InterruptRequested, TextReceived
+
+if TYPE_CHECKING:
+    from vivavoce.agents.agent import Agent
+    from vivavoce.agents.extension.turn_in_hand import TurnInHand
+    from vivavoce.agents.records import TurnRecord
+    from vivavoce.pipelines.io import Transport
+    from vivavoce.pipelines.llm.tools import ToolCall
+    from vivavoce.pipelines.pipeline import Pipeline
+
+Judges = Literal["nothing", "words", "turn"]
+"""What an extension must know before an answer begins: nothing, so that answers may be begun ahead; the words, which
+may still change; or the whole turn, so that none is begun ahead."""
+CloseAfter = Literal["tools", "on_exit", "handlers"]
+"""The step of the close behind which an extension is closed."""
+
+
+class Attached:
+    """The part that an extension has in one session. Each method does nothing by default."""
+
+    face: object = None
+    """What an application uses of it: `session.extension(Kind)`."""
+    turn_limit: float | None = None
+    """Seconds for `on_turn` and `on_tool_result`, without the speech that they ask for; None: `hook_timeout`."""
+    close_after: CloseAfter = "handlers"
+
+    @property
+    def judges(self) -> Judges:
+        """What it must know before an answer begins, now."""
+        return "nothing" if type(self).on_turn is Attached.on_turn else "turn"
+
+    @property
+    def lost_writes(self) -> int:
+        """Its own writes that were not made, for the report of the close."""
+        return 0
+
+    # --- the start
+
+    def check(self, agent: Agent, pipeline: Pipeline) -> None:
+        """Check that agent and pipeline fit: those of the constructor, and each that is to take their place.
+
+        Raises:
+            ConfigurationError, CapabilityError: They do not.
+        """
+
+    def restore(self, data: Any) -> None:
+        """Go on with the data of a snapshot; before `open`."""
+
+    async def open(self) -> None:
+        """Open what the part needs, before the room is joined. An error fails the start."""
+
+    def link(self, transport: Transport) -> None:
+        """Take the transport; the pipeline is not started yet."""
+
+    async def begin(self) -> None:
+        """Begin to work: all parts of the session run, and `on_enter` comes next. An error fails the start."""
+
+    def entered(self) -> None:
+        """Note that `on_enter` is over."""
+
+    # --- turns and tools
+
+    async def on_turn(self, turn: TurnInHand) -> None:
+        """Look at a turn before its answer. An error is one `error` event, and the turn goes on."""
+
+    def undo(self, turn: TurnInHand) -> None:
+        """Take back the effect of a turn: the caller goes on, or its answer was withdrawn unheard."""
+
+    async def on_tool_result(self, call: ToolCall, output: str) -> bool:
+        """Look at the result of a tool before a model gets it; return whether that was the answer to it."""
+        return False
+
+    def turn_over(self, record: TurnRecord) -> None:
+        """Note the end of a turn."""
+
+    # --- snapshots
+
+    def take(self) -> Callable[[], Any] | None:
+        """Take the state as it is now, for a snapshot; the returned call, from any thread, makes its JSON data."""
+        return None
+
+    def check_taken(self, data: Any) -> None:
+        """Check that `restore` can take that data.
+
+        Raises:
+            ConfigurationError: It cannot.
+        """
+
+    # --- the close
+
+    def end(self) -> None:
+        """Take nothing more: the close begins."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `aclose` is a step of the close now."""
+        return type(self).aclose is not Attached.aclose
+
+    async def aclose(self) -> None:
+        """Close what is open, as a step of the close."""
+
+    def release(self) -> None:
+        """Free objects that sessions share: the session is over."""
+
+
+class CallEnd(Protocol):
+    """The speeches of a call, and its end."""
+
+    @property
+    def handles(self) -> list[SpeechHandle]: ...
+
+    async def heard(self, before: Sequence[SpeechHandle]) -> None: ...
+
+    def end_call(self, reason: CloseReason) -> None: ...
+
+
+class Others(Protocol):
+    """All extensions of the session, as the host of one of them knows them."""
+
+    def of(self, kind: type[Extension]) -> Attached | None: ...
+
+    def add_to_agent(self, key: str, additions: Additions) -> None: ...
+
+    @property
+    def call_end(self) -> CallEnd: ...
+
+    def changed(self) -> None: ...
+
+
+class Host:
+    """Given to an extension's `attach`.
+
+    Args:
+        context: Of the session: its clock, task group, events, errors, and the runs of application code.
+        history: Of the conversation.
+        hook_timeout: Seconds for one run of the application's code (`SpeechLimits.hook_timeout`).
+    """
+
+    def __init__(
+        self,
+        key: str,
+        context: SessionContext,
+        history: HistoryControl,
+        others: Others,
+        *,
+        hook_timeout: float,
+    ) -> None:
+        self._key = key
+        self.context = context
+        self.history = history
+        self.hook_timeout = hook_timeout
+        self._others = others
+
+    def attached(self, kind: type[Extension]) -> Attached | None:
+        """Return the part of another extension, which is before this one in the session; None if it has none."""
+        return self._others.of(kind)
+
+    # --- the agent
+
+    def add_to_agent(self, additions: Additions) -> None:
+        """Give the agent these instructions and tools, in place of those that this extension gave it before."""
+        self._others.add_to_agent(self._key, additions)
+
+    # --- speech
+
+    def say(self, text: str | AsyncIterator[str], *, interruptible: bool = True, priority: int = 0) -> SpeechHandle:
+        """Speak, as `session.say()`.
+
+        Raises:
+            VoiceError: The session cannot speak now, or has no voice.
+        """
+        return self.context.session.say(text, interruptible=interruptible, priority=priority)
+
+    def speeches(self) -> list[SpeechHandle]:
+        """Return the speeches that are not over."""
+        return self._others.call_end.handles
+
+    async def heard(self, speeches: Sequence[SpeechHandle]) -> None:
+        """Wait until the caller has heard them."""
+        await self._others.call_end.heard(speeches)
+
+    def interrupt(self, *, force: bool = False) -> None:
+        """Stop the agent's speech, as `session.interrupt()`."""
+        self.context.inbox.post(InterruptRequested(force=force))
+
+    # --- the call
+
+    def take_text(self, text: str) -> None:
+        """Take a text as a turn of the user."""
+        self.context.inbox.post(TextReceived(text))
+
+    def hang_up(self, reason: CloseReason) -> None:
+        """Disconnect the caller at once and close the session, for that reason; where the first fails, only close."""
+        self._others.call_end.end_call(reason)
+
+    def changed(self) -> None:
+        """Have the conversation kept for a crash: the state of the extension has changed outside of a turn."""
+        self._others.changed()
+
+
+class Extension(ABC):
+    """What an application hangs at sessions: an immutable value that they may share.
+
+    Give it by `SessionOptions(extensions=(…,))`. How it is called: `vivavoce.agents.extension`.
+    """
+
+    key: ClassVar[str]
+    """Its name in snapshots, in the steps of start and close, and as the source of `error` events."""
+
+    @abstractmethod
+    def attach(self, host: Host) -> Attached:
+        """Make the part for one session, in the session's constructor; nothing runs yet.
+
+        Raises:
+            ConfigurationError: It does not fit the session.
+        """

@@ -1,0 +1,91 @@
+"""The inputs of a GraphMachine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from vivavoce.agents.graphs.machine.rules import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The session has begun; `on_enter` of its agent is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventReceived:
+    """An event came."""
+
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class IntentChosen:
+    """The answering model chose an intent for speech that was settled."""
+
+    event: Event
+    intent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The answer to `Judge`; a condition that raised does not hold."""
+
+    question: int
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """The answer to `Classify`; intent "" is none."""
+
+    question: int
+    intent: str
+    score: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class BodyEnded:
+    """The end of a body, or of a fallback body."""
+
+    run: int
+    has_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DataChanged:
+    """Private data of the session changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRequested:
+    """The application moves to a state of the graph."""
+
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnUndone:
+    """The turn whose speech that event was did not end: the caller went on speaking."""
+
+    event_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A deadline has come."""
+
+
+GraphInput: TypeAlias = (
+    Begun
+    | EventReceived
+    | IntentChosen
+    | Judged
+    | Classified
+    | BodyEnded
+    | DataChanged
+    | MoveRequested
+    | TurnUndone
+    | Tick
+)

@@ -1,0 +1,28 @@
+"""GraphOptions: the conversation graph that a call follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vivavoce.pipelines.core.checks import check_instance
+
+if TYPE_CHECKING:
+    from vivavoce.agents.graphs.graph.state_graph import StateGraph
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOptions:
+    """The graph that a call follows (`session.graph`).
+
+    Each option: docs/options.md.
+    """
+
+    graph: StateGraph
+    """States and transitions that the conversation follows; a description, which sessions may share."""
+
+    def __post_init__(self) -> None:
+        given: Any = self.graph
+        from vivavoce.agents.graphs.graph.state_graph import StateGraph
+
+        check_instance("graph", given, StateGraph)
