@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from vivavoce.agents.graphs.intents.patterns import PatternIntents
     from vivavoce.agents.graphs.options import GraphOptions
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
+    from vivavoce.agents.guard.content_guard import ContentGuard, GuardedText, GuardVerdict
+    from vivavoce.agents.guard.model_judge import ModelJudge
     from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
     from vivavoce.agents.history.file_sinks import JsonLinesHistorySink, SqliteHistorySink
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from vivavoce.agents.memory.memory import SessionMemory
     from vivavoce.agents.memory.namespace import Namespace
     from vivavoce.agents.memory.options import MemoryOptions
-    from vivavoce.agents.memory.parts.part import Data, File, Form, Image, Markdown, Options
     from vivavoce.agents.memory.stores.in_process import InProcessStore
     from vivavoce.agents.memory.stores.redis import RedisStore
     from vivavoce.agents.memory.stores.sqlite import SqliteStore
@@ -52,14 +53,13 @@ if TYPE_CHECKING:
     from vivavoce.agents.memory.streams.registry import AgentMember
     from vivavoce.agents.memory.streams.stream import Stream
     from vivavoce.agents.records import ReceivedFile, SessionReport, TurnRecord
+    from vivavoce.agents.replies.part import Data, File, Form, Image, Markdown, Options
     from vivavoce.agents.session.handoff_control import Handoff
     from vivavoce.agents.session.options import SessionOptions
     from vivavoce.agents.session.pipelines.change import PipelineChange
     from vivavoce.agents.session.session import AgentSession
-    from vivavoce.agents.speech.content_guard import ContentGuard, GuardedText, GuardVerdict
     from vivavoce.agents.speech.flow import ConversationFlow
     from vivavoce.agents.speech.limits import SpeechLimits
-    from vivavoce.agents.speech.model_judge import ModelJudge
     from vivavoce.agents.states import AgentState, CloseReason, UserState
     from vivavoce.agents.tasks.group import TaskGroup
     from vivavoce.agents.tasks.options import TaskOptions
@@ -116,11 +116,11 @@ _PLACES = {
     "CheckpointStore": "vivavoce.agents.history.checkpoint",
     "CloseReason": "vivavoce.agents.states",
     "CompletedTurn": "vivavoce.agents.agent",
-    "ContentGuard": "vivavoce.agents.speech.content_guard",
+    "ContentGuard": "vivavoce.agents.guard.content_guard",
     "ContextWindow": "vivavoce.pipelines.llm.context_window",
     "ConversationFlow": "vivavoce.agents.speech.flow",
     "CrashSafety": "vivavoce.agents.worker.crash_safety",
-    "Data": "vivavoce.agents.memory.parts.part",
+    "Data": "vivavoce.agents.replies.part",
     "Dialogue": "vivavoce.agents.dialogues.dialogue",
     "DialogueContext": "vivavoce.agents.dialogues.context",
     "DialogueMessage": "vivavoce.agents.dialogues.conversations",
@@ -129,9 +129,9 @@ _PLACES = {
     "EmptyReply": "vivavoce.agents.agent",
     "EndpointingOptions": "vivavoce.agents.turn.options",
     "Envelope": "vivavoce.agents.core.message_channel",
-    "File": "vivavoce.agents.memory.parts.part",
+    "File": "vivavoce.agents.replies.part",
     "FileInputOptions": "vivavoce.agents.transports.options",
-    "Form": "vivavoce.agents.memory.parts.part",
+    "Form": "vivavoce.agents.replies.part",
     "GetDateTime": "vivavoce.agents.tasks.ready.date_time",
     "GetDigitCode": "vivavoce.agents.tasks.ready.digit_code",
     "GetEmailAddress": "vivavoce.agents.tasks.ready.email",
@@ -140,12 +140,12 @@ _PLACES = {
     "GraphError": "vivavoce.pipelines.core.errors",
     "GraphEvent": "vivavoce.agents.graphs.graph.state",
     "GraphOptions": "vivavoce.agents.graphs.options",
-    "GuardVerdict": "vivavoce.agents.speech.content_guard",
-    "GuardedText": "vivavoce.agents.speech.content_guard",
+    "GuardVerdict": "vivavoce.agents.guard.content_guard",
+    "GuardedText": "vivavoce.agents.guard.content_guard",
     "Handoff": "vivavoce.agents.session.handoff_control",
     "HistoryChange": "vivavoce.agents.history.sink",
     "HistorySink": "vivavoce.agents.history.sink",
-    "Image": "vivavoce.agents.memory.parts.part",
+    "Image": "vivavoce.agents.replies.part",
     "InProcessStore": "vivavoce.agents.memory.stores.in_process",
     "Intent": "vivavoce.agents.graphs.graph.intent",
     "IntentClassifier": "vivavoce.agents.graphs.intents.classifier",
@@ -162,16 +162,16 @@ _PLACES = {
     "MCPServer": "vivavoce.agents.mcp_servers",
     "MCPServerHTTP": "vivavoce.agents.mcp_servers",
     "MCPServerStdio": "vivavoce.agents.mcp_servers",
-    "Markdown": "vivavoce.agents.memory.parts.part",
+    "Markdown": "vivavoce.agents.replies.part",
     "MemoryHistorySink": "vivavoce.agents.history.sink",
     "MemoryOptions": "vivavoce.agents.memory.options",
     "MessageChannel": "vivavoce.agents.core.message_channel",
     "MessageStatus": "vivavoce.agents.core.message_channel",
     "ModelIntents": "vivavoce.agents.graphs.intents.classifier",
-    "ModelJudge": "vivavoce.agents.speech.model_judge",
+    "ModelJudge": "vivavoce.agents.guard.model_judge",
     "Namespace": "vivavoce.agents.memory.namespace",
     "Node": "vivavoce.agents.dialogues.edge",
-    "Options": "vivavoce.agents.memory.parts.part",
+    "Options": "vivavoce.agents.replies.part",
     "PatternIntents": "vivavoce.agents.graphs.intents.patterns",
     "PipelineChange": "vivavoce.agents.session.pipelines.change",
     "Place": "vivavoce.agents.memory.stores.store",

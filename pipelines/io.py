@@ -173,7 +173,7 @@ class PartMessage:
     """A message about the rich replies of a session, for the linked participant's client.
 
     Args:
-        json_text: The message (`vivavoce.agents.memory.parts.wire`).
+        json_text: The message (`vivavoce.agents.replies.wire`).
         plain: The part as text, for a transport that shows nothing else; empty if there is nothing to show.
         part_id: The part that `data` belongs to.
         data: The bytes of an image or a file; empty if the message is complete without them.

@@ -81,7 +81,7 @@ def _notes(trace: Trace) -> list[str]:
     """Return facts about the trace, beside its steps."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from vivavoce.agents.session.trace_rules import rules_here
+    from vivavoce.agents.traces.trace_rules import rules_here
 
     notes = []
     try:

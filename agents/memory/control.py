@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.values import decode, encode
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.budget.control import BudgetControl
@@ -18,14 +19,12 @@ from vivavoce.agents.memory.budget.meter import BudgetMeter
 from vivavoce.agents.memory.lease import SessionLease
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.options import MemoryOptions
-from vivavoce.agents.memory.parts.posted import PostedParts
-from vivavoce.agents.memory.parts.replies import RichReplies
 from vivavoce.agents.memory.private import KeptPart, PrivateData
 from vivavoce.agents.memory.session_side import SessionSide
 from vivavoce.agents.memory.store_health import StoreHealth
+from vivavoce.agents.memory.stored_replies import StoredReplies
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.store import METADATA
-from vivavoce.agents.memory.stores.values import decode, encode
 from vivavoce.agents.memory.streams.places import SESSION, place_of
 from vivavoce.agents.memory.streams.session_streams import SessionStreams
 from vivavoce.agents.memory.streams.streams import BY_SESSION
@@ -79,12 +78,10 @@ class MemoryControl:
         self.health = health
         self.writer = MemoryWriter(context, self.base, self.health)
         self.streams = SessionStreams(context, self.base, self.writer, self.health, limit=hook_timeout)
-        self.replies = RichReplies(context, self._record_part)
-        """The rich replies of the session."""
-        self._posts = PostedParts(base)
         is_shared = self._options.store is not None
+        self.replies = StoredReplies(base, self.writer, health, is_shared=is_shared)
         self._lease = (
-            SessionLease(context, base, self.health, self._take_posts, self._begin_again) if is_shared else None
+            SessionLease(context, base, self.health, self.replies.take_posts, self._begin_again) if is_shared else None
         )
         self._budget = None if meter is None else BudgetControl(context, base, self.writer, health, meter)
         self._resumed: Mapping[str, Any] | None = None
@@ -190,7 +187,7 @@ class MemoryControl:
         await self._lease.take(takes_over=self._resumed is not None)
         await self._begin_in_store(is_down=self.health.is_failing)
         if self._resumed is not None:
-            await self._restore_parts()
+            await self.replies.restore()
         if self._budget is not None:
             await self._budget.open_in_store(self._resumed_budget, is_resumed=self._resumed is not None)
         self._context.group.start_soon(self._sweep, name="sweep of the session store")
@@ -261,7 +258,7 @@ class MemoryControl:
         ]
         writes.append(partial(base.store.keep, base.id, self._options.keep))
         if self._resumed is None:
-            writes.append(self._posts.begin_anew)
+            writes.append(self.replies.begin_anew)
         try:
             while writes and not is_down:
                 await base.within(writes[0]())
@@ -299,24 +296,6 @@ class MemoryControl:
                 except Exception as error:  # noqa: BLE001 - a store is foreign code; the next sweep does it
                     self.health.failed(error)
                 await anyio.sleep(SWEEP_INTERVAL)
-
-    # --- rich replies
-
-    def _record_part(self, text: str) -> None:
-        if self.is_shared:  # in this process only, no other session reads the records
-            self.writer.put(partial(self._posts.record, text), size=len(text))
-
-    async def _restore_parts(self) -> None:
-        """Go on with the parts of the session that is resumed."""
-        try:
-            self.replies.restore(await self._posts.read_all())
-        except StoreUnavailable as error:
-            self.health.failed(error)
-
-    async def _take_posts(self) -> None:
-        """Send the parts that other processes have posted."""
-        for text in await self._posts.read_new():
-            self.replies.take(text)
 
     @cached_property
     def _created(self) -> str:

@@ -16,8 +16,7 @@ from vivavoce.agents.memory.history.chat import checked_time, newest
 from vivavoce.agents.memory.history.memory_history import MemoryHistory
 from vivavoce.agents.memory.history.reasoning import SAVED_KINDS, ReasoningEvent, SavedKind
 from vivavoce.agents.memory.namespace import Namespace
-from vivavoce.agents.memory.parts.part import Part, check_part
-from vivavoce.agents.memory.parts.posted import PostedParts
+from vivavoce.agents.memory.posted_parts import PostedParts
 from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.memory.session_side import SessionSide
 from vivavoce.agents.memory.session_state import SessionState
@@ -27,13 +26,14 @@ from vivavoce.agents.memory.streams.registry import AgentMember
 from vivavoce.agents.memory.streams.stream import Stream
 from vivavoce.agents.memory.streams.streams import Streams
 from vivavoce.agents.memory.streams.tags import checked_wanted
+from vivavoce.agents.replies.part import Part, check_part
 from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.checks import check_choice, check_instance, check_number, check_whole, shown
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
-    from vivavoce.agents.memory.stores.values import Json
+    from vivavoce.agents.core.values import Json
     from vivavoce.pipelines.llm.chat_context import ChatMessage
 
 
@@ -283,7 +283,7 @@ class SessionMemory:
     async def post(self, part: Part) -> str:
         """Record a part of a rich reply and show it to the caller, again when the caller has come back; return its id.
 
-        How parts reach a page, and their answers the session: `vivavoce.agents.memory.parts`.
+        How parts reach a page, and their answers the session: `vivavoce.agents.replies`.
 
         Args:
             part: `Markdown`, `Image`, `File`, `Options`, `Form` or `Data`. From another process than the session's no

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from vivavoce.agents.core.values import Json, decode, decoded, encode, plain
 from vivavoce.agents.memory.stores.keys import found, path_of, placed, removed
 from vivavoce.agents.memory.stores.limit import within
 from vivavoce.agents.memory.stores.store import Place, SessionStore
-from vivavoce.agents.memory.stores.values import Json, decode, decoded, encode, plain
 from vivavoce.pipelines.core.errors import StoreTypeError
 
 

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from vivavoce.agents.core.values import Json, decode, encode
 from vivavoce.agents.memory.stores.keys import found, path_of, placed, removed
-from vivavoce.agents.memory.stores.values import Json, decode, encode
 
 
 class KeptPart(Protocol):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.budget.control import BudgetControl
-from vivavoce.agents.memory.parts.replies import RichReplies
 from vivavoce.agents.memory.private import PrivateData
+from vivavoce.agents.memory.stored_replies import StoredReplies
 from vivavoce.agents.memory.streams.session_streams import SessionStreams
 
 
@@ -25,5 +25,5 @@ class SessionSide:
     history: HistoryControl
     private: PrivateData
     streams: SessionStreams
-    replies: RichReplies
+    replies: StoredReplies
     budget: BudgetControl | None

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from vivavoce.agents.core.values import decode, encode
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.stores.limit import within
-from vivavoce.agents.memory.stores.values import decode, encode
 
 LOG = "session"
 """The log of a session's life."""

@@ -14,7 +14,7 @@ from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.events import KeyPressed
-from vivavoce.agents.memory.parts.replies import RichReplies
+from vivavoce.agents.replies.replies import RichReplies
 from vivavoce.agents.speech.seeing import Seeing, sees
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.transports.options import DEFAULT_ROOM_OPTIONS, RoomOptions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.trace_writer import TraceWriter
+from vivavoce.agents.traces.trace_writer import TraceWriter
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.pipeline import Pipeline
 

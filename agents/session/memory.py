@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.write_queue import store_refuses
+from vivavoce.agents.guard.guarding import guards_caller
 from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.history.sink import HistoryChange, HistorySink
@@ -18,7 +19,6 @@ from vivavoce.agents.memory.private import KeptPart
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stores.store import SessionStore
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.speech.guarding import guards_caller
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.pipeline import Pipeline
 

@@ -14,10 +14,12 @@ from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.extension.extension import Extension
+from vivavoce.agents.guard.guarding import Guarding, guards_agent
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.budget.meter import BudgetMeter
 from vivavoce.agents.memory.control import MemoryControl
+from vivavoce.agents.replies.replies import RichReplies
 from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.budget_guard import BudgetGuard
 from vivavoce.agents.session.caller import Caller
@@ -33,19 +35,18 @@ from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.session_agents import SessionAgents
 from vivavoce.agents.session.speeches import Speeches
 from vivavoce.agents.session.tasks import Tasks
-from vivavoce.agents.session.trace_writer import TraceWriter, make_trace_writer
 from vivavoce.agents.session.turn_records import TurnRecords
 from vivavoce.agents.session.turn_taking import TurnTaking
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.session.wiring import make_machine
 from vivavoce.agents.speech.context import AnswerSources, ReplyContext
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
-from vivavoce.agents.speech.guarding import Guarding, guards_agent
 from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
 from vivavoce.agents.speech.request_window import RequestWindow
 from vivavoce.agents.speech.seeing import Seeing
 from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.tools.calls import ToolCalls
+from vivavoce.agents.traces.trace_writer import TraceWriter, make_trace_writer
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -145,6 +146,7 @@ def build_parts(
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
     graph = make_graph_runtime(context, options, pipeline, trace)
     history, memory = make_memory(context, options, meter, graph)
+    memory.replies.open(rich_replies := RichReplies(context))
     extensions = Attachments(context, history, _extensions(options), limit=hook_limit)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
@@ -162,7 +164,7 @@ def build_parts(
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
     background = BackgroundAudio(context, playout, background_audio)
     replies = _make_replies(context, options, history, tools, AnswerSources(flows, graph), playout, seeing)
-    caller = Caller(context, playout, background, recording, frame_hooks, seeing, memory.replies)
+    caller = Caller(context, playout, background, recording, frame_hooks, seeing, rich_replies)
     speeches = Speeches(replies, machine, records, handoffs)
     return SessionParts(
         context=context,

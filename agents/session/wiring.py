@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.current_job import current_job, has_job_ended, required_job, server_credentials
+from vivavoce.agents.guard.guarding import guards_caller
 from vivavoce.agents.job import CloseCall, WaitForClose
 from vivavoce.agents.session.graph import check_no_flow
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.speech.flow import ConversationFlow, check_run
-from vivavoce.agents.speech.guarding import guards_caller
 from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.observer import NO_OBSERVER, SessionObserver
 from vivavoce.agents.telemetry.telemetry import TelemetryControl
+from vivavoce.agents.traces.trace_writer import TraceWriter
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import EndpointingOptions, PipelineTraits, TurnOptions, WakeUp
 from vivavoce.pipelines.core.checks import shown

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.guard.guarding import Guarding
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import UsageRecord
-from vivavoce.agents.speech.guarding import Guarding
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.speech.request_window import RequestWindow
 from vivavoce.agents.speech.stages import Stages

@@ -221,13 +221,13 @@ class Reply:
         self.context.session.inbox.post(SpeechEnded(self.handle.id, outcome, self.failure.component))
 
     async def _perform(self) -> TurnOutcome:
-        item, transcript = self.request.user_item, ""
+        transcript = "" if (item := self.request.user_item) is None else item.transcript
         if item is not None:
-            transcript = item.transcript
             if AgentControl.of(self.context.live.agent).overrides("on_user_turn_completed"):
                 transcript = await self._run_hook(item)
             if self.context.guarding.judges_caller:
-                transcript, self.request = await self.context.guarding.turn(self.request, transcript, self.record)
+                transcript, text = await self.context.guarding.turn(item, transcript, self.record)
+                self.request = self.request.with_text(text)
         if self.request.text is not None or self.request.audio is not None:
             blaming, limit, audio = self.failure.blaming, self.limit, self._audio.open()
             await speak_given(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from vivavoce.agents.audio.given_audio import GivenAudio
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -40,3 +41,7 @@ class SpeechRequest:
     user_item: ChatMessage | None = None
     remote_reply_id: str = ""
     by_hook: bool = False
+
+    def with_text(self, text: str | None) -> Self:
+        """Return the request to speak `text` in the model's place; None: the request as it is."""
+        return self if text is None else replace(self, text=text)

@@ -272,7 +272,7 @@ class LocalTransport(_Shown):
             self._events.text(text)
 
     def answer_part(self, json_text: str) -> None:
-        """Send an answer of the caller's page to a part of a rich reply (`vivavoce.agents.memory.parts.wire`)."""
+        """Send an answer of the caller's page to a part of a rich reply (`vivavoce.agents.replies.wire`)."""
         if self._events is not None and self._linked in self._present:
             self._events.part_answered(json_text)
 

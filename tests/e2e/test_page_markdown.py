@@ -8,7 +8,7 @@ import pytest
 
 from kit.limits import LIMIT
 from kit.page.browser import ModulesPage, page_for_modules
-from vivavoce.agents.memory.parts.part import MAX_TEXT
+from vivavoce.agents.replies.part import MAX_TEXT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 

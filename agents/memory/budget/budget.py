@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vivavoce.agents.core.values import decode, encode
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.budget.account import Account
 from vivavoce.agents.memory.budget.amounts import Allocation, limits_of, uses_of
@@ -17,7 +18,6 @@ from vivavoce.agents.memory.budget.records import (
     allocation_from,
     report_from,
 )
-from vivavoce.agents.memory.stores.values import decode, encode
 from vivavoce.agents.records import UsageRecord
 from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.core.errors import ConfigurationError

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.values import decode, encode
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.budget.amounts import Allocation, Kind, allocation_of
 from vivavoce.agents.memory.budget.meter import BudgetMeter
@@ -22,7 +23,6 @@ from vivavoce.agents.memory.budget.records import (
     report_from,
 )
 from vivavoce.agents.memory.store_health import StoreHealth
-from vivavoce.agents.memory.stores.values import decode, encode
 from vivavoce.agents.memory.writer import MemoryWriter
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, describe
 from vivavoce.pipelines.core.ids import new_id

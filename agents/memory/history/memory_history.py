@@ -21,8 +21,8 @@ from vivavoce.agents.telemetry.logs.logs import present_turn
 from vivavoce.pipelines.core.ids import new_id
 
 if TYPE_CHECKING:
+    from vivavoce.agents.core.values import Json
     from vivavoce.agents.history.history import HistoryControl
-    from vivavoce.agents.memory.stores.values import Json
     from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
 
 LOG = "reasoning"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from vivavoce.agents.memory.stores.values import Json, encode, plain
+from vivavoce.agents.core.values import Json, encode, plain
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
 
 SavedKind = Literal["reasoning_step", "task_list_update"]

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from vivavoce.agents.core.values import MAX_BYTES, check_size, size_of
 from vivavoce.agents.history.sink import HistoryChange, HistorySink, in_order
 from vivavoce.agents.memory.stores.store import Place, SessionStore
-from vivavoce.agents.memory.stores.values import MAX_BYTES, check_size, size_of
 from vivavoce.pipelines.core.checks import check_flag, check_instance
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.llm.chat_json import item_from_json, item_to_json

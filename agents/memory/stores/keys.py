@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vivavoce.agents.memory.stores.values import Json
+from vivavoce.agents.core.values import Json
 from vivavoce.pipelines.core.errors import StoreTypeError
 
 MAX_KEY = 512

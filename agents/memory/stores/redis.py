@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import anyio
 
+from vivavoce.agents.core.values import HALF_PAIR, MAX_BYTES, check_size, kind
 from vivavoce.agents.memory.stores.limit import CALL_LIMIT
 from vivavoce.agents.memory.stores.redis_version import RedisVersion, knows_no_hello, too_old
 from vivavoce.agents.memory.stores.store import (
@@ -26,7 +27,6 @@ from vivavoce.agents.memory.stores.store import (
     SessionStore,
     SessionSummary,
 )
-from vivavoce.agents.memory.stores.values import HALF_PAIR, MAX_BYTES, check_size, kind
 from vivavoce.pipelines.core.checks import check_number, check_text
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import (

@@ -17,6 +17,7 @@ import anyio
 
 from vivavoce.agents.core.sqlite_file import BUSY_LIMIT, open_sqlite
 from vivavoce.agents.core.threads import SerialThread
+from vivavoce.agents.core.values import HALF_PAIR, check_encodable
 from vivavoce.agents.memory.stores.limit import CALL_LIMIT, within
 from vivavoce.agents.memory.stores.sqlite_tables import (
     SCHEMA,
@@ -38,7 +39,6 @@ from vivavoce.agents.memory.stores.store import (
     SessionStore,
     SessionSummary,
 )
-from vivavoce.agents.memory.stores.values import HALF_PAIR, check_encodable
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, StoreUnavailable, StoreValueError

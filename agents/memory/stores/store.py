@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from vivavoce.agents.memory.stores.values import Json, appended, decoded
+from vivavoce.agents.core.values import Json, appended, decoded
 
 T = TypeVar("T")
 

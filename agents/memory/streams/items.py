@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vivavoce.agents.core.values import Json, encode, plain
 from vivavoce.agents.memory.stores.store import Record
-from vivavoce.agents.memory.stores.values import Json, encode, plain
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 

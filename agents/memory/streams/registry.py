@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from vivavoce.agents.core.values import Json, decode, encode
 from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.stores.values import Json, decode, encode
 from vivavoce.agents.memory.streams.tags import Wanted
 
 T = TypeVar("T")

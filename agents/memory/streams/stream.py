@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from functools import cached_property
 
+from vivavoce.agents.core.values import Json
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.stores.store import Place
-from vivavoce.agents.memory.stores.values import Json
 from vivavoce.agents.memory.streams.following import follow_one
 from vivavoce.agents.memory.streams.items import END, StreamItem, checked_name, control_text, value_text
 from vivavoce.agents.memory.streams.places import KEEP, SESSION, place_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from vivavoce.agents.core.values import Json
 from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.stores.values import Json
 from vivavoce.agents.memory.streams.following import follow_matching
 from vivavoce.agents.memory.streams.items import (
     ADD_AGENT,

@@ -11,7 +11,7 @@ The inputs are those of the turn machine. A session that follows a conversation 
 machine in the same file (`agents/graphs/trace.py`): `{"machine": "graph", "at": 4.6, "input": ...}`.
 
 Times are the session clock's, exact to the bit. The user's words are in it: they are inputs of the turn machine.
-`rules` shows a reader whether the machines that wrote it had other code (`agents.session.trace_rules`).
+`rules` shows a reader whether the machines that wrote it had other code (`agents.traces.trace_rules`).
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from vivavoce.agents.core.values import MAX_BYTES
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.store import CALLS, METADATA, LogState, Place, SessionStore
-from vivavoce.agents.memory.stores.values import MAX_BYTES
 from vivavoce.pipelines.core.errors import StoreTypeError, StoreValueError
 
 LIMIT = 60.0

@@ -8,10 +8,10 @@ import math
 import pytest
 
 from kit.memory import ScriptedStore
+from vivavoce.agents.core.values import MAX_DEPTH
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.store import Place
-from vivavoce.agents.memory.stores.values import MAX_DEPTH
 from vivavoce.pipelines.core.errors import StoreValueError
 
 CIRCLE: list[object] = []

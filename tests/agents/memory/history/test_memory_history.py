@@ -27,9 +27,9 @@ from vivavoce.agents import (
     StoreUnavailable,
     function_tool,
 )
+from vivavoce.agents.core.values import MAX_BYTES
 from vivavoce.agents.history.sink import HistoryChange
 from vivavoce.agents.memory.history.reasoning import ReasoningEvent
-from vivavoce.agents.memory.stores.values import MAX_BYTES
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreValueError
 from vivavoce.pipelines.core.ids import new_id

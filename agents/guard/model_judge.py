@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from vivavoce.agents.speech.content_guard import GuardedText, GuardVerdict
+from vivavoce.agents.guard.content_guard import GuardedText, GuardVerdict
 from vivavoce.pipelines.core.checks import check_instance, check_text
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderProtocolError
 from vivavoce.pipelines.llm.base import LLM, GenerateRequest

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-from vivavoce.agents.memory.parts.answer import MAX_ANSWER, read_answer
-from vivavoce.agents.memory.parts.files import MAX_NAME, image_type, safe_name, safe_type
-from vivavoce.agents.memory.parts.kept import MAX_PARTS, MAX_RECORDED_BYTES, KeptParts, answer, record_of
-from vivavoce.agents.memory.parts.part import (
+from vivavoce.agents.replies.answer import MAX_ANSWER, read_answer
+from vivavoce.agents.replies.files import MAX_NAME, image_type, safe_name, safe_type
+from vivavoce.agents.replies.kept import MAX_PARTS, MAX_RECORDED_BYTES, KeptParts, answer, record_of
+from vivavoce.agents.replies.part import (
     MAX_BYTES,
     Data,
     File,
@@ -26,7 +26,7 @@ from vivavoce.agents.memory.parts.part import (
     Part,
     check_part,
 )
-from vivavoce.agents.memory.parts.wire import bytes_of, plain_of, text_of
+from vivavoce.agents.replies.wire import bytes_of, plain_of, text_of
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreValueError
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)

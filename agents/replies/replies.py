@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.memory.parts.files import safe_name, safe_type
-from vivavoce.agents.memory.parts.kept import KeptPart, KeptParts, answer, record_of
-from vivavoce.agents.memory.parts.part import Part
-from vivavoce.agents.memory.parts.wire import (
+from vivavoce.agents.records import ReceivedFile
+from vivavoce.agents.replies.files import safe_name, safe_type
+from vivavoce.agents.replies.kept import KeptPart, KeptParts, answer, record_of
+from vivavoce.agents.replies.part import Part
+from vivavoce.agents.replies.wire import (
     AnswerOutcome,
     Plain,
     answer_message,
@@ -22,7 +22,6 @@ from vivavoce.agents.memory.parts.wire import (
     upload_message,
     uploads_message,
 )
-from vivavoce.agents.records import ReceivedFile
 from vivavoce.agents.transports.options import FileInputOptions
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.ids import new_id
@@ -39,16 +38,19 @@ SOURCE = "form"
 """The source of the `error` event for a model whose own code raises."""
 
 
+class PartLog(Protocol):
+    """Keeps the records of a session's parts for its next process."""
+
+    def record(self, text: str) -> None:
+        """Keep a record, without waiting for that."""
+
+
 class RichReplies:
-    """The rich replies of one session.
+    """The rich replies of one session."""
 
-    Args:
-        record: Takes a record for the session's log `parts`, and does not wait.
-    """
-
-    def __init__(self, context: SessionContext, record: Callable[[str], None]) -> None:
+    def __init__(self, context: SessionContext) -> None:
         self._context = context
-        self._record = record
+        self._log: PartLog | None = None
         self._kept = KeptParts()
         self._limits: FileInputOptions | None = None
         self._has_caller = False
@@ -62,6 +64,10 @@ class RichReplies:
     def open(self, files: FileInputOptions | None) -> None:
         """Take the caller's files within these limits; None: take none."""
         self._limits = files
+
+    def keep_in(self, log: PartLog) -> None:
+        """Have that log keep a record of each part and of each answer."""
+        self._log = log
 
     def restore(self, records: list[str]) -> None:
         """Begin with the parts of an earlier process of the same session."""
@@ -93,6 +99,10 @@ class RichReplies:
         """The caller is gone, maybe for good."""
         self._has_caller = False
 
+    def _record(self, text: str) -> None:
+        if self._log is not None:
+            self._log.record(text)
+
     def _send(self, message: PartMessage) -> None:
         transport = self._context.live.transport
         if transport is not None and self._has_caller:
@@ -102,7 +112,7 @@ class RichReplies:
 
     def answered(self, json_text: str) -> None:
         """The caller's page has answered a part."""
-        from vivavoce.agents.memory.parts.answer import read_answer
+        from vivavoce.agents.replies.answer import read_answer
 
         answered = read_answer(json_text)
         if answered is None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from vivavoce.agents.memory.parts.files import image_type, safe_name, safe_type
-from vivavoce.agents.memory.stores.values import Json, encode
+from vivavoce.agents.core.values import Json, encode
+from vivavoce.agents.replies.files import image_type, safe_name, safe_type
 from vivavoce.pipelines.core.checks import check_items, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 

@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
-from vivavoce.agents.session import trace_writer
-from vivavoce.agents.session.trace_rules import rules_here
-from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, run_virtual
+from vivavoce.agents.traces import trace_writer
+from vivavoce.agents.traces.trace_rules import rules_here
+from vivavoce.agents.traces.trace_writer import TraceWriter
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import TurnOptions

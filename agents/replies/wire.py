@@ -19,8 +19,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from vivavoce.agents.memory.parts.files import image_type
-from vivavoce.agents.memory.parts.part import Data, File, Form, Image, Markdown, Options, Part, schema_of
+from vivavoce.agents.replies.files import image_type
+from vivavoce.agents.replies.part import Data, File, Form, Image, Markdown, Options, Part, schema_of
 from vivavoce.pipelines.io import FileOutcome, PartMessage
 
 if TYPE_CHECKING:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractContextManager, aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 
 from vivavoce.agents.agent import StopResponse
+from vivavoce.agents.guard.content_guard import ContentGuard, GuardedText, GuardVerdict, SaidBy
 from vivavoce.agents.records import GuardRecord
-from vivavoce.agents.speech.content_guard import ContentGuard, GuardedText, GuardVerdict, SaidBy
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderProtocolError, describe
 from vivavoce.pipelines.llm.base import LLMEvent, TextDelta
@@ -23,7 +22,6 @@ from vivavoce.pipelines.tts.sentences import SentenceCutter
 if TYPE_CHECKING:
     from vivavoce.agents.core.context import SessionContext
     from vivavoce.agents.history.history import HistoryControl
-    from vivavoce.agents.speech.request import SpeechRequest
     from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
     from vivavoce.pipelines.llm.chat_context import ChatMessage
 
@@ -63,25 +61,23 @@ class Guarding:
 
     # --- the caller
 
-    async def turn(
-        self, request: SpeechRequest, transcript: str, record: TurnRecordBuilder
-    ) -> tuple[str, SpeechRequest]:
-        """Judge the caller's turn; return the words for the model, and the request to go on with.
+    async def turn(self, item: ChatMessage, transcript: str, record: TurnRecordBuilder) -> tuple[str, str | None]:
+        """Judge the caller's turn; return the words for the model, and the answer of the guard in the model's place.
 
+        Args:
+            item: The message of the turn.
+            transcript: Its words, behind the agent's hook.
         Raises:
             StopResponse: The turn is held back.
         """
-        item = request.user_item
-        if item is None:
-            return transcript, request
         if not transcript.strip():
             self._history.judged(item)
-            return transcript, request
+            return transcript, None
         verdict, words = await self._judge(item, transcript, record)
         if verdict.action in ("pass", "replace"):
-            return words, request
+            return words, None
         if verdict.action == "end" and verdict.text.strip():
-            return "", replace(request, text=verdict.text)
+            return "", verdict.text
         raise StopResponse
 
     @property

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.parts.kept import BEGIN, MAX_RECORDED_BYTES, kept_part, record_of
-from vivavoce.agents.memory.parts.part import Form, Part
 from vivavoce.agents.memory.session_state import SessionState
+from vivavoce.agents.replies.kept import BEGIN, MAX_RECORDED_BYTES, kept_part, record_of
+from vivavoce.agents.replies.part import Form, Part
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.ids import new_id
 

@@ -22,7 +22,7 @@ import anyio
 
 from vivavoce.agents.core.session_files import session_file
 from vivavoce.agents.core.threads import SerialThread
-from vivavoce.agents.session.trace_rules import rules_here
+from vivavoce.agents.traces.trace_rules import rules_here
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.trace.record import RecordedMachine, TraceStep, end_line, header_line, step_line
 from vivavoce.pipelines.core.clock import Clock

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vivavoce.agents.memory.parts.part import Form, Part
-from vivavoce.agents.memory.parts.wire import Plain, bytes_of, part_message, plain_of
+from vivavoce.agents.replies.part import Form, Part
+from vivavoce.agents.replies.wire import Plain, bytes_of, part_message, plain_of
 from vivavoce.pipelines.io import PartMessage
 
 if TYPE_CHECKING:

@@ -1,9 +1,13 @@
 """Rich replies: texts, pictures, files, choices and forms that a session shows on the caller's page.
 
+`RichReplies` (`replies.py`) shows the parts, takes the caller's answers and files, and makes the records of both. A
+`PartLog` keeps the records: the session's memory does, in its store, and passes on the parts that other processes have
+posted there.
+
 Decisions:
 
 * A part is sent when it is posted, and again when the caller has come back: the caller's page replaces a part by its
-  id. The newest parts are kept for that (`kept.py`), and each is a record of the session's log `parts`.
+  id. The newest parts are kept for that (`kept.py`).
 * JSON goes as a text stream, the bytes of images and files as a byte stream beside it, both on topic `vivavoce.parts`
   of the room (`wire.py` has the messages). A transport that shows only text shows a part's plain form; the console does
   so, and forms and files cannot be answered there. Without text, nothing is shown.
