@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.dialogues.edge import Edge, Node
     from vivavoce.agents.dialogues.local_channel import LocalChannel
     from vivavoce.agents.dialogues.options import DialogueOptions
+    from vivavoce.agents.extension.extension import Extension
     from vivavoce.agents.graphs.graph.intent import Intent
     from vivavoce.agents.graphs.graph.state import GraphEvent, State
     from vivavoce.agents.graphs.graph.state_graph import StateGraph
@@ -129,6 +130,7 @@ _PLACES = {
     "EmptyReply": "vivavoce.agents.agent",
     "EndpointingOptions": "vivavoce.agents.turn.options",
     "Envelope": "vivavoce.agents.core.message_channel",
+    "Extension": "vivavoce.agents.extension.extension",
     "File": "vivavoce.agents.replies.part",
     "FileInputOptions": "vivavoce.agents.transports.options",
     "Form": "vivavoce.agents.replies.part",
@@ -262,6 +264,7 @@ __all__ = [
     "EmptyReply",
     "EndpointingOptions",
     "Envelope",
+    "Extension",
     "File",
     "FileInputOptions",
     "Form",

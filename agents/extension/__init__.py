@@ -17,3 +17,35 @@ turn, and the request with the material of all.
 *Close*: `end` of all, then `aclose` as a step behind the one that `close_after` names, in the opposite order of the
 start, and `release` when the session is over.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vivavoce.agents.core.context import Additions
+    from vivavoce.agents.extension.extension import Attached, Extension, Host
+    from vivavoce.agents.extension.text_parts import TextParts
+    from vivavoce.agents.extension.turn_in_hand import TurnInHand
+
+_PLACES = {
+    "Additions": "vivavoce.agents.core.context",
+    "Attached": "vivavoce.agents.extension.extension",
+    "Extension": "vivavoce.agents.extension.extension",
+    "Host": "vivavoce.agents.extension.extension",
+    "TextParts": "vivavoce.agents.extension.text_parts",
+    "TurnInHand": "vivavoce.agents.extension.turn_in_hand",
+}
+
+__all__ = ["Additions", "Attached", "Extension", "Host", "TextParts", "TurnInHand"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

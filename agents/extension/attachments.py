@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.context import Additions, SessionContext
 from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
@@ -200,9 +201,14 @@ class Attachments:
         return self._limit if limit is None else limit
 
     def turn_over(self, record: TurnRecord) -> None:
-        """Note the end of a turn."""
+        """Note the end of a turn. An error of an extension is one `error` event."""
         for part in self._parts:
-            part.attached.turn_over(record)
+            name = f"turn_over of the extension {part.key!r}"
+            try:
+                with application_code(name):
+                    part.attached.turn_over(record)
+            except Exception as error:  # noqa: BLE001 - the user-callback boundary
+                self._context.hooks.failed(name, error, part.key)
 
     # --- snapshots
 

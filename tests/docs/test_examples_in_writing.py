@@ -42,6 +42,10 @@ CALLS = {
         ("yes", "Shall I book them?"),
         ("yes", "Thank you. Two tickets. They are booked."),
     ],
+    "call_notes.py": [
+        ("", "Hello! For which day?"),
+        ("on friday", "We will see you on friday. Is there anything else?"),
+    ],
     "custom_plugin.py": [("", "hello"), ("two", "two")],
     "two_languages.py": [
         ("", "Hello! For which day?"),

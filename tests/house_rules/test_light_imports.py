@@ -29,6 +29,7 @@ UNLOADED = {
     "import vivavoce.agents.session.session": (
         f"{TELEMETRY} vivavoce.agents.graphs.runtime vivavoce.agents.graphs.graph vivavoce.agents.graphs.machine"
     ),
+    "from vivavoce.agents.extension import Attached, Host, TurnInHand": f"{SDKS} {TELEMETRY} vivavoce.agents.session",
     "import vivavoce.agents.cli": "typer rich livekit",
     "import vivavoce.agents.worker.guardian, vivavoce.agents.cli": (
         "asyncio anyio typer subprocess livekit aiohttp numpy"

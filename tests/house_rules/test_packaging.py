@@ -32,7 +32,7 @@ def test_every_distributed_package_is_marked_as_typed() -> None:
     assert [str(package) for package in packages if not (package / "py.typed").is_file()] == []
 
 
-@pytest.mark.parametrize("package", ["vivavoce.agents", "vivavoce.pipelines"])
+@pytest.mark.parametrize("package", ["vivavoce.agents", "vivavoce.agents.extension", "vivavoce.pipelines"])
 def test_public_names_are_sorted_and_each_can_be_imported(package: str) -> None:
     module = importlib.import_module(package)
     names = list(module.__all__)
