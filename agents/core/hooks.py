@@ -31,7 +31,7 @@
 | sync tool | thread | its `timeout` | the call's output | (it cannot) | leaves it behind |
 | `on_turn` of an extension | speech | `turn_limit` without | event, its name | waits, is cut | cuts: `speech` |
 | `on_tool_result` of an extension | tool | `turn_limit` without | event, its name | waits, is cut | cuts: `tools` |
-| `turn_over` of an extension | the loop | none | event, its name | (it cannot) | – |
+| `undo`, `turn_over`, `end` of an extension | the loop | none | event, its name | (it cannot) | – |
 | `open`, `begin` of an extension | task | `start_step` | fails the start | waits, is cut | cuts: its name |
 | `aclose` of an extension | step | the step's | in the report | SessionError | is the step |
 | `degrade` of a budget | task | 10 s quiet | event `budget` | goes on | waits: `handlers` |

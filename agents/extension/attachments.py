@@ -170,7 +170,7 @@ class Attachments:
         """Have the extensions take back the turn that this speech was to answer."""
         if (turn := self._turns.get(speech_id)) is not None:
             for part in self._parts:
-                part.attached.undo(turn)
+                self._call(part, "undo", partial(part.attached.undo, turn))
 
     async def take_tool_result(self, call: ToolCall, output: str) -> bool:
         """Pass the result of a tool to the extensions; return whether one has answered it."""
@@ -201,14 +201,18 @@ class Attachments:
         return self._limit if limit is None else limit
 
     def turn_over(self, record: TurnRecord) -> None:
-        """Note the end of a turn. An error of an extension is one `error` event."""
+        """Note the end of a turn."""
         for part in self._parts:
-            name = f"turn_over of the extension {part.key!r}"
-            try:
-                with application_code(name):
-                    part.attached.turn_over(record)
-            except Exception as error:  # noqa: BLE001 - the user-callback boundary
-                self._context.hooks.failed(name, error, part.key)
+            self._call(part, "turn_over", partial(part.attached.turn_over, record))
+
+    def _call(self, part: _Part, what: str, call: Callable[[], None], *, reports: bool = True) -> None:
+        """Make a call that cannot wait. An error of the extension is logged, and an `error` event if it `reports`."""
+        name = f"{what} of the extension {part.key!r}"
+        try:
+            with application_code(name):
+                call()
+        except Exception as error:  # noqa: BLE001 - the user-callback boundary
+            self._context.hooks.failed(name, error, part.key if reports else "")
 
     # --- snapshots
 
@@ -238,7 +242,7 @@ class Attachments:
     def end(self) -> None:
         """Have all extensions take nothing more."""
         for part in self._parts:
-            part.attached.end()
+            self._call(part, "end", part.attached.end)
 
     def closing_after(self, step: CloseAfter) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
         """Return the steps of the close that come behind `step`."""
@@ -256,4 +260,4 @@ class Attachments:
     def release(self) -> None:
         """Free the objects that sessions share."""
         for part in self._parts:
-            part.attached.release()
+            self._call(part, "release", part.attached.release, reports=False)

@@ -83,7 +83,7 @@ class Attached:
         return False
 
     def turn_over(self, record: TurnRecord) -> None:
-        """Note the end of a turn, or of a speech without one. An error is one `error` event."""
+        """Note the end of a turn, or of a speech without one. An error is one `error` event, as of `undo` and `end`."""
 
     # --- snapshots
 
