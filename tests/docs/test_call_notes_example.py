@@ -1,7 +1,11 @@
-"""examples/call_notes.py in virtual time: one note of each call, and a close that a note cannot hold up."""
+"""examples/call_notes.py in virtual time: one note of each call, and a close that a note cannot hold up.
+
+Likewise the extension of docs/extensions.md, which counts slow answers.
+"""
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -9,12 +13,14 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import SessionOptions
-from vivavoce.agents.testing import HANG, SessionHarness
+from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents.testing import HANG, ScriptedLLM, SessionHarness
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.plugins import rules
 
-EXAMPLE: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "call_notes.py"))
+ROOT = Path(__file__).parents[2]
+EXAMPLE: dict[str, Any] = runpy.run_path(str(ROOT / "examples" / "call_notes.py"))
+PAGE = (ROOT / "docs" / "extensions.md").read_text(encoding="utf-8")
 CallNotes = EXAMPLE["CallNotes"]
 
 
@@ -58,3 +64,14 @@ def test_a_note_that_hangs_is_named_in_the_report_of_the_close() -> None:
         assert [step.name for step in report.steps if step.error] == ["call notes"]
 
     call(CallNotes(keep)).run(scenario)
+
+
+@pytest.mark.parametrize(("delay", "count"), [(0.1, 0), (3.0, 1)])
+def test_the_extension_of_the_page_counts_slow_answers(delay: float, count: int) -> None:
+    page: dict[str, Any] = {"__name__": "app"}
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.M | re.S)
+    exec(compile(code, "extensions.md", "exec", dont_inherit=True), page)
+    harness = SessionHarness(Agent("Help."), ScriptedLLM([delay, "Fine."]), options=page["options"])
+    harness.caller.says("on friday", 1.0, 2.0)
+    harness.run(until=9.0)
+    assert harness.session.extension(page["SlowAnswers"]).count == count
