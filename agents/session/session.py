@@ -32,6 +32,7 @@ from vivavoce.agents.session.wiring import (
     check_no_task,
     check_wiring,
     connecting,
+    given_pipeline,
     hangs_up,
     is_silent,
     make_observer,
@@ -48,7 +49,6 @@ from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.checks import check_instance
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.pipeline import Pipeline
-from vivavoce.pipelines.silent import SilentPipeline
 from vivavoce.pipelines.speech import ComponentSet
 
 if TYPE_CHECKING:
@@ -106,8 +106,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         id: str | None = None,
     ) -> None:
         check_session(options, id)
-        pipeline = SilentPipeline() if pipeline is None else pipeline
-        check_wiring(agent, pipeline)
+        check_wiring(agent, pipeline := given_pipeline(pipeline))
         warn_if_deaf(pipeline)
         check_no_task(agent)
         options = options or SessionOptions()
@@ -173,8 +172,8 @@ class AgentSession(Conversation, Generic[UserdataT]):
         An `on_enter` that awaits an `AgentTask` is not waited for. The call goes on: `wait_closed()` waits for its end.
 
         Args:
-            room: A connected room, or a transport; None for the room of the job that this code runs in. Outside of a job
-                a session that neither hears nor sounds needs none.
+            room: A connected room, or a transport; None for the room of the job that this code runs in. Outside of a
+                job a session that neither hears nor sounds needs none.
             participant: Identity of the participant to talk to; None: the participant of the job, else the first caller
                 in the room.
             room_options: How to take part in the room.

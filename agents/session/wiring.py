@@ -29,6 +29,7 @@ from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.media.audio_file import check_audio_file
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities
+from vivavoce.pipelines.silent import SilentPipeline
 
 if TYPE_CHECKING:
     from livekit import rtc
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
     from vivavoce.agents.transports.options import RoomOptions
 
 logger = logging.getLogger(__name__)
+
+
+def given_pipeline(pipeline: Pipeline | None) -> Pipeline:
+    """Return the pipeline of a session, which may be given none."""
+    return SilentPipeline() if pipeline is None else pipeline
 
 
 def check_wiring(agent: Agent, pipeline: Pipeline) -> None:

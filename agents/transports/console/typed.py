@@ -10,8 +10,7 @@ from vivavoce.pipelines.io import PartMessage, TranscriptSegment
 
 
 class TypedTransport(TextTransport):
-    """A person who types at this machine, present from the start. The console shows the words by the session's events.
-    """
+    """A person who types at this machine, present from the start. The view shows the words by the session's events."""
 
     identity = WHO
 
