@@ -66,7 +66,8 @@ class Harnesses:
         """Start one more session, beside those that run; return its harness."""
         if self._stack is None:
             raise SessionNotStartedError("sessions are started by run(), or in `async with Harnesses(…)`")
-        return await self._stack.enter_async_context(harness)
+        await self._stack.enter_async_context(harness)
+        return harness
 
     async def until(self, seconds: float) -> None:
         """Let time pass until `seconds` from the start of the first session."""

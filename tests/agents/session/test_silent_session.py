@@ -40,7 +40,7 @@ def test_it_needs_no_room_and_its_texts_are_said_at_once() -> None:
     async def test() -> None:
         async with silent(Host("Help.")) as session:
             await session.start()
-            assert await session.say("Your room costs 90 euros.") is None
+            await session.say("Your room costs 90 euros.")
             assert said(session) == [("assistant", "Welcome."), ("assistant", "Your room costs 90 euros.")]
             assert VirtualClock().now() == 0.0
             await session.hangup()

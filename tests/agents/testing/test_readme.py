@@ -13,7 +13,15 @@ import pytest
 from vivavoce import pipelines
 from vivavoce.agents import Agent, function_tool
 from vivavoce.agents import testing as kit
-from vivavoce.agents.testing import Caller, ExpectCall, ExpectHandoff, ExpectMessage, Harnesses, ScriptedLLM, SessionHarness
+from vivavoce.agents.testing import (
+    Caller,
+    ExpectCall,
+    ExpectHandoff,
+    ExpectMessage,
+    Harnesses,
+    ScriptedLLM,
+    SessionHarness,
+)
 
 README = (Path(kit.__path__[0]) / "README.md").read_text(encoding="utf-8")
 TABLE, TURNS, SEVERAL, PARTS, REALTIME, SERVER, JUDGES = re.findall(r"^```python\n(.*?)^```", README, flags=re.M | re.S)
