@@ -16,7 +16,6 @@ from vivavoce.agents.events import Closed, SessionEvent
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.session import AgentSession
-from vivavoce.agents.session.wiring import is_silent
 from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.testing.caller import Caller
 from vivavoce.agents.testing.exchange import exchange
@@ -264,7 +263,9 @@ class SessionHarness(RanSession):
         )
         self.recording.listen(self._going.session)
         self._going.watch(loop)
-        self.caller.begin(self._going.transport, clock, is_silent=is_silent(self.pipeline))
+        capabilities = self.pipeline.capabilities
+        is_silent = not (capabilities.can_listen or capabilities.speaks)
+        self.caller.begin(self._going.transport, clock, is_silent=is_silent)
 
     async def _close(self, error: BaseException | None) -> None:
         """Close the session, and raise for any fault; if the test fails already, add the fault to its error as

@@ -21,5 +21,5 @@ def test_a_table_is_booked_in_writing(capsys: pytest.CaptureFixture[str]) -> Non
         "user: yes please",
         "agent: For which day?",
         "user: on friday",
-        "agent: Your table is booked for friday.",
+        "agent: Your table is booked for friday. Is there anything else?",
     ]
