@@ -1,6 +1,7 @@
 """Two agents agree on a price by messages whose order is checked: `python examples/negotiation.py`.
 
-Each has a session, here without a caller. In a worker make both dialogue and agent, with its own id, for each call."""
+Each has a session, here without a voice and a caller. In a worker make both dialogue and agent, with its own id, for
+each call."""
 
 from contextlib import AsyncExitStack
 
@@ -18,9 +19,6 @@ from vivavoce.agents import (
     Node,
     SessionOptions,
 )
-from vivavoce.agents.transports.local import LocalTransport
-from vivavoce.pipelines import CascadingPipeline
-from vivavoce.pipelines.testing import ScriptedTTS
 
 
 class Bid(BaseModel):
@@ -68,9 +66,9 @@ async def main() -> None:
     async with AsyncExitStack() as calls:
         for name, dialogue in (("hotel", hotel), ("guest", guest)):
             options = SessionOptions(dialogues=DialogueOptions(dialogues=(dialogue,), channel=channel))
-            session = AgentSession(Agent("Be brief.", id=name), CascadingPipeline(tts=ScriptedTTS()), options=options)
+            session = AgentSession(Agent("Be brief.", id=name), options=options)
             await calls.enter_async_context(session)
-            await session.start(LocalTransport(options.clock))
+            await session.start()
         (status,) = await guest.start_dialogue("hotel", Bid(price=70))
         await done.wait()
     print(*(f"{one.sender}: {one.content!r}" for one in guest.get_conversation(status.session_id)), sep="\n")

@@ -2,8 +2,8 @@
 importing this is cheap.
 
 Layers, lowest first: `core` → `media` → the ports (`stt`, `llm`, `tts`, `vad`, `denoise`, `turn_detector`,
-`realtime_model`) → `io`, `pipeline`, `events` and `speech` → `listening` and `speaking` → `cascading`, `realtime` →
-`testing`.
+`realtime_model`) → `io`, `pipeline`, `events` and `speech` → `listening` and `speaking` → `cascading`, `realtime`,
+`silent` → `testing`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.pipeline import Pipeline
     from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
     from vivavoce.pipelines.realtime_model.fallback import FallbackRealtime
+    from vivavoce.pipelines.silent import SilentPipeline
     from vivavoce.pipelines.stt.fallback import FallbackSTT, FallbackSTTOptions
     from vivavoce.pipelines.tts.fallback import FallbackTTS, FallbackTTSOptions
 
@@ -33,6 +34,7 @@ _PLACES = {
     "Pipeline": "pipeline",
     "RealtimeOptions": "realtime",
     "RealtimePipeline": "realtime",
+    "SilentPipeline": "silent",
 }
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "Pipeline",
     "RealtimeOptions",
     "RealtimePipeline",
+    "SilentPipeline",
 ]
 
 

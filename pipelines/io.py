@@ -160,12 +160,14 @@ class TranscriptSegment:
         segment_id: Same for all updates of one segment.
         text: For the agent, the text heard so far; for the user, the transcript so far.
         is_final: Whether this is the last update of the segment.
+        turn_id: For the agent, the turn that the text belongs to, as in its record; a turn has a segment for each step.
     """
 
     segment_id: str
     who: Literal["user", "agent"]
     text: str = field(repr=False)
     is_final: bool
+    turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ class Utterance:
         on_started: Called with the utterance when its first frame is played.
         on_finished: Called with the utterance when its last frame has been played; not if it was stopped.
         rewind_seconds: Played audio that is kept for a pause.
+        turn_id: Id of the turn that the speech belongs to.
     """
 
     def __init__(
@@ -37,8 +38,10 @@ class Utterance:
         on_started: Callable[[Utterance], None] | None = None,
         on_finished: Callable[[Utterance], None] | None = None,
         rewind_seconds: float = REWIND_SECONDS,
+        turn_id: str = "",
     ) -> None:
         self.speech_id = speech_id
+        self.turn_id = turn_id
         self.rate = rate
         self.on_started = on_started
         self.on_finished = on_finished

@@ -32,7 +32,9 @@ from vivavoce.agents.session.wiring import (
     check_no_task,
     check_wiring,
     connecting,
+    given_pipeline,
     hangs_up,
+    is_silent,
     make_observer,
     reason_of_failed_start,
     warn_if_deaf,
@@ -77,7 +79,8 @@ class AgentSession(Conversation, Generic[UserdataT]):
 
     Args:
         agent: Who talks.
-        pipeline: How it listens, thinks and speaks; one pipeline serves one session at a time.
+        pipeline: How it listens, thinks and speaks; one pipeline serves one session at a time. None: it does not; given
+            texts (`say()`, a flow, a graph) go out in writing, and tools, dialogues and memory work.
         conversation_flow: Answers the caller in place of the pipeline's model.
         wake_up: After how many seconds of silence a caller is woken up, once, or how to go on then; None: never.
         background_audio: Sounds under the conversation from its start, or while the agent thinks.
@@ -93,7 +96,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
     def __init__(
         self,
         agent: Agent,
-        pipeline: Pipeline,
+        pipeline: Pipeline | None = None,
         conversation_flow: ConversationFlow | None = None,
         wake_up: float | WakeUp | None = None,
         background_audio: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None = None,
@@ -103,7 +106,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         id: str | None = None,
     ) -> None:
         check_session(options, id)
-        check_wiring(agent, pipeline)
+        check_wiring(agent, pipeline := given_pipeline(pipeline))
         warn_if_deaf(pipeline)
         check_no_task(agent)
         options = options or SessionOptions()
@@ -169,7 +172,8 @@ class AgentSession(Conversation, Generic[UserdataT]):
         An `on_enter` that awaits an `AgentTask` is not waited for. The call goes on: `wait_closed()` waits for its end.
 
         Args:
-            room: A connected room, or a transport; None for the room of the job that this code runs in.
+            room: A connected room, or a transport; None for the room of the job that this code runs in. Outside of a
+                job a session that neither hears nor sounds needs none.
             participant: Identity of the participant to talk to; None: the participant of the job, else the first caller
                 in the room.
             room_options: How to take part in the room.
@@ -208,6 +212,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             context.clock,
             with_job,
             hangs_up=hangs_up(self._parts.options, self._wake_up),
+            is_silent=is_silent(self.pipeline),
         )
         if isinstance(resumed, Snapshot):
             self._resume(resumed)

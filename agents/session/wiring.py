@@ -29,6 +29,7 @@ from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.media.audio_file import check_audio_file
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities
+from vivavoce.pipelines.silent import SilentPipeline
 
 if TYPE_CHECKING:
     from livekit import rtc
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
     from vivavoce.agents.transports.options import RoomOptions
 
 logger = logging.getLogger(__name__)
+
+
+def given_pipeline(pipeline: Pipeline | None) -> Pipeline:
+    """Return the pipeline of a session, which may be given none."""
+    return SilentPipeline() if pipeline is None else pipeline
 
 
 def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
@@ -60,12 +66,20 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
 
 
 def warn_if_deaf(pipeline: Pipeline) -> None:
-    """Log that callers could not speak to a pipeline, or to a fallback of it, that is about to be used."""
+    """Log that callers could not speak to a pipeline, or to a fallback of it, that is about to be used.
+
+    A pipeline that neither hears nor sounds is one of text.
+    """
     capabilities = pipeline.capabilities
-    if capabilities.can_reply and not capabilities.can_listen:
+    if capabilities.can_reply and not capabilities.can_listen and not is_silent(pipeline):
         logger.warning("The pipeline answers but hears nothing; give it an stt, if callers are to speak")
     if pipeline.fallback is not None:
         warn_if_deaf(pipeline.fallback)
+
+
+def is_silent(pipeline: Pipeline) -> bool:
+    """Return whether a session with that pipeline neither hears nor sounds."""
+    return not (pipeline.capabilities.can_listen or pipeline.capabilities.speaks)
 
 
 def reason_of_failed_start() -> CloseReason:
@@ -128,7 +142,9 @@ def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: Spe
             raise CapabilityError(pipeline, "can_say", "give the pipeline a tts, or say(text, audio=...)")
         return
     if not capabilities.can_reply:
-        raise CapabilityError(pipeline, "can_reply", "give the pipeline an llm and a tts, or use say()")
+        raise CapabilityError(
+            pipeline, "can_reply", "give the pipeline an llm, such as CascadingPipeline(llm=...), or use say()"
+        )
     if request.frames and not capabilities.supports_images:
         raise CapabilityError(pipeline, "supports_images", "use a model that sees, or reply() without frames")
 
@@ -305,13 +321,20 @@ def connecting(
     with_job: JobLink,
     *,
     hangs_up: bool,
+    is_silent: bool,
 ) -> JoinPlan:
     """Return where the session takes place; in a job, count the session there.
 
+    Args:
+        is_silent: The session neither hears nor sounds: without a room and a job it takes place nowhere.
     Raises:
         ConfigurationError: No room was given and the code runs in no job, a participant goes with a transport, or the
             session `hangs_up` and the transport cannot.
     """
+    if room is None and is_silent and current_job() is None:
+        from vivavoce.agents.transports.text import TextTransport
+
+        room = TextTransport()
     if room is not None:
         transport = make_transport(room, participant, options, clock)
         if hangs_up:

@@ -121,6 +121,7 @@ class ReplyAudio:
             on_started=self._on_started,
             on_finished=self._on_finished,
             rewind_seconds=playout.rewind_seconds,
+            turn_id=self._record.turn_id,
         )
         self.floor.play(self.utterance, playout)
         return self.utterance

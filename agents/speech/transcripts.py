@@ -44,7 +44,10 @@ class TranscriptFeed:
         heard = utterance.heard.at(position)
         if heard != self._shown or (is_over and heard):
             self._shown = heard
-            self._send(TranscriptSegment(segment_id=self._agent_segment, who="agent", text=heard, is_final=is_over))
+            segment_id, turn_id = self._agent_segment, utterance.turn_id
+            self._send(
+                TranscriptSegment(segment_id=segment_id, who="agent", text=heard, is_final=is_over, turn_id=turn_id)
+            )
 
     def user(self, text: str, *, is_final: bool) -> None:
         """Show the user's words so far."""

@@ -1,9 +1,9 @@
-"""The test kit for applications: one session in virtual time, a scripted caller, everything recorded.
+"""The test kit for applications: sessions in virtual time, a scripted caller, everything recorded.
 
-`SessionHarness` runs an agent as a call would, an hour in milliseconds and with exact times. `harness.expect` checks
-messages, tool calls and handoffs in order; `judge` asks a model whether words meet a requirement. The scripted
-providers of `vivavoce.pipelines.testing` can be imported from here too, so that a test needs one import. How to use it:
-README.md beside this file.
+`SessionHarness` runs an agent as a call would, an hour in milliseconds and with exact times; `Harnesses` runs several
+sessions in one time. `harness.expect` checks messages, tool calls and handoffs in order; `judge` asks a model whether
+words meet a requirement. The scripted providers of `vivavoce.pipelines.testing` can be imported from here too, so that
+a test needs one import. How to use it: README.md beside this file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from vivavoce.agents.testing.caller import Caller
 from vivavoce.agents.testing.expectations import Expect, ExpectCall, ExpectHandoff, ExpectMessage
 from vivavoce.agents.testing.harness import Scenario, SessionHarness
+from vivavoce.agents.testing.harnesses import Harnesses, JointScenario
 from vivavoce.agents.testing.judging import JudgeError, Verdict, judge
 from vivavoce.agents.testing.pipelines import Listening
 from vivavoce.agents.testing.recording import Played, Recording
@@ -43,6 +44,8 @@ __all__ = [
     "ExpectCall",
     "ExpectHandoff",
     "ExpectMessage",
+    "Harnesses",
+    "JointScenario",
     "JudgeError",
     "Listening",
     "LoopGuard",

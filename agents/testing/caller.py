@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import count
@@ -51,6 +52,7 @@ class Caller:
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count(1)
         self._frames = 0
+        self._is_silent = False
         self._clock: Clock | None = None
         self._transport: LocalTransport | None = None
         self._began_at = 0.0
@@ -97,6 +99,9 @@ class Caller:
         if not LOUD <= level < 1 << 15:
             raise ValueError(f"level must be at least {LOUD} and below {1 << 15}, got {level!r}")
         self._sounds.add(_frames(start), _frames(end), level)
+        if self._is_silent:
+            self._frames, self._is_silent = round(self._soon() / FRAME_SECONDS), False
+            self._arm()
 
     def is_recognised(self, text: str, at: float, *, is_final: bool = True) -> None:
         """Have words recognised at `at`, independent of the sound: late, early, or without any."""
@@ -127,9 +132,15 @@ class Caller:
 
     # --- for the harness
 
-    def begin(self, transport: LocalTransport, clock: Clock) -> None:
-        """Play the script from now on."""
+    def begin(self, transport: LocalTransport, clock: Clock, *, is_silent: bool = False) -> None:
+        """Play the script from now on.
+
+        Args:
+            is_silent: Whether the session neither hears nor sounds: the caller sends frames only once a sound is
+                scripted.
+        """
         self._transport, self._clock, self._began_at = transport, clock, clock.now()
+        self._is_silent = is_silent and not self._sounds.is_any
         self._arm()
 
     def stop(self) -> None:
@@ -145,7 +156,10 @@ class Caller:
 
     def _soon(self) -> float:
         """Return the beginning of the next frame to be pushed."""
-        return self._frames * FRAME_SECONDS
+        frames = self._frames
+        if self._is_silent and self._clock is not None:
+            frames = math.ceil((self._clock.now() - self._began_at) / FRAME_SECONDS - 1e-6)
+        return frames * FRAME_SECONDS
 
     def _plan(self, at: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (at, next(self._numbers), action))
@@ -155,10 +169,13 @@ class Caller:
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         assert self._clock is not None
-        when = (self._frames + 1) * FRAME_SECONDS
+        when = math.inf if self._is_silent else (self._frames + 1) * FRAME_SECONDS
         if self._agenda:
             when = min(when, self._agenda[0][0])
+        if when == math.inf:
+            return
         self._timer = self._clock.call_at(self._began_at + when, self._on_timer)
 
     def _on_timer(self) -> None:
@@ -174,8 +191,8 @@ class Caller:
 
     def _play_until(self, now: float) -> None:
         while True:
-            frame_at = (self._frames + 1) * FRAME_SECONDS
-            action_at = self._agenda[0][0] if self._agenda else float("inf")
+            frame_at = math.inf if self._is_silent else (self._frames + 1) * FRAME_SECONDS
+            action_at = self._agenda[0][0] if self._agenda else math.inf
             if min(frame_at, action_at) > now:
                 return
             if frame_at <= action_at:
@@ -197,11 +214,14 @@ class _Sounds:
 
     def __init__(self) -> None:
         self._coming: list[tuple[int, int, int]] = []
+        self.is_any = False
+        """Whether one was ever added."""
         self._loud_until = 0
         self._level = 0
 
     def add(self, start: int, end: int, level: int) -> None:
         heapq.heappush(self._coming, (start, end, level))
+        self.is_any = True
 
     def level_at(self, number: int) -> int:
         while self._coming and self._coming[0][0] <= number:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -18,21 +17,21 @@ from vivavoce.agents.records import CloseReport
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.speech.flow import ConversationFlow
-from vivavoce.agents.testing.caller import Caller, Recognises
+from vivavoce.agents.testing.caller import Caller
 from vivavoce.agents.testing.exchange import exchange
 from vivavoce.agents.testing.expectations import Expect
 from vivavoce.agents.testing.faults import Faults
 from vivavoce.agents.testing.laws import Observed, breaches
 from vivavoce.agents.testing.log import ConversationLog
-from vivavoce.agents.testing.pipelines import Listening, cascade, realtime
+from vivavoce.agents.testing.pipelines import Listening, cascade, realtime, recogniser_of
 from vivavoce.agents.testing.ran import RanSession
 from vivavoce.agents.testing.recording import Recording
 from vivavoce.agents.testing.run import Run
+from vivavoce.agents.testing.virtual_run import SharedTime, begun, current_shared_time, run_alone
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.turn.options import WakeUp
-from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ConfigurationError, first_error
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.testing import (
@@ -43,7 +42,6 @@ from vivavoce.pipelines.testing import (
     ScriptError,
     VirtualClock,
     VirtualTimeLoop,
-    run_virtual,
 )
 from vivavoce.pipelines.tts.base import TTS
 
@@ -60,6 +58,7 @@ class SessionArguments(TypedDict, total=False):
     conversation_flow: ConversationFlow | None
     wake_up: float | WakeUp | None
     userdata: Any
+    id: str | None
 
 
 class More(Listening, SessionArguments, total=False):
@@ -78,7 +77,7 @@ class SessionHarness(RanSession):
             harness.expect_history(("user", "a table please"), ("assistant", "For how many?"))
 
     A test that owns its loop writes `async with SessionHarness(...) as harness:`; time is then the time of that loop,
-    virtual under `run_virtual`, real otherwise. One harness runs one session, once.
+    virtual under `run_virtual`, real otherwise. One harness runs one session, once; `Harnesses` runs several.
 
     Args:
         agent: The agent under test.
@@ -87,11 +86,12 @@ class SessionHarness(RanSession):
             recogniser is a scripted one, which gets the caller's words.
         model: A speech-to-speech model instead, with a `ScriptedVAD`; by default its server decides turns, so the test
             answers with `model.start_reply()`.
-        pipeline: A whole pipeline of the test; the caller's words then go to `stt` or `model`.
+        pipeline: A whole pipeline of the test; the caller's words then go to `stt` or `model`. `SilentPipeline()` for a
+            session without one.
         options: Options of the session. The harness sets the clock, and `preemptive` from its attribute of that name,
             and turn records hold their texts: options that contradict this are refused.
         more: `vad=ScriptedVAD(VADOptions(min_silence=0.5))`, `denoise=…`, `turn_detector=ScriptedTurnDetector(…)`
-            (not with a whole `pipeline`), `conversation_flow`, `wake_up`, `userdata`.
+            (not with a whole `pipeline`), `conversation_flow`, `wake_up`, `userdata`, `id`.
     Raises:
         ConfigurationError: Parts or options are given that would have no effect.
     """
@@ -118,7 +118,7 @@ class SessionHarness(RanSession):
         self.tts = tts if isinstance(tts, ScriptedTTS) else ScriptedTTS()
         """The scripted voice; unused if the test gave another."""
         self.model = model
-        self.caller = Caller(_recogniser(self.stt, model, pipeline))
+        self.caller = Caller(recogniser_of(self.stt, model, pipeline))
         listening: Listening = {}
         if "vad" in more:
             listening["vad"] = more.pop("vad")
@@ -144,6 +144,7 @@ class SessionHarness(RanSession):
         """A snapshot with which the session continues; set it before the run."""
         self.close_report: CloseReport | None = None
         """How the session ended."""
+        self._shared: SharedTime | None = None
 
     pipeline_of: ClassVar[Callable[..., Pipeline]] = staticmethod(cascade)
     """Makes a pipeline from a test's parts; a suite that runs on another pipeline too replaces it."""
@@ -194,20 +195,12 @@ class SessionHarness(RanSession):
 
         async def act() -> None:
             if scenario is not None:
-                going = scenario(self)
-                if not inspect.isawaitable(going):
-                    raise TypeError(
-                        f"a scenario is an async function of the harness, got {scenario!r}, which returned "
-                        f"{going!r}: write `async def`"
-                    )
-                await going
+                await begun(scenario, self)
             await self.until(until)
 
         async def main() -> None:
             await run_session()
-            loop = asyncio.get_running_loop()
-            assert isinstance(loop, VirtualTimeLoop)
-            self._run.timers_left = loop.timers_left()
+            self._run.count_timers()
 
         async def run_session() -> None:
             if waits_for_start:
@@ -224,15 +217,7 @@ class SessionHarness(RanSession):
                 raise
             await self._close(None)
 
-        if _has_loop():
-            raise RuntimeError(
-                "run() brings a loop of virtual time of its own, and this test has a loop already: write `def` instead "
-                "of `async def`, or `async with SessionHarness(...) as harness:` without run()"
-            )
-        try:
-            run_virtual(main(), limit=limit)
-        except BaseExceptionGroup as group:  # errors of the scenario and of the start, side by side
-            raise first_error(group) from group
+        run_alone(main, limit=limit)
         return self
 
     def expects_error(self, source: str | None = None, *, contains: str | None = None) -> Self:
@@ -269,15 +254,18 @@ class SessionHarness(RanSession):
         loop = asyncio.get_running_loop()
         clock: Clock = VirtualClock() if isinstance(loop, VirtualTimeLoop) else LoopClock()
         options = self._checked_options(clock)
+        self._shared = current_shared_time()
         self._going = Run(
             session=AgentSession(self.agent, self.pipeline, options=options, **self._arguments),
             transport=LocalTransport(clock, participant=self.caller.identity),
             clock=clock,
-            tasks_before=asyncio.all_tasks(loop),
+            tasks_before=asyncio.all_tasks(loop) if self._shared is None else self._shared.tasks_before,
         )
         self.recording.listen(self._going.session)
         self._going.watch(loop)
-        self.caller.begin(self._going.transport, clock)
+        capabilities = self.pipeline.capabilities
+        is_silent = not (capabilities.can_listen or capabilities.speaks)
+        self.caller.begin(self._going.transport, clock, is_silent=is_silent)
 
     async def _close(self, error: BaseException | None) -> None:
         """Close the session, and raise for any fault; if the test fails already, add the fault to its error as
@@ -293,7 +281,9 @@ class SessionHarness(RanSession):
                 await anyio.lowlevel.checkpoint()  # done callbacks of the last tasks
         finally:
             run.stop_watching()
-        if error is None:
+        if error is None and self._shared is not None:
+            self._shared.ended(run, self._check_the_run)
+        elif error is None:
             self._check_the_run()
         elif told := "\n".join(filter(None, (self._faults.check(), self._log.told_end()))):
             error.add_note(told)
@@ -410,41 +400,3 @@ class SessionHarness(RanSession):
 
     def _event_names(self) -> list[str]:
         return [event.name for event in self.recording.events]
-
-
-def _has_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _recogniser(stt: ScriptedSTT, model: ScriptedRealtimeModel | None, pipeline: Pipeline | None) -> Recognises:
-    """Return the part that gets the caller's words, which only a scripted one can take.
-
-    Args:
-        pipeline: The test's own, which perhaps has another recogniser.
-    Raises:
-        ConfigurationError: It is another one.
-    """
-    remedy = "or put yours into pipeline=… and give the scripted part that gets the caller's words here"
-    for name, part, kind in (("stt", stt, ScriptedSTT), ("model", model, ScriptedRealtimeModel)):
-        if not isinstance(part, kind | None):
-            raise ConfigurationError(f"need {name} as a {kind.__name__}, got {shown(part)}; give one, {remedy}")
-
-    def recognise(text: str, is_final: bool, item_id: str) -> None:
-        if model is not None:
-            model.transcript(text, item_id=item_id, is_final=is_final)
-            return
-        if pipeline is not None and not stt.open_attempts and all(part is not stt for _, part in pipeline.parts()):
-            raise ScriptError(
-                "the harness's stt is not in this pipeline; give it too: SessionHarness(…, stt=stt, pipeline=…), "
-                "or model=model if a realtime model hears the caller"
-            )
-        if is_final:
-            stt.final(text)
-        else:
-            stt.interim(text)
-
-    return recognise

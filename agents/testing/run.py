@@ -78,6 +78,11 @@ class Run:
         self.transport.sink.clear()  # queued audio is never heard; from here on the sink asks no clock
         self._ended_at = self.clock.now()
 
+    def count_timers(self) -> None:
+        """Note how many timers wait in a loop of virtual time."""
+        loop = asyncio.get_running_loop()
+        self.timers_left = loop.timers_left() if isinstance(loop, VirtualTimeLoop) else 0
+
     def tasks_left(self) -> list[str]:
         """Return a line for each task of the run that has not ended."""
         left = [task for task in asyncio.all_tasks() - self.tasks_before if not task.done()]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from kit.project import run_pytest
 from vivavoce import agents, pipelines
-from vivavoce.agents import Agent, AgentSession
+from vivavoce.agents import Agent, AgentSession, transports
 from vivavoce.agents.caller.script import CallScript, Ears, Expectation, Step, Voice, read_script
 from vivavoce.agents.cli.app import app
 from vivavoce.agents.cli.doctor.machine import WITHOUT_USE
@@ -87,7 +87,7 @@ INLINE = re.findall(r"`([^`\n]+)`", PEERS.sub(r"\1", re.sub(r"^```.*?^```", "", 
 def test_every_class_named_is_public() -> None:
     named = {name for code in INLINE for name in re.findall(r"(?<!\.)\b[A-Z][a-z]+(?:[A-Z][A-Za-z]*)+\b", code)}
     assert {"AgentSession", "WakeUp", "ConversationFlow"} <= named
-    assert named <= {*agents.__all__, *pipelines.__all__, "SessionHarness"}
+    assert named <= {*agents.__all__, *pipelines.__all__, *transports.__all__, "SessionHarness"}
 
 
 def test_every_name_of_a_plugin_exists() -> None:

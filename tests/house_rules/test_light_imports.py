@@ -21,6 +21,14 @@ harness.caller.says("hello", 0.5, 1.0)
 harness.run(until=4.0)
 assert harness.session.turns
 """
+SILENT = """import anyio
+from vivavoce.agents import Agent, AgentSession
+async def main():
+    async with AgentSession(Agent("x")) as session:
+        await session.start()
+        await session.say("Hello.")
+anyio.run(main)
+"""
 SERVER = "Agent('x', mcp_servers=[MCPServerHTTP('http://127.0.0.1:1/mcp')])"
 
 UNLOADED = {
@@ -35,12 +43,16 @@ UNLOADED = {
         "asyncio anyio typer subprocess livekit aiohttp numpy"
     ),
     "import vivavoce.agents.transports.options, vivavoce.agents.transports.local": "livekit numpy aiohttp",
+    "from vivavoce.agents.transports import LocalTransport, TextTransport": "livekit numpy aiohttp",
+    SILENT: f"livekit numpy soxr aiohttp vivavoce.pipelines.cascading {TELEMETRY}",
     f"from vivavoce.agents import Agent, AgentSession, MCPServerHTTP; {SERVER}": "mcp httpx2 starlette",
     "from vivavoce.plugins import openai": "openai",
     "import vivavoce.plugins.smart_turn": "numpy onnxruntime",
     CALL: "opentelemetry.sdk opentelemetry.exporter",  # of OpenTelemetry nothing but its interface
 }
 """Code -> packages that it must not load."""
+
+NAMED = {CALL: "a call", SILENT: "a session without a voice"}
 
 FORKS = """
 import json, os, sys
@@ -72,7 +84,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("code", UNLOADED, ids=lambda code: "a call" if code is CALL else code)
+@pytest.mark.parametrize("code", UNLOADED, ids=lambda code: NAMED.get(code, code))
 def test_an_import_loads_nothing_that_only_a_later_step_needs(code: str, loaded: dict[str, list[str]]) -> None:
     unwanted = UNLOADED[code].split()
     assert [name for name in loaded[code] if any(name == one or name.startswith(f"{one}.") for one in unwanted)] == []

@@ -12,7 +12,6 @@ from pydantic import BaseModel, create_model
 
 from vivavoce.agents import (
     Agent,
-    AgentSession,
     Dialogue,
     DialogueOptions,
     Edge,
@@ -22,9 +21,8 @@ from vivavoce.agents import (
     SessionOptions,
 )
 from vivavoce.agents.events import DialogueExpired, ErrorOccurred
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
-from vivavoce.agents.transports.local import LocalTransport
-from vivavoce.pipelines.testing import ScriptedRealtimeModel
+from vivavoce.agents.testing import Harnesses, ScriptedLLM, ScriptedRealtimeModel, ScriptedTTS, SessionHarness
+from vivavoce.pipelines import CascadingPipeline, Pipeline, RealtimePipeline, SilentPipeline
 
 RECORD = json.loads((Path(__file__).parents[1] / "agents" / "dialogues" / "uagents_verdicts.json").read_text())
 
@@ -74,12 +72,12 @@ def negotiation(name: str = "negotiation", **options: float) -> Dialogue:
     return Dialogue(name, nodes, edges, **options)
 
 
-class Talker:
-    """A session of an agent with dialogues, and a record of its errors and expired conversations.
+class Talker(SessionHarness):
+    """A session of an agent with dialogues, by default without a pipeline, and a log for handlers of the test.
 
     Args:
         dialogues: By default one negotiation.
-        kind: Of the pipeline: "cascading" or "realtime".
+        pipeline: By default the session has no voice.
     """
 
     def __init__(
@@ -87,34 +85,33 @@ class Talker:
         channel: MessageChannel,
         id: str,
         *dialogues: Dialogue,
-        kind: str = "cascading",
+        pipeline: Pipeline | None = None,
         agent: Agent | None = None,
-        options: Callable[[SessionOptions], SessionOptions] = lambda options: options,
     ) -> None:
         self.dialogues: Sequence[Dialogue] = dialogues or (negotiation(),)
-        self.agent = agent or Agent("Be brief.", id=id)
-        made = SessionOptions(
-            clock=VirtualClock(), dialogues=DialogueOptions(dialogues=self.dialogues, channel=channel)
+        super().__init__(
+            agent or Agent("Be brief.", id=id),
+            pipeline=pipeline or SilentPipeline(),
+            options=SessionOptions(dialogues=DialogueOptions(dialogues=self.dialogues, channel=channel)),
+            id=f"call of {id}",
         )
-        self.session: AgentSession[Any] = AgentSession(
-            self.agent, pipeline_of(self.agent, kind), options=options(made), id=f"call of {id}"
-        )
-        self.errors: list[str] = []
-        self.expired: list[DialogueExpired] = []
         self.log: list[str] = []
         """For handlers of the test."""
-        self.session.on(ErrorOccurred, lambda event: self.errors.append(f"{event.source}: {event.error}"))
-        self.session.on(DialogueExpired, self.expired.append)
 
     @property
     def dialogue(self) -> Dialogue:
         """The first dialogue."""
         return self.dialogues[0]
 
-    async def start(self) -> Talker:
-        """Start the session."""
-        await self.session.start(LocalTransport(VirtualClock()))
-        return self
+    @property
+    def errors(self) -> list[str]:
+        """The errors of the session, each with its source."""
+        return [f"{event.source}: {event.error}" for event in self.recording.of(ErrorOccurred)]
+
+    @property
+    def expired(self) -> list[DialogueExpired]:
+        """The conversations that were removed."""
+        return self.recording.of(DialogueExpired)
 
     def logs(self, *edges: str) -> None:
         """Have message handlers note the messages of those edges."""
@@ -128,16 +125,17 @@ class Talker:
             self.dialogue.on(name, model)(note)
 
 
-def pipeline_of(agent: Agent, kind: str) -> Any:
-    """Return a pipeline with scripted parts."""
-    if kind == "realtime":
-        return SessionHarness(agent, model=ScriptedRealtimeModel()).pipeline
-    return SessionHarness(agent, ScriptedLLM(default="Fine.")).pipeline
+PIPELINES: dict[str, Callable[[], Pipeline]] = {
+    "silent": SilentPipeline,
+    "cascading": lambda: CascadingPipeline(llm=ScriptedLLM(), tts=ScriptedTTS()),
+    "realtime": lambda: RealtimePipeline(ScriptedRealtimeModel()),
+}
 
 
-async def pair(channel: MessageChannel, kind: str = "cascading") -> tuple[Talker, Talker]:
+async def pair(calls: Harnesses, channel: MessageChannel, kind: str = "silent") -> tuple[Talker, Talker]:
     """Return a started buyer and a started seller."""
-    return await Talker(channel, "buyer", kind=kind).start(), await Talker(channel, "seller", kind=kind).start()
+    buyer, seller = (Talker(channel, id, pipeline=PIPELINES[kind]()) for id in ("buyer", "seller"))
+    return await calls.start(buyer), await calls.start(seller)
 
 
 async def closed(*talkers: Talker) -> None:

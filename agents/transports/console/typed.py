@@ -1,59 +1,22 @@
-"""TypedTransport: a conversation in writing; the agent's voice is played instantly and without sound."""
+"""TypedTransport: a person who types at this machine, in the console's form of a `TextTransport`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import anyio
-from anyio import TASK_STATUS_IGNORED
-from anyio.abc import TaskStatus
-
 from vivavoce.agents.transports.console.transport import WHO
-from vivavoce.pipelines.core.errors import RoomError
-from vivavoce.pipelines.io import AudioSink, PartMessage, SinkCapabilities, Transport, TransportEvents
-from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.agents.transports.text import TextTransport
+from vivavoce.pipelines.io import PartMessage, TranscriptSegment
 
 
-class InstantSink(AudioSink):
-    """Plays everything in no time, since a reader need not wait for a voice."""
+class TypedTransport(TextTransport):
+    """A person who types at this machine, present from the start. The view shows the words by the session's events."""
 
-    @property
-    def capabilities(self) -> SinkCapabilities:
-        return SinkCapabilities()
-
-    def write(self, frame: AudioFrame) -> None:
-        """Count the frame as played."""
-
-    def queued(self) -> int:
-        return 0
-
-    def clear(self) -> int:
-        return 0
-
-
-class TypedTransport(Transport):
-    """A person who types at this machine, present from the start."""
+    identity = WHO
 
     def __init__(self) -> None:
-        self._sink = InstantSink()
-        self._events: TransportEvents | None = None
+        super().__init__()
         self._show: Callable[[str], None] | None = None
-
-    @property
-    def sink(self) -> AudioSink:
-        return self._sink
-
-    async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        if self._events is not None:
-            raise RoomError("a TypedTransport serves one session, and this one has its own; make another")
-        self._events = events
-        task_status.started()
-        events.participant_linked(WHO)
-        await anyio.sleep_forever()
-
-    async def hangup(self) -> None:
-        if self._events is not None:  # the person here cannot be sent away: the conversation ends instead
-            self._events.closed("the agent has hung up")
 
     def show_parts(self, show: Callable[[str], None]) -> None:
         """Call `show` with each part of a rich reply as text; without it parts are not shown."""
@@ -63,7 +26,14 @@ class TypedTransport(Transport):
         if self._show is not None and message.plain:
             self._show(message.plain)
 
+    @property
+    def wants_turn_records(self) -> bool:
+        return False
+
+    def send_transcript(self, segment: TranscriptSegment) -> None:
+        """Show nothing: the view has the session's events."""
+
     def type(self, text: str) -> None:
-        """Enter a typed text of the person."""
-        if self._events is not None:
-            self._events.text(text)
+        """Enter a typed text of the person; without a session it is lost."""
+        if self.is_open:
+            self.send(text)

@@ -17,7 +17,7 @@ from vivavoce.agents import Dialogue, DialogueContext, Edge, LocalChannel, Messa
 from vivavoce.agents.core.message_channel import Envelope
 from vivavoce.agents.dialogues.conversations import Conversations
 from vivavoce.agents.dialogues.structure import DialogueStructure
-from vivavoce.agents.testing import run_virtual
+from vivavoce.agents.testing import Harnesses
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 Edges = list[tuple[int | None, int, int]]
@@ -56,7 +56,7 @@ def message_of(number: int) -> BaseModel:
     return MODELS[number](**{f"field{number}": "x"})
 
 
-async def two_sides(edges: Any) -> tuple[Talker, Talker, dict[str, DialogueContext]]:
+async def two_sides(calls: Harnesses, edges: Any) -> tuple[Talker, Talker, dict[str, DialogueContext]]:
     """Return the sessions of a and b, and the contexts of their handlers once they have received a message."""
     channel, contexts = LocalChannel(), dict[str, DialogueContext]()
     sides = []
@@ -72,7 +72,7 @@ async def two_sides(edges: Any) -> tuple[Talker, Talker, dict[str, DialogueConte
 
         for number, (_, _, model) in enumerate(edges):
             talker.dialogue.on(f"e{number}", MODELS[model])(keep(talker))
-        sides.append(await talker.start())
+        sides.append(await calls.start(talker))
     return sides[0], sides[1], contexts
 
 
@@ -81,8 +81,8 @@ async def two_sides(edges: Any) -> tuple[Talker, Talker, dict[str, DialogueConte
 def test_both_sides_stay_at_one_place_and_a_handler_runs_for_each_message_that_arrived(
     edges: Edges, sends: list[tuple[bool, int]]
 ) -> None:
-    async def test() -> None:
-        one, other, contexts = await two_sides(edges)
+    async def test(calls: Harnesses) -> None:
+        one, other, contexts = await two_sides(calls, edges)
         (begun,) = await one.dialogue.start_dialogue("b", message_of(edges[0][2]))
         reference = Conversations(DialogueStructure("d", *parts_of(edges)), 0)
         reference.move("c", MODELS[edges[0][2]], 0.0)
@@ -112,7 +112,7 @@ def test_both_sides_stay_at_one_place_and_a_handler_runs_for_each_message_that_a
         assert kept[0] == kept[1]
         await closed(one, other)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_sequences_on_the_channel_get_the_verdicts_of_uagents() -> None:
@@ -123,11 +123,11 @@ def test_sequences_on_the_channel_get_the_verdicts_of_uagents() -> None:
         if len({edge[2] for edge in case["edges"]}) == len(case["edges"]) and case["edges"][0][0] is None
     ]
 
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         checked = 0
         for case in cases[::8]:  # all of them are judged without a channel by test_dialogue_structure
             channel = LocalChannel()
-            talker = await Talker(channel, "receiver", dialogue_of(case["edges"])).start()
+            talker = await calls.start(Talker(channel, "receiver", dialogue_of(case["edges"])))
             for number, verdict in zip(case["sequence"], case["verdicts"], strict=True):
                 content = message_of(number)
                 edges = [talker.dialogue.get_edge(name) for name in talker.dialogue.rules]
@@ -148,7 +148,7 @@ def test_sequences_on_the_channel_get_the_verdicts_of_uagents() -> None:
             await closed(talker)
         assert checked > 80
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 class Echo:

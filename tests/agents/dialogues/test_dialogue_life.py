@@ -16,8 +16,7 @@ from vivavoce.agents import (
 from vivavoce.agents.core.message_channel import ChannelMember, Envelope
 from vivavoce.agents.dialogues.conversations import MAX_CONVERSATIONS
 from vivavoce.agents.states import CloseReason
-from vivavoce.agents.testing import VirtualClock, run_virtual
-from vivavoce.agents.transports.local import LocalTransport
+from vivavoce.agents.testing import Harnesses, VirtualClock
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     SessionClosedError,
@@ -26,8 +25,8 @@ from vivavoce.pipelines.core.errors import (
 
 
 def test_an_idle_conversation_is_removed_on_both_sides_with_an_event() -> None:
-    async def test() -> None:
-        buyer, seller = await pair(LocalChannel())
+    async def test(calls: Harnesses) -> None:
+        buyer, seller = await pair(calls, LocalChannel())
         (first,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
         await anyio.sleep(30.0)
         (second,) = await buyer.dialogue.start_dialogue("seller", Ask(item="coffee"))
@@ -51,14 +50,14 @@ def test_an_idle_conversation_is_removed_on_both_sides_with_an_event() -> None:
         assert seller.errors == buyer.errors == []
         await closed(buyer, seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_the_side_with_the_shorter_timeout_has_the_other_remove_the_conversation_too() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        buyer = await Talker(channel, "buyer", negotiation(timeout=0)).start()
-        seller = await Talker(channel, "seller", negotiation(timeout=5)).start()
+        buyer = await calls.start(Talker(channel, "buyer", negotiation(timeout=0)))
+        seller = await calls.start(Talker(channel, "seller", negotiation(timeout=5)))
         (begun,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
         stranger = letter(buyer.dialogue, Ask(item="x"), kind="expired", session_id=begun.session_id, receiver="buyer")
         assert (await channel.deliver(stranger)).status == "rejected"
@@ -69,14 +68,14 @@ def test_the_side_with_the_shorter_timeout_has_the_other_remove_the_conversation
         assert [one.peer for one in seller.expired] == ["buyer"]
         await closed(buyer, seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_without_a_timeout_a_conversation_stays_and_its_messages_are_readable_after_the_close() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        buyer = await Talker(channel, "buyer", negotiation(timeout=0)).start()
-        seller = await Talker(channel, "seller", negotiation(timeout=0)).start()
+        buyer = await calls.start(Talker(channel, "buyer", negotiation(timeout=0)))
+        seller = await calls.start(Talker(channel, "seller", negotiation(timeout=0)))
         (begun,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
         await anyio.sleep(3000.0)
         assert seller.dialogue.get_current_state(begun.session_id) == "asked"
@@ -84,14 +83,14 @@ def test_without_a_timeout_a_conversation_stays_and_its_messages_are_readable_af
         assert len(seller.dialogue.get_conversation(begun.session_id)) == 1
         assert seller.expired == []
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_one_conversation_too_many_removes_the_longest_idle_one_on_both_sides_even_without_a_timeout() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        buyer = await Talker(channel, "buyer", negotiation(timeout=0)).start()
-        seller = await Talker(channel, "seller", negotiation(timeout=0)).start()
+        buyer = await calls.start(Talker(channel, "buyer", negotiation(timeout=0)))
+        seller = await calls.start(Talker(channel, "seller", negotiation(timeout=0)))
         (begun,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
         for number in range(MAX_CONVERSATIONS - 1):
             buyer.dialogue.update_state(Ask, f"c{number}")
@@ -106,13 +105,13 @@ def test_one_conversation_too_many_removes_the_longest_idle_one_on_both_sides_ev
         assert buyer.dialogue.get_current_state("c0") == "asked"
         await closed(buyer, seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_resumed_session_begins_without_conversations_and_the_other_agent_s_copy_ends_by_its_timeout() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        buyer, seller = await pair(channel)
+        buyer, seller = await pair(calls, channel)
         answers: list[MessageStatus] = []
 
         @seller.dialogue.on("ask", Ask)
@@ -124,7 +123,8 @@ def test_a_resumed_session_begins_without_conversations_and_the_other_agent_s_co
         taken = buyer.session.snapshot()
         await closed(buyer)
         again = Talker(channel, "buyer", negotiation())
-        await again.session.start(LocalTransport(VirtualClock()), resume_from=taken)
+        again.resume_from = taken
+        await calls.start(again)
         assert again.dialogue.get_current_state(begun.session_id) == ""
         await anyio.sleep(10.0)
         assert [(one.status, one.detail) for one in answers] == [("rejected", "the dialogue 'negotiation' expects Ask")]
@@ -133,12 +133,12 @@ def test_a_resumed_session_begins_without_conversations_and_the_other_agent_s_co
         assert [one.session_id for one in seller.expired] == [begun.session_id]
         await closed(again, seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_removed_conversation_takes_no_further_message_of_its_handler() -> None:
-    async def test() -> None:
-        buyer, seller = await pair(LocalChannel())
+    async def test(calls: Harnesses) -> None:
+        buyer, seller = await pair(calls, LocalChannel())
         statuses: list[MessageStatus] = []
 
         @seller.dialogue.on("ask", Ask)
@@ -151,39 +151,39 @@ def test_a_removed_conversation_takes_no_further_message_of_its_handler() -> Non
         assert [(one.status, one.detail) for one in statuses] == [("failed", "the conversation was removed")]
         await closed(buyer, seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 # --- the life of a session
 
 
 def test_a_closed_session_has_left_the_channel_and_its_dialogue_serves_another_one_afresh() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        buyer, seller = await pair(channel)
+        buyer, seller = await pair(calls, channel)
         (begun,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
         second = Talker(channel, "second", seller.dialogue)
         with pytest.raises(
             SessionError, match="the dialogue 'negotiation' is in session 'call of seller'; one dialogue"
         ):
-            await second.start()
+            await calls.start(second)
         await closed(seller)
         assert await channel.speakers(buyer.dialogue.digest) == ["buyer"]
         with pytest.raises(SessionClosedError, match="the dialogue 'negotiation' is no longer in its session"):
             await seller.dialogue.start_dialogue("buyer", Ask(item="tea"))
-        third = await Talker(channel, "third", seller.dialogue).start()
+        third = await calls.start(Talker(channel, "third", seller.dialogue))
         assert third.dialogue.get_current_state(begun.session_id) == ""
         (status,) = await third.dialogue.start_dialogue("buyer", Ask(item="tea"))
         assert status.status == "delivered"
         await closed(buyer, third)
         assert await channel.speakers(buyer.dialogue.digest) == []
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_message_to_a_session_that_is_gone_fails_and_the_conversation_stays_where_it_was() -> None:
-    async def test() -> None:
-        buyer, seller = await pair(LocalChannel())
+    async def test(calls: Harnesses) -> None:
+        buyer, seller = await pair(calls, LocalChannel())
         statuses: list[MessageStatus] = []
 
         @buyer.dialogue.on("offer", Offer)
@@ -201,7 +201,7 @@ def test_a_message_to_a_session_that_is_gone_fails_and_the_conversation_stays_wh
         assert buyer.dialogue.get_current_state(begun.session_id) == "offered"
         await closed(buyer)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 class Host(Agent):
@@ -220,13 +220,13 @@ class Host(Agent):
 
 
 def test_an_agent_may_start_dialogues_from_on_enter_to_on_exit() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        seller = await Talker(channel, "seller").start()
+        seller = await calls.start(Talker(channel, "seller"))
         seller.logs("ask")
         dialogue = negotiation()
         host = Host(dialogue)
-        talker = await Talker(channel, "host", dialogue, agent=host).start()
+        talker = await calls.start(Talker(channel, "host", dialogue, agent=host))
         await talker.session.close()
         await anyio.sleep(1.0)
         assert [one.status for one in host.statuses] == ["delivered", "delivered"]
@@ -234,12 +234,12 @@ def test_an_agent_may_start_dialogues_from_on_enter_to_on_exit() -> None:
         assert talker.errors == []
         await closed(seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_the_address_stays_with_the_session_through_a_handoff() -> None:
-    async def test() -> None:
-        buyer, seller = await pair(LocalChannel())
+    async def test(calls: Harnesses) -> None:
+        buyer, seller = await pair(calls, LocalChannel())
         seller.logs("ask")
         await seller.session.update_agent(Agent("Be brief.", id="colleague"))
         (status,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
@@ -248,20 +248,20 @@ def test_the_address_stays_with_the_session_through_a_handoff() -> None:
         assert seller.log == ["buyer: Ask(item='tea')"]
         await closed(buyer, seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_two_agents_of_one_id_cannot_be_on_one_channel_and_the_start_of_the_second_is_undone() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
         first, second = Talker(channel, "desk"), Talker(channel, "desk")
-        await first.start()
+        await calls.start(first)
         with pytest.raises(ConfigurationError, match="the channel has an agent 'desk' already; give each one an id"):
-            await second.start()
+            await calls.start(second)
         assert await channel.speakers(first.dialogue.digest) == ["desk"], "the first one stays"
         await closed(first)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 class BrokenChannel(LocalChannel):
@@ -303,10 +303,11 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_broken_channel_holds_nothing_up(fault: str) -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = BrokenChannel(fault)
-        buyer, seller = await pair(channel)
+        buyer, seller = await pair(calls, channel)
         start = buyer.dialogue.start_dialogue
+        buyer.expects_error("dialogues")
         channel.method = "speakers"
         with pytest.raises(SessionError, match=FAULTS[fault]):
             await start("seller", Ask(item="tea"))
@@ -318,19 +319,19 @@ def test_a_broken_channel_holds_nothing_up(fault: str) -> None:
         assert buyer.errors == [f"dialogues: {FAULTS[fault]}"]
         channel.method = "join"
         with pytest.raises(SessionError, match=FAULTS[fault]):
-            await Talker(channel, "third").start()
+            await calls.start(Talker(channel, "third"))
         await closed(seller)
         channel.method = "leave"
         report = await buyer.session.close()
         assert [step.name for step in report.steps if step.error] == ["dialogues"]
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_sender_that_is_cut_while_it_waits_has_not_moved() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = BrokenChannel("hangs")
-        buyer, seller = await pair(channel)
+        buyer, seller = await pair(calls, channel)
         channel.method = "deliver"
         with anyio.move_on_after(1.0):
             await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
@@ -339,11 +340,11 @@ def test_a_sender_that_is_cut_while_it_waits_has_not_moved() -> None:
         assert buyer.expired == []
         await closed(buyer, seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_close_while_the_channel_hangs_cuts_the_start() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = BrokenChannel("hangs")
         channel.method = "join"
         talker = Talker(channel, "buyer")
@@ -351,19 +352,19 @@ def test_a_close_while_the_channel_hangs_cuts_the_start() -> None:
 
             async def start() -> None:
                 with pytest.raises(SessionClosedError):
-                    await talker.start()
+                    await calls.start(talker)
 
             group.start_soon(start)
             await anyio.sleep(1.0)
             await talker.session.close(CloseReason.USER_INITIATED)
         assert await channel.speakers(talker.dialogue.digest) == []
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_change_from_a_thread_is_made_on_the_session_s_loop() -> None:
-    async def test() -> None:
-        buyer = await Talker(LocalChannel(), "buyer").start()
+    async def test(calls: Harnesses) -> None:
+        buyer = await calls.start(Talker(LocalChannel(), "buyer"))
         with VirtualClock().hold():
             await anyio.to_thread.run_sync(buyer.dialogue.update_state, Ask, "c")
         assert buyer.dialogue.get_current_state("c") == "asked"
@@ -371,4 +372,4 @@ def test_a_change_from_a_thread_is_made_on_the_session_s_loop() -> None:
         assert [one.peer for one in buyer.expired] == [""]
         await closed(buyer)
 
-    run_virtual(test())
+    Harnesses().run(test)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, Json, computed_field, field_validator
 
-from kit.dialogues import Accept, Ask, Offer, Refuse, Talker, closed, letter, pair
+from kit.dialogues import PIPELINES, Accept, Ask, Offer, Refuse, Talker, closed, letter, pair
 from vivavoce.agents import (
     Dialogue,
     DialogueContext,
@@ -18,13 +18,13 @@ from vivavoce.agents import (
     MessageStatus,
     Node,
 )
-from vivavoce.agents.testing import run_virtual
+from vivavoce.agents.testing import Harnesses
 
 
 def test_an_unexpected_message_runs_no_handler_and_gets_a_rejection_that_echoes_nothing() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        seller = await Talker(channel, "seller").start()
+        seller = await calls.start(Talker(channel, "seller"))
         seller.logs("ask", "offer", "again", "accept", "refuse")
         dialogue = seller.dialogue
 
@@ -57,12 +57,12 @@ def test_an_unexpected_message_runs_no_handler_and_gets_a_rejection_that_echoes_
         assert seller.errors == []
         await closed(seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_rejected_message_moves_neither_side_and_is_not_kept(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        buyer, seller = await pair(LocalChannel())
+    async def test(calls: Harnesses) -> None:
+        buyer, seller = await pair(calls, LocalChannel())
         statuses: list[MessageStatus] = []
 
         @buyer.dialogue.on("offer", Offer)
@@ -86,7 +86,7 @@ def test_a_rejected_message_moves_neither_side_and_is_not_kept(caplog: pytest.Lo
         await closed(buyer, seller)
 
     caplog.set_level(logging.WARNING)
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 class Even(BaseModel):
@@ -109,10 +109,10 @@ def test_validators_of_a_model_reject_a_message_and_one_that_fails_is_an_error_o
         edge.model = Even
         return Dialogue("numbers", [begin, end], [edge])
 
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        one, other = await Talker(channel, "a", dialogue()).start(), await Talker(channel, "b", dialogue()).start()
-        other.logs("count")
+        one, other = [await calls.start(Talker(channel, id, dialogue())) for id in ("a", "b")]
+        other.expects_error("dialogues").logs("count")
         for number, status in ((3, "rejected"), (-1, "rejected"), (4, "delivered")):
             (sent,) = await one.dialogue.start_dialogue("b", Even.model_construct(number=number))
             assert sent.status == status
@@ -122,7 +122,7 @@ def test_validators_of_a_model_reject_a_message_and_one_that_fails_is_an_error_o
         assert other.errors == ["dialogues: scripted"]
         await closed(one, other)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 class Named(BaseModel):
@@ -144,25 +144,27 @@ def test_a_message_arrives_as_it_was_whatever_names_its_model_gives_to_the_field
         edge.model = Named
         return Dialogue("names", [begin, end], [edge])
 
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        one, other = await Talker(channel, "a", dialogue()).start(), await Talker(channel, "b", dialogue()).start()
+        one, other = [await calls.start(Talker(channel, id, dialogue())) for id in ("a", "b")]
         message = Named.model_validate({"firstName": "a", "secondName": "b", "third": "c", "data": "[1, 2]"})
         (status,) = await one.dialogue.start_dialogue("b", message)
         assert (status.status, status.detail) == ("delivered", "")
         assert [kept.content for kept in other.dialogue.get_conversation(status.session_id)] == [message]
         await closed(one, other)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 # --- handlers that fail
 
 
 def test_a_handler_that_raises_is_an_error_event_and_the_next_message_is_handled() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        seller = await Talker(channel, "seller").start()
+        seller = await calls.start(Talker(channel, "seller"))
+
+        seller.expects_error("dialogues")
 
         async def edge_handler(ctx: DialogueContext, sender: str, message: Ask) -> None:
             raise ValueError("scripted")
@@ -176,13 +178,14 @@ def test_a_handler_that_raises_is_an_error_event_and_the_next_message_is_handled
         assert seller.log == ["stranger: Offer(price=3)"], "after a failed edge handler no message handler runs"
         await closed(seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_handler_that_is_not_async_and_was_set_after_the_start_is_an_error_event() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        seller = await Talker(channel, "seller").start()
+        seller = await calls.start(Talker(channel, "seller"))
+        seller.expects_error("dialogues")
         seller.dialogue.on("ask", Ask)(lambda ctx, sender, message: None)  # type: ignore[type-var]
         assert (await channel.deliver(letter(seller.dialogue, Ask(item="tea")))).status == "delivered"
         await anyio.sleep(1.0)
@@ -190,13 +193,14 @@ def test_a_handler_that_is_not_async_and_was_set_after_the_start_is_an_error_eve
         assert "message handler of 'ask' in the dialogue 'negotiation' must be async" in error
         await closed(seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_handler_that_hangs_is_cut_at_its_limit_and_speech_does_not_count() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        seller = await Talker(channel, "seller").start()
+        seller = await calls.start(Talker(channel, "seller", pipeline=PIPELINES["cascading"]()))
+        seller.expects_error("dialogues")
 
         @seller.dialogue.on("ask", Ask)
         async def speak(ctx: DialogueContext, sender: str, message: Ask) -> None:
@@ -213,13 +217,13 @@ def test_a_handler_that_hangs_is_cut_at_its_limit_and_speech_does_not_count() ->
         assert "message handler of 'ask' in the dialogue 'negotiation' did not end within 10 s, speech apart" in error
         await closed(seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_flood_of_messages_behind_a_slow_handler_is_refused() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        seller = await Talker(channel, "seller").start()
+        seller = await calls.start(Talker(channel, "seller"))
 
         @seller.dialogue.on("ask", Ask)
         async def hang(ctx: DialogueContext, sender: str, message: Ask) -> None:
@@ -232,4 +236,4 @@ def test_a_flood_of_messages_behind_a_slow_handler_is_refused() -> None:
         report = await seller.session.close()
         assert [step.name for step in report.steps if step.error] == ["handlers"]
 
-    run_virtual(test())
+    Harnesses().run(test)

@@ -19,7 +19,7 @@ from vivavoce.agents import (
     Node,
     SessionOptions,
 )
-from vivavoce.agents.testing import run_virtual
+from vivavoce.agents.testing import Harnesses, run_virtual
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     GraphError,
@@ -27,10 +27,10 @@ from vivavoce.pipelines.core.errors import (
 )
 
 
-@pytest.mark.parametrize("kind", ["cascading", "realtime"])
+@pytest.mark.parametrize("kind", ["silent", "cascading", "realtime"])
 def test_two_agents_negotiate_and_both_keep_the_place_and_the_messages(kind: str) -> None:
-    async def test() -> None:
-        buyer, seller = await pair(LocalChannel(), kind)
+    async def test(calls: Harnesses) -> None:
+        buyer, seller = await pair(calls, LocalChannel(), kind)
 
         @seller.dialogue.on("ask", Ask)
         async def offer(ctx: DialogueContext, sender: str, message: Ask) -> None:
@@ -67,12 +67,12 @@ def test_two_agents_negotiate_and_both_keep_the_place_and_the_messages(kind: str
                 assert [one.content for one in offers] == [Offer(price=9), Offer(price=7)]
         await closed(buyer, seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_the_edge_handler_runs_first_and_a_handler_of_the_dialogue_replaces_the_message_handler_only() -> None:
-    async def test() -> None:
-        buyer, seller = await pair(LocalChannel())
+    async def test(calls: Harnesses) -> None:
+        buyer, seller = await pair(calls, LocalChannel())
         edge = seller.dialogue.get_edge("ask")
 
         def noting(what: str) -> Any:
@@ -101,12 +101,12 @@ def test_the_edge_handler_runs_first_and_a_handler_of_the_dialogue_replaces_the_
         assert await ask("d") == ["edge d", "on d"]
         await closed(buyer, seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_an_edge_handler_alone_runs() -> None:
-    async def test() -> None:
-        buyer, seller = await pair(LocalChannel())
+    async def test(calls: Harnesses) -> None:
+        buyer, seller = await pair(calls, LocalChannel())
 
         async def note(ctx: DialogueContext, sender: str, message: Ask) -> None:
             seller.log.append(message.item)
@@ -117,11 +117,11 @@ def test_an_edge_handler_alone_runs() -> None:
         assert seller.log == ["tea"]
         await closed(buyer, seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_the_messages_of_a_conversation_are_handled_one_after_the_other_and_conversations_side_by_side() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
         only = Node("only", "", True)
         talk = Edge("talk", "", only, only)
@@ -133,7 +133,7 @@ def test_the_messages_of_a_conversation_are_handled_one_after_the_other_and_conv
             await anyio.sleep(1.0)
             seller.log.append(f"end {message.item}")
 
-        seller = await Talker(channel, "seller", dialogue).start()
+        seller = await calls.start(Talker(channel, "seller", dialogue))
         for session_id, item in (("c", "c1"), ("c", "c2"), ("d", "d1")):
             status = await channel.deliver(letter(seller.dialogue, Ask(item=item), session_id=session_id))
             assert status.status == "delivered"
@@ -141,15 +141,15 @@ def test_the_messages_of_a_conversation_are_handled_one_after_the_other_and_conv
         assert seller.log == ["begin c1", "begin d1", "end c1", "end d1", "begin c2", "end c2"]
         await closed(seller)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_digest_reaches_all_other_agents_that_speak_the_dialogue_each_in_a_conversation_of_its_own() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        buyer, seller = await pair(channel)
-        shop = await Talker(channel, "shop").start()
-        other = await Talker(channel, "other", negotiation("another")).start()
+        buyer, seller = await pair(calls, channel)
+        shop = await calls.start(Talker(channel, "shop"))
+        other = await calls.start(Talker(channel, "other", negotiation("another")))
         for talker in (seller, shop, other):
             talker.logs("ask")
 
@@ -163,14 +163,14 @@ def test_a_digest_reaches_all_other_agents_that_speak_the_dialogue_each_in_a_con
         assert await other.dialogue.start_dialogue(other.dialogue.digest, Ask(item="tea")) == []
         await closed(buyer, seller, shop, other)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 def test_a_mistake_of_the_sender_raises_before_anything_leaves() -> None:
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        buyer, seller = await pair(channel)
-        bystander = await Talker(channel, "bystander", negotiation("another")).start()
+        buyer, seller = await pair(calls, channel)
+        bystander = await calls.start(Talker(channel, "bystander", negotiation("another")))
         mistakes: list[str] = []
 
         @seller.dialogue.on("ask", Ask)
@@ -207,7 +207,7 @@ def test_a_mistake_of_the_sender_raises_before_anything_leaves() -> None:
         assert buyer.log == []
         await closed(buyer, seller, bystander)
 
-    run_virtual(test())
+    Harnesses().run(test)
 
 
 @pytest.mark.parametrize("kind", BAD)
@@ -245,9 +245,9 @@ def test_a_session_refuses_a_dialogue_with_faults_and_the_same_one_twice() -> No
         """A handler that is not async."""
 
     with pytest.raises(GraphError, match=r"the message handler of 'ask' must be async f\(ctx, sender, message\)"):
-        Talker(LocalChannel(), "buyer", faulty)
+        Harnesses(Talker(LocalChannel(), "buyer", faulty)).run()
     with pytest.raises(ConfigurationError, match=r"each dialogue once, got Dialogue\('negotiation'\) twice"):
-        Talker(LocalChannel(), "buyer", negotiation(), negotiation())
+        Harnesses(Talker(LocalChannel(), "buyer", negotiation(), negotiation())).run()
 
 
 def test_a_session_logs_the_warnings_of_a_dialogue(caplog: pytest.LogCaptureFixture) -> None:
@@ -255,11 +255,11 @@ def test_a_session_logs_the_warnings_of_a_dialogue(caplog: pytest.LogCaptureFixt
     talk = Edge("talk", "", only, only)
     talk.model = Ask
 
-    async def test() -> None:
-        talker = await Talker(LocalChannel(), "buyer", Dialogue("for ever", [only], [talk])).start()
+    async def test(calls: Harnesses) -> None:
+        talker = await calls.start(Talker(LocalChannel(), "buyer", Dialogue("for ever", [only], [talk])))
         await closed(talker)
 
-    run_virtual(test())
+    Harnesses().run(test)
     assert "no way leads to an end of the dialogue 'for ever'" in caplog.messages
 
 
@@ -308,9 +308,9 @@ def test_a_handler_may_await_a_task_in_which_the_caller_is_asked() -> None:
             await self.session.say("Do you take it?")
             self.complete(True)
 
-    async def test() -> None:
+    async def test(calls: Harnesses) -> None:
         channel = LocalChannel()
-        seller = await Talker(channel, "seller").start()
+        seller = await calls.start(Talker(channel, "seller"))
 
         @seller.dialogue.on("ask", Ask)
         async def ask(ctx: DialogueContext, sender: str, message: Ask) -> None:
@@ -322,4 +322,4 @@ def test_a_handler_may_await_a_task_in_which_the_caller_is_asked() -> None:
         assert [one.content for one in seller.session.history.messages("assistant")] == ["Do you take it?"]
         await closed(seller)
 
-    run_virtual(test())
+    Harnesses().run(test)

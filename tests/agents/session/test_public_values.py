@@ -46,7 +46,7 @@ async def entrypoint(ctx: object) -> None:
 
 MADE: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "AgentSession(agent)": (lambda v: AgentSession(v, pipeline()), set()),
-    "AgentSession(pipeline)": (lambda v: AgentSession(Agent("x"), v), set()),
+    "AgentSession(pipeline)": (lambda v: AgentSession(Agent("x"), v), {"None"}),
     "AgentSession(conversation_flow)": (lambda v: AgentSession(Agent("x"), pipeline(), v), {"None"}),
     "AgentSession(wake_up)": (lambda v: AgentSession(Agent("x"), pipeline(), wake_up=v), {"None", "number"}),
     "AgentSession(background_audio)": (

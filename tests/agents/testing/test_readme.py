@@ -10,12 +10,21 @@ from typing import Any
 
 import pytest
 
+from vivavoce import pipelines
 from vivavoce.agents import Agent, function_tool
 from vivavoce.agents import testing as kit
-from vivavoce.agents.testing import Caller, ExpectCall, ExpectHandoff, ExpectMessage, ScriptedLLM, SessionHarness
+from vivavoce.agents.testing import (
+    Caller,
+    ExpectCall,
+    ExpectHandoff,
+    ExpectMessage,
+    Harnesses,
+    ScriptedLLM,
+    SessionHarness,
+)
 
 README = (Path(kit.__path__[0]) / "README.md").read_text(encoding="utf-8")
-TABLE, TURNS, PARTS, REALTIME, SERVER, JUDGES = re.findall(r"^```python\n(.*?)^```", README, flags=re.M | re.S)
+TABLE, TURNS, SEVERAL, PARTS, REALTIME, SERVER, JUDGES = re.findall(r"^```python\n(.*?)^```", README, flags=re.M | re.S)
 
 
 class Host(Agent):
@@ -51,6 +60,10 @@ def test_the_scenario_shown_passes() -> None:
     run(TURNS)
 
 
+def test_the_sessions_shown_run_in_one_time() -> None:
+    run(SEVERAL)["test_a_second_session_goes_on_with_the_call"]()
+
+
 def test_the_parts_shown_make_a_harness() -> None:
     harness = run(PARTS)["harness"]
     harness.caller.says("a table for", 1.0, 2.0)
@@ -81,8 +94,8 @@ def test_the_judges_shown_judge() -> None:
     SessionHarness(Host()).run(scenario)
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`\.?(?:harness\.)?(?:await \.)?(\w+)\(", README))))
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`\.?(?:harness\.)?(?:calls\.)?(?:await \.)?(\w+)\(", README))))
 def test_every_function_named_is_there(name: str) -> None:
-    owners = (kit, Caller, SessionHarness, ExpectMessage, ExpectCall, ExpectHandoff, ScriptedLLM)
+    owners = (kit, pipelines, Caller, SessionHarness, Harnesses, ExpectMessage, ExpectCall, ExpectHandoff, ScriptedLLM)
     known = any(hasattr(owner, name) for owner in owners)
     assert known or name == "main", f"README.md names {name}(), which nothing in the kit has"
