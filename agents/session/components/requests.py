@@ -118,8 +118,18 @@ class PipelineRequests:
         Args:
             agents: The agent last; before it those behind the task.
         """
+        pipelines = self._pipelines
         self._owed = self._withdraw_ears(agents) or self._owed
-        return self._pipelines.open_early(agents)
+        pipelines.drop_early()
+        if pipelines.is_changing or pipelines.is_lost or self._context.closing.is_asked:
+            return None
+        try:
+            pipeline = pipelines.places.with_agents(agents)
+        except ConfigurationError:  # the handoff reports it
+            return None
+        if is_like(pipeline, pipelines.pipeline):
+            return None
+        return pipelines.open_early(PipelineChangeControl(pipeline, agents=agents))
 
     def drop_early(self) -> None:
         """The components of that handoff have taken over, or it comes to nothing."""

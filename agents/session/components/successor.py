@@ -238,8 +238,8 @@ class Successor:
 
     def fail(self, error: Exception) -> None:
         """Note the error by which it is of no use, or is lost in its service."""
-        self.error = error
         self._go("lost" if self.state in ("serving", "lost") else "failed")
+        self.error = error
 
     def drop(self, reason: str = "closed") -> None:
         """Note that nothing comes of it, for the reason of a `DropPipeline`."""

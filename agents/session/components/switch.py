@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from weakref import WeakSet
 
 import anyio
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.call_site import call_site
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
@@ -19,16 +17,15 @@ from vivavoce.agents.session.components.kept_audio import KeptAudio
 from vivavoce.agents.session.components.places import ComponentPlaces
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.turn_taking import TurnTaking
-from vivavoce.agents.session.wiring import turn_traits
+from vivavoce.agents.session.turn_taking import TurnTaking, turn_traits
 from vivavoce.agents.speech.pipeline_reports import PipelineReports
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.errors import ConfigurationError, describe, located
+from vivavoce.pipelines.core.errors import describe, located
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.events import LATE_WORDS, PipelineFailed, UserSpeechEnded
-from vivavoce.pipelines.pipeline import ONSET_SECONDS, Pipeline, PipelineEvent, is_like
+from vivavoce.pipelines.pipeline import ONSET_SECONDS, Pipeline, PipelineEvent
 
 logger = logging.getLogger(__name__)
 
@@ -217,7 +214,8 @@ class PipelineSwitch:
     async def _carry_out(self, new: Successor) -> None:
         try:
             with new.scope, strays_as_errors("the change of the pipeline"):
-                await self._change(new)
+                if new.state == "opening":  # else it was taken back before this task began
+                    await self._change(new)
         except Exception as error:  # noqa: BLE001 - a provider that cannot be had leaves the session as it was
             logger.warning("The change to the %s pipeline failed: %s", new.pipeline.name, located(error))
             logger.debug("The change failed here", exc_info=error)
@@ -300,26 +298,15 @@ class PipelineSwitch:
 
     # --- components of an agent whose handoff waits
 
-    def open_early(self, agents: Sequence[Agent]) -> Successor | None:
-        """Open the components of an agent that is to take over, if that takes time; None if the handoff needs no wait.
-
-        Args:
-            agents: The agent last; before it those behind the task.
-        """
-        self.drop_early()
-        if self.is_changing or self._context.closing.is_asked or self.is_lost:
+    def open_early(self, control: PipelineChangeControl) -> Successor | None:
+        """Open the components of a change that a handoff will ask for; None if opening them takes no time."""
+        parts = self._parts(control.pipeline)
+        if parts is None or not parts.hears:
             return None
-        try:
-            pipeline = self.places.with_agents(agents)
-        except ConfigurationError:  # the handoff reports it
-            return None
-        if is_like(pipeline, self.pipeline) or (parts := self._parts(pipeline)) is None or not parts.hears:
-            return None
-        change = PipelineChangeControl(pipeline, agents=agents)  # as the handoff will ask for
-        self._early = early = Successor(self._context, pipeline, control=change)
+        self._early = early = Successor(self._context, control.pipeline, control=control)
         early.begin()
         early.use(parts)
-        self._context.group.start_soon(self._carry_out_early, early, name=f"opening for {agents[-1].id}")
+        self._context.group.start_soon(self._carry_out_early, early, name=f"opening for {control.agents[-1].id}")
         return early
 
     async def _carry_out_early(self, early: Successor) -> None:
