@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.audio.background import BackgroundAudioConfig
     from vivavoce.agents.audio.recording.options import RecordingOptions
     from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus
+    from vivavoce.agents.core.pipeline_change import PipelineChange
     from vivavoce.agents.core.speech_handle import SpeechHandle
     from vivavoce.agents.current_job import get_job_context
     from vivavoce.agents.dialogues.context import DialogueContext
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from vivavoce.agents.replies.part import Data, File, Form, Image, Markdown, Options
     from vivavoce.agents.session.handoff_control import Handoff
     from vivavoce.agents.session.options import SessionOptions
-    from vivavoce.agents.session.pipelines.change import PipelineChange
     from vivavoce.agents.session.session import AgentSession
     from vivavoce.agents.speech.flow import ConversationFlow
     from vivavoce.agents.speech.limits import SpeechLimits
@@ -175,7 +175,7 @@ _PLACES = {
     "Node": "vivavoce.agents.dialogues.edge",
     "Options": "vivavoce.agents.replies.part",
     "PatternIntents": "vivavoce.agents.graphs.intents.patterns",
-    "PipelineChange": "vivavoce.agents.session.pipelines.change",
+    "PipelineChange": "vivavoce.agents.core.pipeline_change",
     "Place": "vivavoce.agents.memory.stores.store",
     "PostalAddress": "vivavoce.agents.tasks.ready.postal",
     "Price": "vivavoce.agents.memory.budget.price",

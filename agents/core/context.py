@@ -74,7 +74,7 @@ class Live:
         self.transport: Transport | None = None
         """The session's way to its caller, from when the start has connected it. Writer: `Caller`."""
         self.hear: Callable[[AudioFrame], None] | None = None
-        """Takes each frame of the caller; None until a pipeline is open. Writer: `PipelineSwitch`."""
+        """Takes each frame of the caller; None until a pipeline is open. Writer: `KeptAudio`."""
         self._connection: PipelineConnection | None = None
 
     @property

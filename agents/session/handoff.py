@@ -50,11 +50,10 @@ from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import HandoffRecord
 from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.carried_history import CarriedHistory
+from vivavoce.agents.session.components.requests import PipelineRequests
+from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.handoff_control import HandoffControl
 from vivavoce.agents.session.lifecycle.preparing import AgentSetup
-from vivavoce.agents.session.pipelines.change import PipelineChangeControl
-from vivavoce.agents.session.pipelines.early import EarlySwap
-from vivavoce.agents.session.pipelines.requests import PipelineRequests
 from vivavoce.agents.session.session_agents import SessionAgents
 from vivavoce.agents.tasks.task import TaskControl
 from vivavoce.agents.tools.batch import AwaitHandoff
@@ -211,14 +210,14 @@ class Handoffs:
             self._context.group.start_soon(opened, name=f"opening for {handoff.agent.id}")
 
     async def _opened(
-        self, handoff: HandoffControl, agents: Sequence[Agent], early: EarlySwap | None, scope: CancelScope
+        self, handoff: HandoffControl, agents: Sequence[Agent], early: Successor | None, scope: CancelScope
     ) -> None:
         with scope:
             while early is None and self._requests.is_changing and not self._context.closing.is_asked:
                 await self._requests.unchanging()  # bounded: each change has a limit for its moment
                 early = self._requests.open_early(agents)
             if early is not None:
-                await early.done.wait()  # bounded: `start_step` for each component, and its tries
+                await early.not_in("opening")  # bounded: `start_step` for each component, and its tries
         self._context.inbox.post(HandoffReady(handoff.id))
 
     def _end_opening(self, agent: Agent) -> None:

@@ -23,6 +23,8 @@ from vivavoce.agents.replies.replies import RichReplies
 from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.budget_guard import BudgetGuard
 from vivavoce.agents.session.caller import Caller
+from vivavoce.agents.session.components.requests import PipelineRequests
+from vivavoce.agents.session.components.switch import PipelineSwitch
 from vivavoce.agents.session.graph import make_graph_runtime, make_session_graph
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
@@ -30,8 +32,6 @@ from vivavoce.agents.session.lifecycle.last_words import LastWords
 from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
 from vivavoce.agents.session.memory import make_memory, make_meter
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.pipelines.requests import PipelineRequests
-from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.session_agents import SessionAgents
 from vivavoce.agents.session.speeches import Speeches
 from vivavoce.agents.session.tasks import Tasks

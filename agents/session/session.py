@@ -15,6 +15,7 @@ from typing_extensions import TypeVar
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
+from vivavoce.agents.core.pipeline_change import PipelineChange
 from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, take_snapshot
 from vivavoce.agents.records import CloseReport, SessionReport
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, unknown_attribute, wake_up_of
@@ -25,7 +26,6 @@ from vivavoce.agents.session.lifecycle.task import SessionLifecycle
 from vivavoce.agents.session.loop import SessionLoop
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.parts import build_parts
-from vivavoce.agents.session.pipelines.change import PipelineChange
 from vivavoce.agents.session.wiring import (
     JobLink,
     check_flow,
@@ -313,7 +313,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
     def change_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
         """Go on with another pipeline, from the next silence on; await the result to know the end.
 
-        The conversation goes on: agent, history, tools stay. How it goes: `vivavoce.agents.session.pipelines.switch`.
+        The conversation goes on: agent, history, tools stay. How it goes: `vivavoce.agents.session.components`.
 
         Args:
             within: Seconds, from when the new pipeline is open, in which that moment must come.

@@ -1,17 +1,20 @@
-"""TurnTaking: the turn-taking options of the agent that has the conversation, beside those of the session."""
+"""TurnTaking: the turn-taking options of the agent that has the conversation, and whether a pipeline goes by them."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.guard.guarding import guards_caller
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.wiring import check_turns, warn_of_waits
 from vivavoce.agents.turn.inputs import TurnOptionsChanged
-from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
-from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, PipelineTraits
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
+from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities
+
+logger = logging.getLogger(__name__)
 
 
 class TurnTaking:
@@ -39,7 +42,7 @@ class TurnTaking:
         """Refuse a pipeline that cannot take turns by the options of the last of these agents; the others stand behind.
 
         Raises:
-            CapabilityError: As of `wiring.check_turns`.
+            CapabilityError: As of `check_turns`.
         """
         check_turns(self._options, pipeline, *self._endpointing(agents))
 
@@ -47,7 +50,7 @@ class TurnTaking:
         """Refuse a pipeline that does not go with the session's options, or those of the agents that go on with it.
 
         Raises:
-            CapabilityError: As of `wiring.check_turns`.
+            CapabilityError: As of `check_turns`.
         """
         for count in range(len(self._agents) + 1):
             self.check(self._agents[:count], pipeline)
@@ -91,3 +94,72 @@ class TurnTaking:
     def _interruption(self, agents: Sequence[Agent]) -> InterruptionOptions:
         own = (agent.overrides.interruption for agent in reversed(agents))
         return next((each for each in own if each is not None), self._options.interruption)
+
+
+def turn_traits(options: SessionOptions, capabilities: PipelineCapabilities) -> PipelineTraits:
+    """Return the traits of a pipeline with these capabilities."""
+    return PipelineTraits(
+        detector_timeout=capabilities.turn_detector_limit,
+        remote_decides=capabilities.decides_turns == "remote",
+        hears_audio=capabilities.hears_audio,
+        max_attempts=options.preemptive_attempts if _may_preempt(options, capabilities) else 0,
+        voice_lag=capabilities.voice_lag,
+        emits_interims=capabilities.emits_interims,
+    )
+
+
+def _may_preempt(options: SessionOptions, capabilities: PipelineCapabilities) -> bool:
+    return options.preemptive and capabilities.can_preempt and not guards_caller(options.guard)
+
+
+def check_turns(options: SessionOptions, pipeline: Pipeline, endpointing: EndpointingOptions, whose: str = "") -> None:
+    """Refuse a pipeline, or a fallback of it, that cannot take turns by these options.
+
+    Args:
+        endpointing: The session's, or an agent's.
+        whose: " of agent 'name'", for the error; empty for the session's.
+    Raises:
+        CapabilityError: Only requests end turns, but the pipeline's server ends them; or the caller's words are to be
+            judged, but its model hears them itself.
+    """
+    capabilities = pipeline.capabilities
+    if endpointing.mode == "manual" and capabilities.decides_turns == "remote":
+        remedy = "switch off the turn detection of the model's server"
+        raise CapabilityError(pipeline.name, f"endpointing mode 'manual'{whose}", remedy)
+    if guards_caller(options.guard) and capabilities.hears_audio:
+        raise CapabilityError(
+            pipeline.name,
+            "a guard of the caller",
+            "its model hears the caller itself; set ContentGuard(caller=False), or use a CascadingPipeline",
+        )
+    if pipeline.fallback is not None:
+        check_turns(options, pipeline.fallback, endpointing, whose)
+
+
+def warn_of_waits(
+    options: SessionOptions, pipeline: Pipeline, endpointing: EndpointingOptions, whose: str = ""
+) -> None:
+    """Log waits of a pipeline, or of a fallback of it, that are more than the budget; arguments as of `check_turns`."""
+    waits = _configured_waits(endpointing, pipeline.capabilities.vad_silence)
+    if sum(waits.values()) > options.latency_budget:
+        named = ", ".join(f"{name} {seconds:g} s" for name, seconds in waits.items())
+        logger.warning(
+            "Configured waits after the user's speech%s add up to more than latency_budget %g s: %s",
+            whose and f", with the options{whose},",
+            options.latency_budget,
+            named,
+        )
+    if pipeline.fallback is not None:
+        warn_of_waits(options, pipeline.fallback, endpointing, whose)
+
+
+def _configured_waits(endpointing: EndpointingOptions, vad_silence: float) -> dict[str, float]:
+    """Return the configured waits between the end of the user's speech and the commit, in seconds by name.
+
+    The endpointing delay counts from the true end of speech, so the VAD's own silence is inside it. If only the
+    application ends turns, there is no wait.
+    """
+    if endpointing.mode == "manual":
+        return {}
+    rest = max(0.0, endpointing.min_delay - vad_silence)
+    return {"vad.min_silence": vad_silence, "endpointing.min_delay beyond it": rest}

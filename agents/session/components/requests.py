@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.memory.budget.meter import BudgetMeter
+from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
+from vivavoce.agents.session.components.switch import PipelineSwitch
 from vivavoce.agents.session.graph import check_graph_model, check_graph_turns
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.pipelines.change import PipelineChangeControl
-from vivavoce.agents.session.pipelines.early import EarlySwap
-from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.turn_taking import TurnTaking
 from vivavoce.agents.session.wiring import check_flow, check_wiring, warn_if_deaf
 from vivavoce.agents.speech.flow import FlowRunner
@@ -102,7 +101,7 @@ class PipelineRequests:
         """
         check_wiring(agent, self._pipelines.pipeline)
         overrides, agents = agent.overrides, (*behind, agent)
-        pipeline = self._pipelines.own.with_agents(agents)
+        pipeline = self._pipelines.places.with_agents(agents)
         has_components = any(given(overrides))
         if has_components:
             self._check(agents, pipeline)
@@ -113,14 +112,24 @@ class PipelineRequests:
         self._turn_taking.check(agents, pipeline)
         self._turn_taking.warn(agents, pipeline)
 
-    def open_early(self, agents: Sequence[Agent]) -> EarlySwap | None:
+    def open_early(self, agents: Sequence[Agent]) -> Successor | None:
         """Open the components of an agent whose handoff was asked for; None if the handoff needs no wait for them.
 
         Args:
             agents: The agent last; before it those behind the task.
         """
+        pipelines = self._pipelines
         self._owed = self._withdraw_ears(agents) or self._owed
-        return self._pipelines.open_early(agents)
+        pipelines.drop_early()
+        if pipelines.is_changing or pipelines.is_lost or self._context.closing.is_asked:
+            return None
+        try:
+            pipeline = pipelines.places.with_agents(agents)
+        except ConfigurationError:  # the handoff reports it
+            return None
+        if is_like(pipeline, pipelines.pipeline):
+            return None
+        return pipelines.open_early(PipelineChangeControl(pipeline, agents=agents))
 
     def drop_early(self) -> None:
         """The components of that handoff have taken over, or it comes to nothing."""
@@ -153,9 +162,9 @@ class PipelineRequests:
         Raises:
             CapabilityError: They do not go together with the pipeline's.
         """
-        own, in_use = self._pipelines.own, self._pipelines.pipeline
+        places, in_use = self._pipelines.places, self._pipelines.pipeline
         self._owed = self._withdraw_ears(agents) or self._owed
-        pipeline = own.with_agents(agents)
+        pipeline = places.with_agents(agents)
         if keeps_ears:
             pipeline = having(pipeline, ears_of(in_use))
         if self._meter is not None:
@@ -165,7 +174,7 @@ class PipelineRequests:
         if not is_quiet and not any(any(given(agent.overrides)) for agent in agents):
             is_quiet = not self._pipelines.changes_for_agents  # the application's changes hold for this agent as well
         if is_quiet and is_like(pipeline, in_use):
-            own.take_agents(agents)
+            places.take_agents(agents)
             return None
         limit = self._options.speech.hook_timeout if within is None else within
         change = PipelineChangeControl(pipeline, limit, agents=agents, keeps_ears=keeps_ears)
@@ -186,7 +195,7 @@ class PipelineRequests:
             change = self.begin_for(agents, keeps_ears=keeps_ears)
         except ConfigurationError as error:  # the pipeline has changed since the agent was checked
             self._context.report_error(error, "pipeline", is_recovered=True)
-            self._pipelines.own.keep_for(agents)
+            self._pipelines.places.keep_for(agents)
             if self._owed:
                 self._give_ears_back(agents)
             return error
@@ -196,7 +205,7 @@ class PipelineRequests:
         """Wait for the end of that change to the components of an agent; return the error if they could not be had."""
         await change.done.wait()  # bounded: `start_step` and tries for the opening, `hook_timeout` for the moment
         if change.error is not None:
-            self._pipelines.own.keep_for(agents)
+            self._pipelines.places.keep_for(agents)
             if change is self._lacking and not self._context.closing.is_asked:
                 self._give_ears_back(agents)
         return change.error
@@ -219,7 +228,7 @@ class PipelineRequests:
             self._ears = self.begin_for(agents, within=EARS_WITHIN)
         except ConfigurationError as error:
             self._context.report_error(error, "pipeline", is_recovered=True)
-            self._pipelines.own.keep_for(agents)
+            self._pipelines.places.keep_for(agents)
             self._owed = ()
 
     def _withdraw_ears(self, agents: Sequence[Agent]) -> Sequence[Agent]:
@@ -228,7 +237,7 @@ class PipelineRequests:
         if change is None or change.is_done:
             return ()
         try:
-            wanted = self._pipelines.own.with_agents(agents)
+            wanted = self._pipelines.places.with_agents(agents)
         except ConfigurationError:  # their handoff reports it
             return ()
         if ears_of(wanted) != ears_of(change.pipeline):

@@ -1,4 +1,4 @@
-"""OwnPipeline: the session's own pipeline, and the components that agents have in place of its."""
+"""ComponentPlaces: the session's own pipeline, and the components that agents have in place of its."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Place:
     components: ComponentSet
 
 
-class OwnPipeline:
+class ComponentPlaces:
     """Knows which components serve in an agent's time, and which the pipeline gets back when the agent hands off.
 
     The components of an agent hold for it and for its tasks, unless a task has its own. A component of

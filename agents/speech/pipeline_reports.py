@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 
 from vivavoce.agents import events as ev
@@ -10,14 +11,21 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.speech.transcript_stage import TranscriptStage
 from vivavoce.agents.turn_records.turn_record import used_tokens
-from vivavoce.pipelines.events import AgentTranscript, PipelineFailed, PipelineReplaced, PipelineUsage
-from vivavoce.pipelines.pipeline import PipelineEvent
+from vivavoce.pipelines.events import (
+    AgentTranscript,
+    PipelineFailed,
+    PipelineReplaced,
+    PipelineUsage,
+    RemoteReplyStarted,
+    UserFinal,
+)
+from vivavoce.pipelines.pipeline import PipelineConnection, PipelineEvent
 
 logger = logging.getLogger(__name__)
 
 
 class PipelineReports:
-    """Takes the events of the pipeline in use, and late ones of those before.
+    """Takes the events of the pipeline in use, and late ones of the pipelines before.
 
     Args:
         limit: Seconds that an agent's `stt_stage` may keep a transcript.
@@ -41,6 +49,15 @@ class PipelineReports:
             inbox.call(partial(self._history.settle_cut, event.item_id, event.text))
         elif not isinstance(event, PipelineFailed):
             self._transcripts.take(event)
+
+    def take_late(self, event: PipelineEvent, connection: PipelineConnection) -> None:
+        """Take the event of a connection that is not in use: words that it still owed are past, and it answers none."""
+        if isinstance(event, RemoteReplyStarted):
+            connection.refuse(event.remote_reply_id)
+        elif isinstance(event, UserFinal):
+            self.take(event if event.item_id else replace(event, is_past=True))
+        elif isinstance(event, AgentTranscript | PipelineUsage):
+            self.take(event)
 
     def leave_recogniser(self) -> None:
         """Another recogniser hears from here on: transcripts on their way are of the one before."""

@@ -1,1 +1,0 @@
-"""The pipelines of a session: the one in use, and the change to another one."""
