@@ -188,11 +188,11 @@ class UserSide:
             self.burst.resume_voice()
 
     def word_came(self, now: float) -> None:
-        """Note that a word of the present sound was understood: it is no noise."""
+        """Note that a word of the present sound, and of the open turn, was understood: it is no noise."""
+        assert self.turn is not None
         if self.burst is not None and self.burst.is_going_on:
             self.burst.take_word(now)
-        if self.turn is not None:  # it waited for protected speech meanwhile
-            self.turn.go_on()
+        self.turn.go_on()  # it waited for protected speech meanwhile
 
     def words_were_none(self) -> None:
         """Note that an empty transcript took back the only words of the present sound."""
