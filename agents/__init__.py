@@ -77,9 +77,9 @@ if TYPE_CHECKING:
     from vivavoce.agents.tools.context import RunContext
     from vivavoce.agents.transports.livekit.avatar_token import avatar_token
     from vivavoce.agents.transports.options import AvatarOptions, FileInputOptions, RoomOptions, VideoInputOptions
-    from vivavoce.agents.turn.barge_in.backchannels import backchannels_for
-    from vivavoce.agents.turn.barge_in.policy import InterruptionMoment, InterruptionPolicy
+    from vivavoce.agents.turn.backchannels import backchannels_for
     from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, WakeUp
+    from vivavoce.agents.turn.policy import InterruptionMoment, InterruptionPolicy
     from vivavoce.agents.worker.crash_safety import CrashSafety
     from vivavoce.agents.worker.executors.options import ProcessExecution, TaskExecution
     from vivavoce.agents.worker.options import WorkerOptions
@@ -152,9 +152,9 @@ _PLACES = {
     "Intent": "vivavoce.agents.graphs.graph.intent",
     "IntentClassifier": "vivavoce.agents.graphs.intents.classifier",
     "IntentMatch": "vivavoce.agents.graphs.intents.classifier",
-    "InterruptionMoment": "vivavoce.agents.turn.barge_in.policy",
+    "InterruptionMoment": "vivavoce.agents.turn.policy",
     "InterruptionOptions": "vivavoce.agents.turn.options",
-    "InterruptionPolicy": "vivavoce.agents.turn.barge_in.policy",
+    "InterruptionPolicy": "vivavoce.agents.turn.policy",
     "JobContext": "vivavoce.agents.job",
     "JsonLinesHistorySink": "vivavoce.agents.history.file_sinks",
     "LLMIntents": "vivavoce.agents.graphs.intents.llm_intents",
@@ -227,7 +227,7 @@ _PLACES = {
     "Worker": "vivavoce.agents.worker.worker",
     "WorkerOptions": "vivavoce.agents.worker.options",
     "avatar_token": "vivavoce.agents.transports.livekit.avatar_token",
-    "backchannels_for": "vivavoce.agents.turn.barge_in.backchannels",
+    "backchannels_for": "vivavoce.agents.turn.backchannels",
     "function_tool": "vivavoce.pipelines.llm.tools",
     "get_job_context": "vivavoce.agents.current_job",
 }

@@ -4,12 +4,17 @@
 state is everything that a conversation must remember to decide. The session feeds inputs in the order in which they
 came and carries effects out in order. A recorded trace replays all decisions.
 
-* `user/`, the user's turn: bursts of speech (`turn`), transcripts (`user_turns`), the end of the turn (`endpointing`,
-  `limits`), its commit (`commit`), finals that come after it (`late_finals`).
-* `floor/`, the next speaker: speeches (`floor`) and their order (`queue`), the caller's claim (`caller_floor`), answers
-  begun ahead (`preemption`), answers to late results (`late_answers`), the pipeline that serves (`pipeline_changes`).
+The folders are layers: each imports those before it only.
+
+* `user/`, the user's side: bursts of speech (`burst`), the open turn (`turn`), the user now (`user_side`), the pause
+  that ends a turn (`endpointing`, `limits`), finals that are owed or come late (`owed_finals`, `late_finals`).
+* `floor/`, the next speaker: speeches (`speech`) and who has the floor (`floor`), their order (`queue`), their holds
+  and cuts (`stops`), the caller's claim (`caller_floor`), times at which nobody speaks (`moments`), answers begun ahead
+  (`preemption`), answers to late results (`late_answers`), the pipeline that serves (`pipeline_changes`).
 * `barge_in/`, the caller's voice against the agent's: pause, resume, cut (`interruption`), times without interruption
-  (`guard`), the application's policies (`policy`, `policy_runner`, `backchannels`).
+  (`guard`), the application's policies (`policy_runner`; the port is `policy`).
+* `exchange/`, where all of them meet: the caller's inputs (`user_turns`), the end of a turn (`commit`), sound without
+  words (`noise`), the last words of a call (`hearing_out`).
 * `trace/`: the steps as JSON lines (`record`), and their replay (`replay`).
 
 `machine` hands each input to the part that decides on it. Choices that are not seen at once:
@@ -18,6 +23,10 @@ came and carries effects out in order. A recorded trace replays all decisions.
   (`vivavoce.pipelines.events`), so that they are not copied.
 * Each piece of state has one owner: `UserSide` the user's, `Floor` that of speeches, `ConversationState` the states
   that were reported. The other classes are the decisions on them.
+* The records (`Burst`, `UserTurn`, `Speech`, `Guess` …) change by their own methods only, which are named by the act
+  and refuse what makes no sense. Who decides asks the record; everybody may read.
+* To have the floor and to be heard are two facts of a speech. A turn is closed, answered and given the floor in three
+  acts (`TurnCommit.commit`). So a model that listens while it speaks needs no second machine.
 * Inputs count in the order in which they came. A speech is over when the machine takes `SpeechEnded`: words that came
   before it may still go on with the turn, whatever the outcome of its answer.
 * No timer is stored. Each decision computes its deadlines from the state (`deadlines`), so that none outlives its

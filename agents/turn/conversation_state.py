@@ -7,7 +7,7 @@ from typing import Literal
 from vivavoce.agents.states import AGENT_TRANSITIONS, AgentState, UserState
 from vivavoce.agents.turn.effects import Effect, SetAgentState, SetUserState
 from vivavoce.agents.turn.floor.floor import Floor
-from vivavoce.agents.turn.user.turn import UserSide
+from vivavoce.agents.turn.user.user_side import UserSide
 
 SessionPhase = Literal["new", "starting", "started", "closing", "closed"]
 

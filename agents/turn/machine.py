@@ -11,20 +11,22 @@ from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.conversation_state import ConversationState, SessionPhase
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import CloseSession, Effect, RefuseRemoteReply
+from vivavoce.agents.turn.exchange.commit import TurnCommit
+from vivavoce.agents.turn.exchange.hearing_out import HearingOut
+from vivavoce.agents.turn.exchange.user_turns import UserTurns
 from vivavoce.agents.turn.floor.caller_floor import CallerFloor
 from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.floor.late_answers import LateAnswers
+from vivavoce.agents.turn.floor.moments import Moments
 from vivavoce.agents.turn.floor.pipeline_changes import PipelineChanges
 from vivavoce.agents.turn.floor.preemption import Preemption
 from vivavoce.agents.turn.floor.queue import SpeechQueue
+from vivavoce.agents.turn.floor.stops import Stops
 from vivavoce.agents.turn.options import PipelineTraits, TurnOptions
 from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.settling import Settling
-from vivavoce.agents.turn.user.commit import TurnCommit
 from vivavoce.agents.turn.user.endpointing import Endpointing
-from vivavoce.agents.turn.user.hearing_out import HearingOut
-from vivavoce.agents.turn.user.turn import UserSide
-from vivavoce.agents.turn.user.user_turns import UserTurns
+from vivavoce.agents.turn.user.user_side import UserSide
 from vivavoce.agents.turn.wake_up import WakeUps
 
 _REPORTED_LATE = (i.UserSpeechStarted, i.UserSpeechEnded, i.PlayoutStarted)
@@ -44,9 +46,11 @@ class TurnMachine:
         self._options = in_use = OptionsInUse(options)
         self._floor = Floor(self._out)
         self._user = UserSide()
-        self._guard = guard = InterruptionGuard(self._floor, self._user, options.interruption.echo_warm_up)
+        moments = Moments(self._floor, self._user)
         self._caller = caller = CallerFloor(in_use, self._floor, self._user)
-        self._interruption = Interruption(in_use, self._floor, self._user, guard, caller, self._out)
+        self._stops = stops = Stops(self._floor, self._user, self._out)
+        self._guard = guard = InterruptionGuard(self._floor, self._user, caller, options.interruption.echo_warm_up)
+        self._interruption = Interruption(in_use, self._floor, self._user, guard, caller, stops, self._out)
         self._endpointing = endpointing = Endpointing(in_use)
         self._attempts = Preemption(in_use, self._floor, self._user, self._out)
         self._preemption = self._attempts if in_use.has_attempts else None
@@ -57,11 +61,9 @@ class TurnMachine:
             in_use, self._floor, self._user, self._interruption, self._turn_commit, guard, endpointing, self._out
         )
         self._hearing_out = HearingOut(in_use, self._user, self._turn_commit, self._out)
-        self._queue = SpeechQueue(
-            self._floor, caller, self._interruption, guard, self._out, max_errors=options.max_errors
-        )
-        self._late_answers = LateAnswers(self._floor, self._user, self._out)
-        self._wake_ups = WakeUps(options, self._floor, self._user, self._out)
+        self._queue = SpeechQueue(self._floor, caller, stops, self._out, max_errors=options.max_errors)
+        self._late_answers = LateAnswers(self._floor, moments, self._out)
+        self._wake_ups = WakeUps(options, moments, self._user, self._out)
         self._pipelines = PipelineChanges(
             in_use,
             self._floor,
@@ -111,7 +113,7 @@ class TurnMachine:
     @property
     def turns(self) -> int:
         """How many user turns have begun, those before a resumed session's start included."""
-        return self._user_turns.turns
+        return self._user.turns
 
     @property
     def is_change_due(self) -> bool:
@@ -130,7 +132,7 @@ class TurnMachine:
         """
         self._floor.begin_step(now)
         self._settling.begin(is_input=not isinstance(event, i.Tick))
-        self._interruption.begin_step(event)
+        self._stops.begin_step(event)
         self._dispatch(event, now)
         if isinstance(event, _REPORTED_LATE):
             self._state.update(self._phase, min(event.at, now))
@@ -158,7 +160,13 @@ class TurnMachine:
     def _begin_next(self, now: float) -> bool:
         """Begin a speech, a handoff or an attempt that waits and may begin; report whether one did."""
         self._late_answers.ask()
-        if self._queue.grant_next(now) or self._queue.prepare_answer():
+        if self._queue.begin_handoff():
+            return True
+        granted = self._queue.grant_next()
+        if granted is not None:
+            self._interruption.floor_given(granted, now)
+            return True
+        if self._queue.prepare_answer():
             return True
         return self._preemption is not None and self._preemption.update()
 
@@ -202,9 +210,13 @@ class TurnMachine:
             case i.InterruptRequested():
                 self._queue.interrupt(event)
             case i.PlayoutStarted():
-                self._queue.playout_started(event)
+                sounding = self._queue.playout_started(event)
+                if sounding is not None:
+                    self._guard.agent_sounds(sounding, event.at)
             case i.PlayoutFinished():
-                self._queue.playout_finished(event, now)
+                going_on = self._queue.playout_finished(event)
+                if going_on is not None:
+                    self._interruption.step_follows(going_on, now)
             case i.ToolsStarted():
                 self._queue.tools_started(event)
             case i.ToolsAwaited() | i.FloorYielded():
@@ -310,9 +322,7 @@ class TurnMachine:
         self._preemption = self._attempts if self._options.has_attempts else None
         self._turn_commit.take_pipeline(self._preemption)
         if not keeps_ears:
-            self._user.burst = None  # the new one has heard nothing yet
-            self._user.hears_words_since = now
-            self._user.recogniser_changed()
+            self._user.others_listen(now)
             self._turn_commit.others_listen(now)
 
     def _take_agent(self, event: i.TurnOptionsChanged) -> None:
@@ -334,7 +344,7 @@ class TurnMachine:
 
     @property
     def _is_unheard_farewell(self) -> bool:
-        return self._phase == "closing" and (self._interruption.is_caller_gone or self._hearing_out.until is not None)
+        return self._phase == "closing" and (self._stops.is_caller_gone or self._hearing_out.until is not None)
 
     def _on_left(self, event: i.ParticipantLeft, now: float) -> None:
         if event.grace is None:  # the conversation does not end by that, so that nothing may wait for it
@@ -342,7 +352,7 @@ class TurnMachine:
             self._interruption.caller_came(now)
         else:
             self._gone_until = now + event.grace
-            self._interruption.caller_left(now)
+            self._stops.caller_left(now)
         self._wake_ups.caller_left()
         self._user_turns.speech_ended(now, now)  # no VAD will report it
 
@@ -350,7 +360,8 @@ class TurnMachine:
         match event:
             case i.SessionStarting() if self._phase == "new":
                 self._phase = "starting"
-                self._user_turns.begin(now, turns_before=event.turns_before)
+                self._user.count_from(event.turns_before)
+                self._user_turns.begin(now)
                 self._state.begin(now)
             case i.SessionStarted() if self._phase == "starting":
                 self._phase = "started"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vivavoce.agents.turn.barge_in.backchannels import BY_LANGUAGE
-from vivavoce.agents.turn.barge_in.policy import InterruptionPolicy, check_policies
+from vivavoce.agents.turn.backchannels import BY_LANGUAGE
+from vivavoce.agents.turn.policy import InterruptionPolicy, check_policies
 from vivavoce.pipelines.core.checks import (
     check_choice,
     check_flag,
@@ -89,7 +89,7 @@ class InterruptionOptions:
     mode: Literal["pause", "immediate"] | InterruptionPolicy = "pause"
     """`pause`: speech pauses the agent, words interrupt it, silence lets it continue. `immediate`: speech of
     `min_duration` cuts; with `min_words` it pauses until that many words have come. Or an object that decides
-    (`vivavoce.agents.turn.barge_in.policy`).
+    (`vivavoce.agents.turn.policy`).
     """
     min_duration: float = 0.5
     """Speech shorter than this, from its onset to its last voiced frame, does not touch the agent when it sounds."""

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import CloseSession, Effect, HangUp, WakeUser
-from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.floor.moments import Moments
 from vivavoce.agents.turn.options import TurnOptions, WakeUp
-from vivavoce.agents.turn.user.turn import UserSide
+from vivavoce.agents.turn.user.user_side import UserSide
 
 
 class WakeUps:
@@ -26,10 +26,10 @@ class WakeUps:
         out: Effects go here.
     """
 
-    def __init__(self, options: TurnOptions, floor: Floor, user: UserSide, out: list[Effect]) -> None:
+    def __init__(self, options: TurnOptions, moments: Moments, user: UserSide, out: list[Effect]) -> None:
         self._wake_up = options.wake_up
         self._away_after = options.away_after
-        self._floor = floor
+        self._moments = moments
         self._user = user
         self._out = out
         self._is_present = False
@@ -54,7 +54,7 @@ class WakeUps:
         """No caller is there to be woken up. After a hangup the next caller is a new one, and so are the levels."""
         self._is_present = False
         if self._is_hung_up_on:
-            self._user.silence.level = 0
+            self._user.silence.restart_levels()
 
     def tools_running(self, event: i.ToolsRunning, now: float) -> None:
         """Tools have begun to run, or the last one has ended."""
@@ -67,7 +67,7 @@ class WakeUps:
         match event:
             case i.WakeUpChanged():
                 self._wake_up = event.wake_up
-                self._user.silence.level = 0
+                self._user.silence.restart_levels()
                 self._waiting_from = now
             case i.WakeUpPaused():
                 self._is_paused = True
@@ -75,7 +75,7 @@ class WakeUps:
                 self._is_paused = False
                 self._waiting_from = now
             case i.WakeUpReset():
-                self._user.silence.level = 0
+                self._user.silence.restart_levels()
                 self._waiting_from = now
 
     @property
@@ -89,16 +89,14 @@ class WakeUps:
     @property
     def is_quiet(self) -> bool:
         """Whether the caller is there and neither side does anything."""
-        if self._user.is_active or not self._is_present or self._has_tools:
-            return False
-        return self._floor.is_empty
+        return self._is_present and not self._has_tools and self._moments.is_silent
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when silence means that the user is away, and when a wake-up is due; for the time when both are
         idle.
         """
         silence = self._user.silence
-        quiet_since = max(silence.began_at, self._floor.last_ended_at, self._quiet_from)
+        quiet_since = max(self._moments.silent_since, self._quiet_from)
         if self._away_after is not None and not silence.is_away:
             yield Deadline(quiet_since + self._away_after, self._on_away)
         if self._wake_up is None or self._is_paused:
@@ -108,19 +106,18 @@ class WakeUps:
             yield Deadline(max(quiet_since, self._waiting_from) + wait, self._on_wake_up)
 
     def _on_away(self, now: float) -> None:
-        self._user.silence.is_away = True
+        self._user.silence.become_away()
 
     def _on_wake_up(self, now: float) -> None:
-        silence = self._user.silence
-        silence.level += 1
+        level = self._user.silence.reach_next_level()
         self._waiting_from = now
         assert self._wake_up is not None
         if self._is_hung_up_on:
             self._out.append(HangUp())
-        elif silence.level > self._wake_up.repeat:
+        elif level > self._wake_up.repeat:
             self._out.append(CloseSession("user_away"))
         else:
-            self._out.append(WakeUser(silence.level))
+            self._out.append(WakeUser(level))
 
 
 def _wait(wake_up: WakeUp, level: int) -> float | None:

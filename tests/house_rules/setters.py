@@ -3,7 +3,8 @@
 mypy knows the type of each receiver, so the rule sees every `receiver.attribute = …` on a class of `vivavoce`.
 Allowed are `self`, the records (dataclasses) of the package that sets them, private attributes of an object of the same
 class (a copy that a method makes), and the fields of `context.live` (`test_sizes_and_texts.py` checks that each has one
-writer). Classes of other libraries, such as protobuf messages, are not this rule's business.
+writer). In the packages of `STRICT` records are no exception: they change by their own methods only. Classes of other
+libraries, such as protobuf messages, are not this rule's business.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from mypy.types import Instance, Type, get_proper_type
 
 CODE = ErrorCode("setter", "An attribute of another object is set", "House")
 LIVE = "vivavoce.agents.core.context.Live"
+STRICT = frozenset({"vivavoce.agents.turn"})
 APPLICATION = frozenset({"AgentSession.userdata"})
 """Public attributes that applications set; the command line is an application here."""
 
@@ -69,4 +71,6 @@ def _is_allowed(target: MemberExpr, owner: TypeInfo, module: str, inside: TypeIn
     if owner is inside and target.name.startswith("_"):
         return True
     is_record = "dataclass" in owner.metadata or "dataclass_tag" in owner.metadata
-    return owner.fullname == LIVE or (is_record and package_of(owner.module_name) == package_of(module))
+    package = package_of(module)
+    is_own_record = is_record and package_of(owner.module_name) == package and package not in STRICT
+    return owner.fullname == LIVE or is_own_record

@@ -18,27 +18,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
-from vivavoce.agents.turn.floor.floor import Floor, Speech
-from vivavoce.agents.turn.user.turn import UserSide, UserTurn
+from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.floor.caller_floor import CallerFloor
+from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.floor.speech import Speech
+from vivavoce.agents.turn.user.turn import UserTurn, is_long_pause
+from vivavoce.agents.turn.user.user_side import UserSide
 
-LONG_PAUSE = 1.5
-"""Seconds of silence after which a caller who continues without an answer can merge with the turn before only a few
-times.
-"""
 LATE_MERGES = 2
-"""How often that is."""
+"""How often a turn merges after a pause of `LONG_PAUSE`."""
 
 
 class InterruptionGuard:
-    """Knows which speech is shielded, and which words take no floor.
+    """Knows which speech is shielded, and which words take no floor. It alone hushes words of the open turn.
 
     Args:
         echo_warm_up: Seconds; 0 for none.
     """
 
-    def __init__(self, floor: Floor, user: UserSide, echo_warm_up: float) -> None:
+    def __init__(self, floor: Floor, user: UserSide, caller: CallerFloor, echo_warm_up: float) -> None:
         self._floor = floor
+        self._caller = caller
         self._user = user
         self._echo_warm_up = echo_warm_up
         self._sounds_since: float | None = None
@@ -47,13 +47,36 @@ class InterruptionGuard:
         self.warm_at = float("-inf")
         """When the warm-up ends or ended."""
 
-    def agent_sounds(self, at: float) -> None:
-        """A speech begins to sound; the first one of all begins the warm-up."""
-        if self._sounds_since is not None:
-            return
-        self._sounds_since = at
-        if self._echo_warm_up:
-            self.warm_at, self._is_warming_up = at + self._echo_warm_up, True
+    def agent_sounds(self, speech: Speech, at: float) -> None:
+        """Note that a speech begins to sound; the first one of all begins the warm-up.
+
+        Earlier words of a turn that spares it do not cut it.
+        """
+        if self._sounds_since is None:
+            self._sounds_since = at
+            if self._echo_warm_up:
+                self.warm_at, self._is_warming_up = at + self._echo_warm_up, True
+        turn = self._user.turn
+        if turn is not None and self._caller.spares(turn, speech):
+            turn.hush()
+
+    def floor_given(self, speech: Speech) -> None:
+        """Note that a speech got the floor. Words deferred by the speech before it are not deferred again.
+
+        An owed answer is not cut by words from before it is heard.
+        """
+        if self._user.turn is not None and not speech.is_owed:
+            self._user.turn.unhush()
+
+    def final_came(self, turn: UserTurn) -> None:
+        """Note that the turn got a final, which may take no floor."""
+        active = self._floor.active
+        if self.covers(turn) or (active is not None and self._caller.spares(turn, active)):
+            turn.hush()
+
+    def defer(self, turn: UserTurn) -> None:
+        """Let the turn's newest words wait with its earlier ones, which wait for the end of a speech."""
+        turn.hush()
 
     def take_warm_up(self, seconds: float) -> None:
         """Another agent has the conversation: the warm-up takes that long, also counted from the first sound of all."""
@@ -73,9 +96,12 @@ class InterruptionGuard:
     def keep_answer(self, since: float) -> None:
         """The caller continues since then, before the answer was heard: keep it if the turn merged too often."""
         answer = self._floor.unheard_answer
-        if answer is None or answer.late_merges < LATE_MERGES or not is_long_pause(answer.turn_ended_at, since):
+        if answer is None:
             return
-        answer.is_owed = answer.is_kept = True
+        turn = answer.answers
+        assert turn is not None
+        if turn.late_merges >= LATE_MERGES and is_long_pause(turn.ended_at, since):
+            answer.keep()
 
     def overrules(self, speech: Speech, since: float) -> bool:
         """Whether a sound since then means nothing to that speech, however long it goes on."""
@@ -112,9 +138,4 @@ class InterruptionGuard:
         self._is_warming_up = False
         turn = self._user.turn
         if turn is not None and not turn.is_speech_going_on:  # words held off until now wait for the end of speech
-            turn.hushed = len(turn.segments)
-
-
-def is_long_pause(ended_at: float, began_at: float) -> bool:
-    """Whether speech that began then came after more than a hesitation."""
-    return round(began_at - ended_at, NANOSECOND_DIGITS) >= LONG_PAUSE
+            turn.hush()

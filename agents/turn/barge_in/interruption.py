@@ -4,45 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.barge_in.guard import InterruptionGuard, is_long_pause
-from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment, Trigger
+from vivavoce.agents.turn.barge_in.guard import InterruptionGuard
 from vivavoce.agents.turn.barge_in.policy_runner import PolicyRunner
 from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
-from vivavoce.agents.turn.effects import (
-    Cause,
-    Effect,
-    InterruptCalls,
-    InterruptedBy,
-    PauseSpeech,
-    ResumeSpeech,
-    StoppedAs,
-)
+from vivavoce.agents.turn.effects import Effect, InterruptCalls
 from vivavoce.agents.turn.floor.caller_floor import CallerFloor
-from vivavoce.agents.turn.floor.floor import Floor, Speech
+from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.floor.speech import Speech
+from vivavoce.agents.turn.floor.stops import Stops
 from vivavoce.agents.turn.options import InterruptionOptions
 from vivavoce.agents.turn.options_in_use import OptionsInUse
-from vivavoce.agents.turn.user.turn import Burst, UserSide, UserTurn
+from vivavoce.agents.turn.policy import Decision, InterruptionMoment, Trigger
+from vivavoce.agents.turn.user.burst import Burst
+from vivavoce.agents.turn.user.turn import UserTurn
+from vivavoce.agents.turn.user.user_side import UserSide
 from vivavoce.pipelines.core.words import count_words
-
-_CAUSES: dict[type, InterruptedBy] = {
-    i.InterruptRequested: "request",
-    i.TextReceived: "text",
-    i.SpeechRequested: "speech",
-    i.HandoffRequested: "speech",
-    i.ParticipantLeft: "caller_left",
-    i.ParticipantLinked: "caller_left",
-    i.SessionClosing: "close",
-    i.SessionClosed: "close",
-}
-"""Inputs that hold or cut the agent without a voice."""
 
 
 class Interruption:
-    """Changes the speech that has the floor, and those that wait behind it, by the user's inputs.
+    """Decides what the user's inputs do to the speech that has the floor, and to those that wait behind it.
 
     Args:
-        user: Read, and its open turn changed where it takes an answer back.
+        user: Read, and its open turn merged with the one whose answer is taken back.
         out: Effects go here.
     """
 
@@ -53,6 +36,7 @@ class Interruption:
         user: UserSide,
         guard: InterruptionGuard,
         caller: CallerFloor,
+        stops: Stops,
         out: list[Effect],
     ) -> None:
         self._in_use = options
@@ -61,13 +45,11 @@ class Interruption:
         self._guard = guard
         self._floor = floor
         self._user = user
+        self._stops = stops
         self._out = out
         self._policies = PolicyRunner(options.interruption, out)
-        self._by: InterruptedBy = "voice"
         self._words_paused_at = float("-inf")
         self._calls_interrupted: tuple[str, set[str]] = ("", set())  # by the turn of that id
-        self.is_caller_gone = False
-        """Whether the caller is gone, for now: the speech that has the floor is held, also a protected one."""
 
     @property
     def _options(self) -> InterruptionOptions:
@@ -77,16 +59,8 @@ class Interruption:
         """Another agent has the conversation: its policies decide, and speech that no voice may hold goes on."""
         self._policies.take_options(self._options)
         active = self._floor.active
-        if active is not None and not (self.is_caller_gone or self.may_cut(active)):
-            self.release(active)
-
-    def begin_step(self, event: i.TurnInput) -> None:
-        """Take the input that the machine handles now: the cause of all that is held or cut in this step."""
-        self._by = _CAUSES.get(type(event), "voice")
-
-    @property
-    def _cause(self) -> Cause:
-        return Cause(self._by, self._user.onset if self._by == "voice" else None)
+        if active is not None and not (self._stops.is_caller_gone or self.may_cut(active)):
+            self._stops.release(active)
 
     # --- judgements
 
@@ -142,7 +116,7 @@ class Interruption:
         """The user speaks: an answer that has not begun to sound is held back from the onset on."""
         active, burst = self._floor.active, self._user.burst
         if burst is not None and self.caller.is_noise:
-            burst.is_mere_noise = True
+            burst.ignore()
         if active is not None and burst is not None and not active.is_playing:
             self._hold_back(active, burst.started_at)
 
@@ -151,13 +125,13 @@ class Interruption:
         active, burst, turn = self._floor.active, self._user.burst, self._user.turn
         if active is None or active.paused_at is None or burst is None:
             return
-        self._count_hold(active, active.paused_at, burst, burst.started_at)
+        active.count_hold(burst, burst.started_at)
         options = self._options
         limit = options.min_duration if active.is_playing else options.thinking_min_duration
         was_short = active.paused_at >= burst.started_at and burst.voiced_seconds(burst.started_at) < limit
         means_nothing = self._guard.overrules(active, burst.started_at)
         if was_short or means_nothing or (turn is not None and not turn.owes_final):
-            self._resume(active)
+            self._stops.resume(active)
 
     def words_came(self, now: float, *, is_guess: bool = False) -> None:
         """The open turn has new words.
@@ -174,7 +148,7 @@ class Interruption:
             return
         if self.caller.spares(turn, active):
             return
-        active.held_for = 0.0
+        active.forgive_holds()
         if self._policies.has_policy and active.is_playing:
             self._ask_about_words(turn, active, now, is_guess=is_guess)
         elif is_guess:
@@ -207,11 +181,11 @@ class Interruption:
             self.take_floor()
         elif decision == "pause" and not active.is_paused:
             self._words_paused_at = now
-            self._hold(active, now)
+            self._stops.hold(active, now)
         elif decision == "ignore" and active.is_paused:
             if burst is not None:  # else it would be held again at once
-                burst.is_mere_noise = True
-            self._resume(active)
+                burst.ignore()
+            self._stops.resume(active)
 
     # --- acts on the agent's speech
 
@@ -220,34 +194,27 @@ class Interruption:
         burst = self._user.burst
         is_mere_noise = burst is not None and (burst.is_mere_noise or self._is_worn_out(speech, burst))
         if self.may_cut(speech) and not is_mere_noise:
-            self._hold(speech, at)
-
-    def _hold(self, speech: Speech, at: float) -> None:
-        if not speech.is_paused:
-            speech.paused_at = at
-            self._out.append(PauseSpeech(speech.speech_id, self._cause))
-
-    def caller_left(self, now: float) -> None:
-        """The caller is gone: hold the speech that has the floor, a protected one too, until the caller is back."""
-        self.is_caller_gone = True
-        if self._floor.active is not None:
-            self._hold(self._floor.active, now)
+            self._stops.hold(speech, at)
 
     def caller_came(self, now: float) -> None:
-        """The caller is back: go on where it was held, unless the user speaks."""
-        active, was_gone = self._floor.active, self.is_caller_gone
-        self.is_caller_gone = False
+        """The caller is back: go on where the speech was held, unless the user speaks."""
+        active, was_gone = self._floor.active, self._stops.caller_came()
         if not was_gone or active is None or not active.is_paused:
             return
         if self._user.has_voice and self.may_cut(active):
-            active.paused_at = now
+            active.hold(now)
         else:
-            self.release(active)
+            self._stops.release(active)
+
+    def floor_given(self, speech: Speech, now: float) -> None:
+        """That speech got the floor."""
+        self._guard.floor_given(speech)
+        self.step_follows(speech, now)
 
     def step_follows(self, speech: Speech, now: float) -> None:
         """That speech is to sound: an answer does not begin over the user, and no speech while the caller is gone."""
-        if self.is_caller_gone:
-            self._hold(speech, now)
+        if self._stops.is_caller_gone:
+            self._stops.hold(speech, now)
         elif self._user.has_voice and (speech.kind != "say" or speech.was_audible):
             self._hold_back(speech, now)
 
@@ -255,7 +222,7 @@ class Interruption:
         """The sound that paused the agent is decided on, unless the user still speaks."""
         active = self._floor.active
         if active is not None and active.is_paused and not self._user.has_voice:
-            self._resume(active)
+            self._stops.resume(active)
 
     def take_floor(self) -> None:
         """Cut the agent for the user: an unheard answer is taken back into the open turn."""
@@ -263,22 +230,18 @@ class Interruption:
         if turn is not None:
             self._interrupt_calls(turn, turn.new_text)
         if turn is not None and answer is not None:
-            turn.turn_id, turn.committed, turn.is_merged = answer.turn_id, (answer.text, ""), True
-            turn.past.amends, turn.past.late_merges = "", answer.late_merges
-            if not turn.past.amended and is_long_pause(answer.turn_ended_at, turn.began_at):
-                turn.past.late_merges += 1
-            turn.began_at = min(answer.asked_at, turn.began_at)
-            turn.onset = turn.onset if answer.onset is None else answer.onset
-            self.cancel(answer, is_withdrawn=True)
+            assert answer.answers is not None
+            turn.merge(answer.answers)
+            self._stops.cancel(answer, is_withdrawn=True)
         if self._floor.active is not None and not self.caller.spares(turn, self._floor.active):
-            self.cancel(self._floor.active)
+            self._stops.cancel(self._floor.active)
         for speech in self._floor.waiting:
             is_owed = speech.is_owed and turn is not None and not turn.is_over_by_word
             if is_owed or self.caller.spares(turn, speech):
                 continue
             if not speech.interruptible:
                 return
-            self.cancel(speech)
+            self._stops.cancel(speech)
 
     def _interrupt_calls(self, turn: UserTurn, text: str) -> None:
         """Words of that turn take the floor from answers that wait for their tools; unknown words do too."""
@@ -298,39 +261,14 @@ class Interruption:
         answer = self._floor.unheard_answer
         return answer if answer is not None and answer.phase == "prepared" else None
 
-    def drop_waiting(self, *, force: bool = False, but: str = "") -> None:
-        """Drop waiting speech, up to the first protected one; with `force` all; never the speech of id `but`."""
-        for speech in self._floor.waiting:
-            if speech.speech_id == but:
-                continue
-            if not speech.interruptible and not force:
-                return
-            self.cancel(speech)
-
-    def cancel(self, speech: Speech, *, is_withdrawn: bool = False) -> None:
-        """Stop one speech, wherever it is."""
-        outcome: StoppedAs = "interrupted" if speech.was_audible else "cancelled"
-        self._floor.stop(speech, outcome, is_withdrawn=is_withdrawn, cause=self._cause)
-
-    def release(self, speech: Speech) -> None:
-        """That speech gives up the floor by itself: a hold must not outlast it."""
-        if speech.is_paused:
-            speech.paused_at = None
-            self._out.append(ResumeSpeech(speech.speech_id, is_false_interruption=False))
-
-    def _resume(self, speech: Speech) -> None:
-        if self.is_caller_gone:
-            return
-        speech.paused_at = None
-        self._out.append(ResumeSpeech(speech.speech_id, is_false_interruption=speech.is_playing))
-
     # --- deadlines
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when speech lasts long enough to pause the agent, silence to let it go on, an interim to be words."""
         active, burst, turn, options = self._floor.active, self._user.burst, self._user.turn, self._options
         may_cut = active is not None and self.may_cut(active)
-        if self.is_caller_gone or not (may_cut or (active is None and (self._floor.in_tools or self._prepared_answer))):
+        is_at_work = active is None and bool(self._floor.in_tools or self._prepared_answer)
+        if self._stops.is_caller_gone or not (may_cut or is_at_work):
             return
         if turn is not None and turn.interim and not turn.is_interim_stable and not self._guard.covers(turn):
             yield Deadline(turn.interim_since + options.stable_interim, self._on_interim_stable)
@@ -358,7 +296,7 @@ class Interruption:
 
     def _on_interim_stable(self, now: float) -> None:
         assert self._user.turn is not None
-        self._user.turn.is_interim_stable = True
+        self._user.turn.trust_interim()
         self.words_came(now)
 
     def _on_silence(self, now: float) -> None:
@@ -378,18 +316,11 @@ class Interruption:
             return False
         return round(active.held_for, NANOSECOND_DIGITS) >= 2 * max_pause
 
-    def _count_hold(self, active: Speech, paused_at: float, burst: Burst, now: float) -> None:
-        """That sound holds the agent no more, and had no word."""
-        if not burst.has_words:
-            until = now if burst.ended_at is None else burst.ended_at
-            active.held_for += max(0.0, until - max(paused_at, burst.started_at))
-
     def _on_long_pause(self, now: float) -> None:
         active, burst, turn = self._floor.active, self._user.burst, self._user.turn
         assert active is not None
-        assert active.paused_at is not None
         assert burst is not None
-        self._count_hold(active, active.paused_at, burst, now)
+        active.count_hold(burst, now)
         takes_floor = turn is not None and not self._guard.covers(turn) and self.takes_floor(turn.loud_text)
         if self.caller.spares(turn, active):
             takes_floor = False
@@ -398,8 +329,8 @@ class Interruption:
         if takes_floor:
             self.take_floor()
         else:
-            burst.is_mere_noise = True
-            self._resume(active)
+            burst.ignore()
+            self._stops.resume(active)
 
     def _on_long_speech(self, now: float) -> None:
         active, turn, burst = self._floor.active, self._user.turn, self._user.burst
@@ -413,4 +344,4 @@ class Interruption:
         elif decision == "pause":
             self._hold_back(active, now)
         else:
-            burst.is_mere_noise = True
+            burst.ignore()

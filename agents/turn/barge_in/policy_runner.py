@@ -6,10 +6,10 @@ import traceback
 from collections.abc import Callable
 from typing import Literal
 
-from vivavoce.agents.turn.barge_in.backchannels import matcher
-from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
+from vivavoce.agents.turn.backchannels import matcher
 from vivavoce.agents.turn.effects import Effect, PolicyFailed
 from vivavoce.agents.turn.options import InterruptionOptions
+from vivavoce.agents.turn.policy import Decision, InterruptionMoment
 from vivavoce.pipelines.core.errors import describe
 
 DECISIONS = ("ignore", "pause", "interrupt")

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vivavoce.agents.turn.deadlines import Deadline
-from vivavoce.agents.turn.floor.floor import Floor, Speech
+from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.floor.speech import Speech
 from vivavoce.agents.turn.options_in_use import OptionsInUse
-from vivavoce.agents.turn.user.turn import UserSide, UserTurn
+from vivavoce.agents.turn.user.turn import UserTurn
+from vivavoce.agents.turn.user.user_side import UserSide
 
 
 class CallerFloor:
@@ -76,21 +78,7 @@ class CallerFloor:
             if asked.by_wake_up or speech.phase == "lapsed":
                 self._floor.stop(speech, "discarded")
             elif speech.kind == "reply" and not (speech.by_hook or speech.hook_of or asked.by_body):
-                speech.order = self._floor.next_order()
-
-    def floor_given(self, speech: Speech) -> None:
-        """A speech has the floor: words that waited for the end of another one do not wait for this one too.
-
-        An owed answer is not cut by words from before it is heard.
-        """
-        if self._user.turn is not None and not speech.is_owed:
-            self._user.turn.hushed = 0
-
-    def agent_sounds(self, speech: Speech) -> None:
-        """A speech begins to sound: earlier words of a turn that spares it do not cut it."""
-        turn = self._user.turn
-        if turn is not None and self.spares(turn, speech):
-            turn.hushed = len(turn.segments)
+                self._floor.move_back(speech)
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when sound without words has had the floor for so long that it counts as noise."""
@@ -103,4 +91,4 @@ class CallerFloor:
     def _on_noise(self, now: float) -> None:
         self._noise = self._user.turn
         if self._user.burst is not None:
-            self._user.burst.is_mere_noise = True
+            self._user.burst.ignore()

@@ -3,125 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Literal
 
 from vivavoce.agents.turn.effects import CancelSpeech, Cause, Effect, ForgetSpeech, StoppedAs
+from vivavoce.agents.turn.floor.speech import Speech
 from vivavoce.agents.turn.inputs import EndedAs, SpeechKind, SpeechRequested
-
-Phase = Literal["queued", "lapsed", "prepared", "active", "tools", "ending"]
-
-
-@dataclass(slots=True)
-class Speech:
-    """One `say`, `reply` or answer, from its request to its end.
-
-    Args:
-        order: Arrival; ties of priority go by it.
-        phase: Waiting for the floor: idle, out of date since the tool call that asked for it has settled, or at work
-            already; on the floor; waiting for its tools without it; cancelled, or played to its end.
-        playing_since: When the present step's first frame was played; None before it and after its last one.
-        has_used_tools: A tool call of it has started.
-        paused_at: Since when its playout is held, from before it began or in the middle.
-        held_for: Seconds for which sounds without a word have held it since the user's last word.
-        turn_id, text: The user turn that it answers.
-        is_owed: That turn was cut by a limit, or the answer is kept: until its first sound, no words take it back.
-        is_kept: The turn has merged as often as it may after long pauses; a voice may hold the answer all the same.
-        turn_ended_at: When the caller had ended that turn.
-        late_merges: How often that turn has merged after a long pause.
-        audible_since: When its very first frame was played.
-        asked: The request; None for the answer to a user turn.
-        asked_at: When it came; for the answer to a user turn, the onset of that.
-        onset: The true onset of the user turn that it answers; None where the user did not speak.
-        has_begun: It was granted the floor, or let generate: it reports its end itself.
-        is_withdrawn: Its turn went on, so that its outcome is not the turn's.
-        has_foreword: Other speech was heard since it was asked for, so that its turn does not go on any more.
-        behind: The task, by its handoff, that has taken the conversation since; empty if none. Until that is over the
-            speech neither gets the floor nor counts.
-    """
-
-    speech_id: str
-    kind: SpeechKind
-    interruptible: bool
-    priority: int
-    order: int
-    phase: Phase = "queued"
-    playing_since: float | None = None
-    has_used_tools: bool = False
-    paused_at: float | None = None
-    turn_id: str = ""
-    text: str = field(default="", repr=False)
-    is_owed: bool = False
-    is_kept: bool = False
-    turn_ended_at: float = 0.0
-    late_merges: int = 0
-    audible_since: float | None = None
-    held_for: float = 0.0
-    asked: SpeechRequested | None = field(default=None, repr=False)
-    asked_at: float = 0.0
-    onset: float | None = None
-    has_foreword: bool = False
-    has_begun: bool = False
-    is_withdrawn: bool = False
-    behind: str = ""
-
-    @property
-    def hook_of(self) -> str:
-        """The answer whose turn's hook requested it: it is heard before that."""
-        return "" if self.asked is None else self.asked.hook_of
-
-    @property
-    def speaks_over(self) -> bool:
-        """Whether it was asked for with "interrupt".
-
-        Where that was in the caller's turn, voices that began before its first sound neither hold nor cut it.
-        """
-        return self.asked is not None and self.asked.when_busy == "interrupt"
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all of its words are known before it is spoken."""
-        return self.kind == "say" and self.asked is not None and self.asked.is_whole
-
-    @property
-    def by_hook(self) -> bool:
-        """Whether a hook of an agent that comes or goes asked for it."""
-        return self.asked is not None and self.asked.by_hook
-
-    @property
-    def is_playing(self) -> bool:
-        """Whether it sounds, or is paused in the middle."""
-        return self.playing_since is not None
-
-    @property
-    def was_audible(self) -> bool:
-        """Whether any frame of it was played."""
-        return self.audible_since is not None
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether its playout is held."""
-        return self.paused_at is not None
-
-    @property
-    def is_unheard_answer(self) -> bool:
-        """Whether it answers a user turn that may still go on: nothing was heard, no tool called, not protected."""
-        is_begun = self.was_audible or self.has_used_tools or self.has_foreword
-        return self.kind == "turn" and self.interruptible and not is_begun and not self.is_owed
-
-    @property
-    def is_for_caller(self) -> bool:
-        """Whether it is the answer to a user turn, or its hook's."""
-        return self.kind == "turn" or bool(self.hook_of)
-
-    def goes_before(self, order: int) -> bool:
-        """Whether it is spoken before a request of that place in the queue, which has no priority."""
-        return (-self.priority, self.order) <= (0, order)
-
-    def leave_floor(self, phase: Phase) -> None:
-        """It sounds no more and holds nothing."""
-        self.phase = phase
-        self.playing_since = self.paused_at = None
+from vivavoce.agents.turn.user.turn import ClosedTurn
 
 
 class Floor:
@@ -166,17 +52,35 @@ class Floor:
         *,
         interruptible: bool = True,
         priority: int = 0,
-        turn_id: str = "",
-        text: str = "",
         asked: SpeechRequested | None = None,
+        asked_at: float = 0.0,
     ) -> Speech:
-        """Queue a new speech and return it; that of a turn's hook, or a body, takes the place before the answer."""
+        """Queue a new speech and return it; that of a turn's hook, or a body, takes the place before the answer.
+
+        Args:
+            asked_at: When it was asked for.
+        """
         order = self.next_order()
         if asked is not None and (answer := self._answer_behind(asked)) is not None:
             order = answer.order
             priority = max(priority, answer.priority) if asked.by_body else answer.priority
         speech = self._speeches[speech_id] = Speech(
-            speech_id, kind, interruptible, priority, order, turn_id=turn_id, text=text, asked=asked
+            speech_id, kind, interruptible, priority, order, asked=asked, asked_at=asked_at
+        )
+        return speech
+
+    def add_answer(self, speech_id: str, turn: ClosedTurn) -> Speech:
+        """Queue the answer to a user turn and return it."""
+        sounding = self.active
+        speech = self._speeches[speech_id] = Speech(
+            speech_id,
+            "turn",
+            interruptible=True,
+            priority=0,
+            order=self.next_order(),
+            asked_at=turn.began_at,
+            answers=turn,
+            has_foreword=sounding is not None and sounding.is_playing,
         )
         return speech
 
@@ -211,11 +115,14 @@ class Floor:
             self._tasks.remove(handoff_id)
             for speech in self.present:
                 if speech.has_begun:
-                    speech.behind = handoff_id
+                    speech.stay_behind(handoff_id)
 
-    def handoff_sounds(self) -> None:
-        """Note that the caller hears speech; during a handoff it is that of its hooks."""
+    def speech_sounds(self, speech: Speech, at: float) -> None:
+        """Note that the caller hears that speech: those that wait have a foreword, and a handoff was heard."""
+        speech.sound(at)
         self.was_handoff_heard = True
+        for waiting in self.waiting:
+            waiting.follow_sound()
 
     def end_handoff(self) -> None:
         """The handoff that holds the floor has ended."""
@@ -225,8 +132,7 @@ class Floor:
         """The task that this handoff began is over: speech that it left behind goes on."""
         self._ending.discard(handoff_id)
         for speech in self._speeches.values():
-            if speech.behind == handoff_id:
-                speech.behind = ""
+            speech.return_from(handoff_id)
 
     def drop_handoffs(self) -> list[str]:
         """Forget all handoffs; return the one that holds the floor, then those that wait."""
@@ -237,6 +143,10 @@ class Floor:
         self._tasks.clear()
         self._ending.clear()
         return dropped
+
+    def move_back(self, speech: Speech) -> None:
+        """Move a speech behind all others of its priority."""
+        speech.queue_behind(self.next_order())
 
     def next_order(self) -> int:
         """Return the place in the queue of a request that arrives now."""
@@ -251,14 +161,13 @@ class Floor:
         """A tool call is over: speech that it asked for and that still waits is out of date."""
         for speech in self._speeches.values():
             if speech.phase == "queued" and speech.asked is not None and speech.asked.from_call == call_id:
-                speech.phase = "lapsed"
+                speech.lapse()
 
     def stop(
         self, speech: Speech, outcome: StoppedAs, *, is_withdrawn: bool = False, cause: Cause | None = None
     ) -> None:
         """Cancel a speech; one that has begun reports its end later, one that has not is over now."""
-        speech.leave_floor("ending")
-        speech.is_withdrawn = is_withdrawn
+        speech.stop(is_withdrawn=is_withdrawn)
         self._out.append(CancelSpeech(speech.speech_id, outcome, is_withdrawn, cause))
         if not speech.has_begun:
             self.forget(speech, outcome)
@@ -279,20 +188,25 @@ class Floor:
     @property
     def is_empty(self) -> bool:
         """Whether no speech, but behind a task, and no handoff is anywhere between its request and its end."""
-        return not (self.handoffs or self.handoff or any(not s.behind for s in self._speeches.values()))
+        return not (self.handoffs or self.handoff or self.has_speech)
+
+    @property
+    def has_speech(self) -> bool:
+        """Whether a speech, but behind a task, is anywhere between its request and its end."""
+        return any(not s.behind for s in self._speeches.values())
 
     @property
     def active(self) -> Speech | None:
         """The speech that has the floor."""
         for speech in self._speeches.values():  # asked for several times an input: a generator costs twice as much
-            if speech.phase == "active":
+            if speech.has_floor:
                 return speech
         return None
 
     @property
     def waiting(self) -> list[Speech]:
         """Those that wait for the floor, next one first."""
-        queued = [s for s in self._speeches.values() if s.phase in ("queued", "lapsed", "prepared") and not s.behind]
+        queued = [s for s in self._speeches.values() if s.waits and not s.behind]
         return sorted(queued, key=lambda s: (-s.priority, s.order, s.kind == "turn")) if len(queued) > 1 else queued
 
     @property
@@ -349,18 +263,18 @@ class Floor:
     @property
     def live(self) -> list[Speech]:
         """All that are neither cancelled nor played to their end."""
-        return [s for s in self._speeches.values() if s.phase != "ending"]
+        return [s for s in self._speeches.values() if not s.is_over]
 
     @property
     def present(self) -> list[Speech]:
         """All that are neither cancelled nor played to their end, nor behind a task."""
-        return [s for s in self._speeches.values() if s.phase != "ending" and not s.behind]
+        return [s for s in self._speeches.values() if not s.is_over and not s.behind]
 
     @property
     def unheard_answer(self) -> Speech | None:
         """The answer that further words of its turn would take back; never more than one."""
         for speech in self._speeches.values():
-            if speech.phase != "ending" and speech.is_unheard_answer and not speech.behind:
+            if not speech.is_over and speech.is_unheard_answer and not speech.behind:
                 return speech
         return None
 

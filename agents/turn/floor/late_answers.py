@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from vivavoce.agents.turn.effects import AnswerHistory, Effect
 from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.floor.moments import Moments
 from vivavoce.agents.turn.inputs import AnswerOwed, SpeechRequested
-from vivavoce.agents.turn.user.turn import UserSide
 
 NEVER = float("-inf")
 """When it was asked for: no caller's turn spares it, also not one whose speech the VAD reports only now."""
@@ -22,9 +22,9 @@ class LateAnswers:
         out: Effects go here.
     """
 
-    def __init__(self, floor: Floor, user: UserSide, out: list[Effect]) -> None:
+    def __init__(self, floor: Floor, moments: Moments, out: list[Effect]) -> None:
         self._floor = floor
-        self._user = user
+        self._moments = moments
         self._out = out
         self._owed: dict[str, str] = {}
         self._count = 0
@@ -43,7 +43,7 @@ class LateAnswers:
 
     def ask(self) -> None:
         """Queue a reply if one is owed and its moment has come."""
-        if not self._owed or any(not speech.behind for speech in self._floor.speeches) or self._user.turn is not None:
+        if not self._owed or not self._moments.is_between_turns:
             return
         self.answer(next(iter(self._owed.values())))
         self._owed.clear()
@@ -52,5 +52,5 @@ class LateAnswers:
         """Queue a reply that answers the history."""
         self._count += 1
         asked = SpeechRequested(speech_id=f"late_answer_{self._count}", kind="reply")
-        self._floor.add(asked.speech_id, "reply", asked=asked).asked_at = NEVER
+        self._floor.add(asked.speech_id, "reply", asked=asked, asked_at=NEVER)
         self._out.append(AnswerHistory(asked.speech_id, turn_id))

@@ -35,10 +35,11 @@ from vivavoce.agents.turn.effects import (
     ReportLoss,
     TakePipeline,
 )
-from vivavoce.agents.turn.floor.floor import Floor, Speech
+from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.floor.speech import Speech
 from vivavoce.agents.turn.options import PipelineTraits
 from vivavoce.agents.turn.options_in_use import OptionsInUse
-from vivavoce.agents.turn.user.turn import UserSide
+from vivavoce.agents.turn.user.user_side import UserSide
 
 WIND_DOWN = 1.0
 """Seconds for which finished speeches may still be unwinding: their records are the old pipeline's."""
@@ -79,6 +80,23 @@ class Opened:
     keeps_ears: bool = False
     next_since: float | None = None
     is_patient: bool = True
+
+    def hurry(self, until: float) -> None:
+        """Let its moment come no later than that."""
+        self.until = min(self.until, until)
+
+    def become_next(self, now: float) -> None:
+        """Note that nothing but speeches that are winding down goes before it, from now on unless it was so before."""
+        if self.next_since is None:
+            self.next_since = now
+
+    def wait(self) -> None:
+        """Note that others go before it."""
+        self.next_since = None
+
+    def lose_patience(self) -> None:
+        """Wait for no speech that is winding down."""
+        self.is_patient = False
 
 
 class PipelineChanges:
@@ -159,7 +177,7 @@ class PipelineChanges:
             keeps_audio = self._is_deaf and not self._is_closed
             self._out.append(ReportLoss(event.pipeline, goes_on, keeps_audio, event.loss_id))
             if self.ready is not None:
-                self.ready.until = min(self.ready.until, now + FALLBACK_WITHIN)
+                self.ready.hurry(now + FALLBACK_WITHIN)
             if self._current is None and not self._is_closed:
                 self._replace_lost()
             return
@@ -197,10 +215,10 @@ class PipelineChanges:
         """Whether no speech may begin before the open one: only speeches that are winding down go before it."""
         ready = self.ready
         assert ready is not None
-        if not (self._is_lost or self._is_next(ready)):
-            ready.next_since = None
-        elif ready.next_since is None:
-            ready.next_since = now
+        if self._is_lost or self._is_next(ready):
+            ready.become_next(now)
+        else:
+            ready.wait()
         return ready.next_since is not None
 
     def deadlines(self) -> Iterator[Deadline]:
@@ -218,7 +236,7 @@ class PipelineChanges:
         return self._is_deaf or self._options.traits.hears_audio or not self._user.is_active
 
     def _is_moment(self, ready: Opened) -> bool:
-        is_wound_down = not ready.is_patient or all(speech.phase != "ending" for speech in self._floor.speeches)
+        is_wound_down = not ready.is_patient or not any(speech.is_over for speech in self._floor.speeches)
         return is_wound_down and self._is_next(ready)
 
     def _is_next(self, ready: Opened) -> bool:
@@ -231,8 +249,8 @@ class PipelineChanges:
         return round(self._owed_until(), NANOSECOND_DIGITS) > self._floor.now
 
     def _goes_first(self, speech: Speech, ready: Opened) -> bool:
-        if speech.phase not in ("queued", "lapsed", "prepared"):
-            return speech.phase == "active"
+        if not speech.waits:
+            return speech.has_floor
         if speech.has_used_tools or self._floor.awaits_tools_of_hook(speech):
             return False
         is_turn = speech.kind == "turn"
@@ -245,7 +263,7 @@ class PipelineChanges:
 
     def _on_wound_down(self, now: float) -> None:
         assert self.ready is not None
-        self.ready.is_patient = False
+        self.ready.lose_patience()
 
     def _on_limit(self, now: float) -> None:
         if self._is_lost:  # the turn continues for longer than its caller should wait

@@ -17,7 +17,9 @@ from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import DropAttempt, Effect, StartAttempt
 from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.options_in_use import OptionsInUse
-from vivavoce.agents.turn.user.turn import Burst, UserSide, UserTurn
+from vivavoce.agents.turn.user.burst import Burst
+from vivavoce.agents.turn.user.turn import UserTurn
+from vivavoce.agents.turn.user.user_side import UserSide
 from vivavoce.pipelines.core.words import same_words
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections import Counter
 
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.barge_in.guard import InterruptionGuard
-from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.effects import (
     BeginHandoff,
     CancelSpeech,
@@ -25,6 +23,8 @@ from vivavoce.agents.turn.effects import (
 )
 from vivavoce.agents.turn.floor.caller_floor import CallerFloor
 from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.floor.speech import Speech
+from vivavoce.agents.turn.floor.stops import Stops
 
 
 class SpeechQueue:
@@ -34,16 +34,14 @@ class SpeechQueue:
         self,
         floor: Floor,
         caller: CallerFloor,
-        interruption: Interruption,
-        guard: InterruptionGuard,
+        stops: Stops,
         out: list[Effect],
         *,
         max_errors: int,
     ) -> None:
         self._floor = floor
         self._caller = caller
-        self._guard = guard
-        self._interruption = interruption
+        self._stops = stops
         self._out = out
         self._max_errors = max_errors
         self._failures: Counter[str] = Counter()
@@ -59,14 +57,14 @@ class SpeechQueue:
             return
         if event.when_busy == "interrupt":
             self.interrupt(i.InterruptRequested(from_tool_of=event.from_tool_of, hook_of=event.hook_of))
-        speech = floor.add(
+        floor.add(
             event.speech_id,
             event.kind,
             interruptible=event.interruptible,
             priority=event.priority,
             asked=event,
+            asked_at=now,
         )
-        speech.asked_at = now
 
     def _is_wanted(self, event: i.SpeechRequested) -> bool:
         if event.when_busy in ("queue", "interrupt"):
@@ -83,24 +81,23 @@ class SpeechQueue:
         """Refuse that request."""
         self._out += [CancelSpeech(event.speech_id, "discarded"), ForgetSpeech(event.speech_id, "discarded")]
 
-    def grant_next(self, now: float) -> bool:
-        """Give the floor to the next speech or handoff, if it is free; report whether it was given."""
+    def begin_handoff(self) -> bool:
+        """Give the floor to the next handoff, if it is its turn; report whether it was given."""
         floor = self._floor
-        if floor.active is not None:
+        if floor.active is not None or not floor.next_handoff:
             return False
         handoff_id = floor.next_handoff
-        if handoff_id:
-            floor.begin_handoff(handoff_id)
-            self._out.append(BeginHandoff(handoff_id))
-            return True
-        speech = self._caller.next_speech()
-        if speech is None:
-            return False
-        speech.phase, speech.has_begun = "active", True
-        self._out.append(GrantFloor(speech.speech_id))
-        self._caller.floor_given(speech)
-        self._interruption.step_follows(speech, now)
+        floor.begin_handoff(handoff_id)
+        self._out.append(BeginHandoff(handoff_id))
         return True
+
+    def grant_next(self) -> Speech | None:
+        """Give the floor to the next speech, if it is free, and return that; None if there is none."""
+        speech = None if self._floor.active is not None else self._caller.next_speech()
+        if speech is not None:
+            speech.take_floor()
+            self._out.append(GrantFloor(speech.speech_id))
+        return speech
 
     def prepare_answer(self) -> bool:
         """Let an answer generate that waits behind speech whose words are known; return whether there was one."""
@@ -111,7 +108,7 @@ class SpeechQueue:
             if speech.kind == "turn":
                 if speech.phase == "prepared" or speech.has_used_tools:
                     return False
-                speech.phase, speech.has_begun = "prepared", True
+                speech.prepare()
                 self._out.append(PrepareSpeech(speech.speech_id))
                 return True
             if not speech.is_whole:
@@ -121,10 +118,10 @@ class SpeechQueue:
     def protect(self, event: i.SpeechProtected) -> None:
         """From now on that speech is not cut; if a voice held it, it continues."""
         speech = self._floor.get(event.speech_id)
-        if speech is not None and speech.phase != "ending":
-            speech.interruptible = False
-            if not self._interruption.is_caller_gone:
-                self._interruption.release(speech)
+        if speech is not None and not speech.is_over:
+            speech.protect()
+            if not self._stops.is_caller_gone:
+                self._stops.release(speech)
 
     def interrupt(self, event: i.InterruptRequested) -> None:
         """`interrupt()`: cut one speech, or the one that sounds and those that wait up to the first protected one.
@@ -134,8 +131,8 @@ class SpeechQueue:
         """
         if event.speech_id:
             speech = self._floor.get(event.speech_id)
-            if speech is not None and speech.phase != "ending" and (speech.interruptible or event.force):
-                self._interruption.cancel(speech)
+            if speech is not None and not speech.is_over and (speech.interruptible or event.force):
+                self._stops.cancel(speech)
             return
         active = self._floor.active
         if active is not None and active.speech_id == event.hook_of:
@@ -143,17 +140,17 @@ class SpeechQueue:
         if active is not None and not (active.interruptible or event.force):
             return
         if active is not None:
-            self._interruption.cancel(active)
+            self._stops.cancel(active)
         for speech in self._floor.in_tools:
             if speech.speech_id != event.from_tool_of and (speech.interruptible or event.force):
-                self._interruption.cancel(speech)
-        self._interruption.drop_waiting(force=event.force, but=event.hook_of)
+                self._stops.cancel(speech)
+        self._stops.cancel_waiting(force=event.force, but=event.hook_of)
 
     def cancel_all(self) -> None:
         """Stop every speech, protected ones too, and every handoff."""
         floor = self._floor
         for speech in floor.live:
-            self._interruption.cancel(speech)
+            self._stops.cancel(speech)
         self._out += [DropHandoff(handoff_id) for handoff_id in floor.drop_handoffs()]
 
     def handoff_requested(self, event: i.HandoffRequested, *, is_open: bool) -> None:
@@ -173,51 +170,50 @@ class SpeechQueue:
 
     # --- reports of a speech; those of a cancelled one change nothing
 
-    def playout_started(self, event: i.PlayoutStarted) -> None:
-        """A step sounds."""
+    def playout_started(self, event: i.PlayoutStarted) -> Speech | None:
+        """Take the report that a step sounds; return its speech, None if it has no floor any more or sounds already."""
         speech = self._floor.get(event.speech_id)
-        if speech is not None and speech.phase == "active" and not speech.is_playing:
-            speech.playing_since = event.at
-            speech.audible_since = event.at if speech.audible_since is None else speech.audible_since
-            self._floor.handoff_sounds()
-            for waiting in self._floor.waiting:
-                waiting.has_foreword = True
-            self._guard.agent_sounds(event.at)
-            self._caller.agent_sounds(speech)
+        if speech is None or not speech.has_floor or speech.is_playing:
+            return None
+        self._floor.speech_sounds(speech, event.at)
+        return speech
 
-    def playout_finished(self, event: i.PlayoutFinished, now: float) -> None:
-        """A step has been played."""
+    def playout_finished(self, event: i.PlayoutFinished) -> Speech | None:
+        """Take the report that a step was played; return its speech if another step follows."""
         speech = self._floor.get(event.speech_id)
-        if speech is None or speech.phase != "active":
-            return
-        speech.playing_since = None
-        if event.is_last:
-            self._interruption.release(speech)
-            speech.leave_floor("ending")
-        else:
-            self._interruption.step_follows(speech, now)
+        if speech is None or not speech.has_floor:
+            return None
+        speech.fall_silent()
+        if not event.is_last:
+            return speech
+        self._stops.release(speech)
+        speech.finish()
+        return None
 
     def tools_started(self, event: i.ToolsStarted) -> None:
         """Its tools run: new words are a new turn."""
         speech = self._floor.get(event.speech_id)
         if speech is not None:
-            speech.has_used_tools = True
+            speech.use_tools()
 
     def gives_way(self, event: i.ToolsAwaited | i.FloorYielded) -> None:
         """It has nothing to play until its tools are done, or until its hook has spoken."""
-        speech = self._floor.get(event.speech_id)
+        speech, awaits_tools = self._floor.get(event.speech_id), isinstance(event, i.ToolsAwaited)
         if speech is not None and speech.phase in ("active", "prepared"):
-            self._interruption.release(speech)
+            self._stops.release(speech)
             self._out.append(TakeFloorBack(speech.speech_id))
-            speech.leave_floor("tools" if isinstance(event, i.ToolsAwaited) else "queued")
-        elif speech is not None and speech.phase == "queued" and speech.has_begun and isinstance(event, i.ToolsAwaited):
-            speech.phase = "tools"  # it had left the floor to speech of its hook, which awaits a task now
+            if awaits_tools:
+                speech.await_tools()
+            else:
+                speech.yield_floor()
+        elif speech is not None and speech.phase == "queued" and speech.has_begun and awaits_tools:
+            speech.await_tools()  # it had left the floor to speech of its hook, which awaits a task now
 
     def tools_finished(self, event: i.ToolsFinished) -> None:
         """It wants the floor again."""
         speech = self._floor.get(event.speech_id)
         if speech is not None and speech.phase == "tools":
-            speech.phase = "queued"
+            speech.want_floor()
 
     def ended(self, event: i.SpeechEnded, *, is_open: bool) -> None:
         """It is over. A completed turn resets the counts of failures; a completed `say` resets that of the voice."""

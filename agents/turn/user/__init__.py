@@ -1,1 +1,1 @@
-"""The turn of the user: its bursts, its words, its end and its commit."""
+"""The user's side: bursts of speech, the open turn with its words, its end by a pause or a limit, late finals."""

@@ -67,6 +67,43 @@ class Guess:
     def __post_init__(self) -> None:
         self.is_remote = self.until == float("inf")
 
+    def take_name(self, item_id: str) -> None:
+        """Take the name that the provider gives the utterance."""
+        self.item_id = item_id
+
+    def leave(self, now: float) -> None:
+        """Note that another recogniser hears from now on."""
+        self.left_at = now if self.left_at is None else self.left_at
+
+    def expire(self, at: float) -> None:
+        """Wait no longer than that."""
+        self.until = self.expires_at = min(self.until, at)
+
+    def be_followed(self) -> None:
+        """Note that new speech has begun."""
+        self.is_followed = True
+
+    def be_older(self) -> None:
+        """Note that another guess was committed."""
+        self.has_newer = True
+
+    def be_passed(self) -> None:
+        """Note that a final of new speech has come, if such speech has begun."""
+        self.is_passed = self.is_passed or self.is_followed
+
+    def join_speech(self) -> None:
+        """Take it for the first words of speech that the VAD reports only now."""
+        self.is_followed = False
+        self.was_voice = self.was_in_speech = True
+
+    def speech_ended(self, until: float) -> None:
+        """Note that speech has ended: its final is waited for until then."""
+        if self.is_being_said:
+            self.is_being_said = False
+            self.until = max(self.until, until)
+        if self.speech_until == float("inf"):
+            self.speech_until = until
+
     def is_in_time(self, now: float) -> bool:
         """Whether something that comes now may still be of this utterance."""
         return self.is_being_said or now <= self.until
@@ -219,7 +256,7 @@ class LateFinals:
         new = [each for each in (left, guess) if each is not None]
         if new:
             for _, older in self._open:
-                older.has_newer = True
+                older.be_older()
             whole = whole or CommittedTurn(turn, speech_id, guess, left)
             self._open += [(whole, each) for each in new]
 
@@ -235,7 +272,7 @@ class LateFinals:
         if not self._unnamed:
             self._name = item_id
         elif (guess := self._unnamed.popleft()) is not None:
-            guess.item_id = item_id
+            guess.take_name(item_id)
 
     def take_name(self) -> str:
         """Return the name of the open turn's audio, once."""
@@ -255,7 +292,7 @@ class LateFinals:
         """Another pipeline hears from now on: finals of the one before are past ones, or come by their names."""
         self.leave(now)
         for _, guess in self._open:
-            guess.until = guess.expires_at = min(guess.until, now + timeout)
+            guess.expire(now + timeout)
         self._unnamed.clear()
         self._name = ""
 
@@ -263,7 +300,7 @@ class LateFinals:
         """Another recogniser hears from now on: past finals settle these guesses."""
         self.words_follow()
         for _, guess in self._open:
-            guess.left_at = now if guess.left_at is None else guess.left_at
+            guess.leave(now)
 
     def clear(self) -> None:
         """Wait for none any more."""
@@ -273,7 +310,7 @@ class LateFinals:
     def words_follow(self) -> None:
         """Words from now on are new, unless they show that they are not."""
         for _, guess in self._open:
-            guess.is_followed = True
+            guess.be_followed()
 
     def speech_began(self, at: float) -> float | None:
         """The VAD reports speech since `at`; return when the first words of it were committed, None if all is new.
@@ -285,18 +322,13 @@ class LateFinals:
         self.words_follow()
         if newest is None or not is_of_newest:
             return None
-        newest.is_followed = False
-        newest.was_voice = newest.was_in_speech = True
+        newest.join_speech()
         return newest.committed_at
 
     def speech_ended(self, at: float, timeout: float) -> None:
         """The utterance that went on at its commit is over since `at`: its final comes within the timeout."""
         for _, guess in self._open:
-            if guess.is_being_said:
-                guess.is_being_said = False
-                guess.until = max(guess.until, at + timeout)
-            if guess.speech_until == float("inf"):
-                guess.speech_until = at + timeout
+            guess.speech_ended(at + timeout)
 
     def cover_interim(self, text: str, now: float, item_id: str) -> bool:
         """Whether an interim is still of words that were committed."""
@@ -331,7 +363,7 @@ class LateFinals:
                 text = news
                 break
         for _, guess in self._open:
-            guess.is_passed = guess.is_passed or guess.is_followed
+            guess.be_passed()
         return text
 
 

@@ -16,7 +16,8 @@ from typing import Literal
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import Effect, SettleAudio
 from vivavoce.agents.turn.options_in_use import OptionsInUse
-from vivavoce.agents.turn.user.turn import Over, UserSide, UserTurn
+from vivavoce.agents.turn.user.turn import UserTurn
+from vivavoce.agents.turn.user.user_side import UserSide
 from vivavoce.pipelines.core.words import count_words
 
 
@@ -49,6 +50,6 @@ class TurnLimits:
         assert turn is not None
         if self._options.model_hears_turns and turn.burst is not None:
             turn.hear(now)
-        turn.over = Over(now, limit, leaves_audio=turn.has_words)
+        turn.end(now, limit)
         if not turn.has_words:
             self._out.append(SettleAudio())

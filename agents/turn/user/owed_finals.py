@@ -66,6 +66,10 @@ class OwedFinals:
         """No final is waited for."""
         self.bursts = 0
 
+    def leave(self, *, is_in_speech: bool) -> None:
+        """Wait for the successor of a recogniser: only speech that goes on is owed a final by it."""
+        self.bursts = int(is_in_speech)
+
     def final_came(
         self, *, is_in_speech: bool, has_all: bool, has_more: bool = False, leaves_rest: bool = False
     ) -> None:

@@ -1,112 +1,19 @@
-"""The user's side of a conversation: the newest burst of speech, the open turn, and when a pause ends it."""
+"""UserTurn: the user's open turn, from its first sound or word to its end."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 
 from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS
 from vivavoce.agents.turn.effects import EndedBy, TurnTiming
+from vivavoce.agents.turn.user.burst import Burst
 from vivavoce.agents.turn.user.owed_finals import OwedFinals, lacks_words
-from vivavoce.agents.turn.user.recogniser_pace import RecogniserPace
 from vivavoce.pipelines.core.words import after_common_words, words_of
 
-LONGEST_VOICE = 30.0
-"""Seconds for which a voice without a new word may hold the agent if the recogniser gives no interims."""
-
-
-@dataclass(slots=True)
-class Burst:
-    """Speech without a pause, by the VAD's true times.
-
-    Args:
-        reported_at: When the VAD reported the end.
-        is_mere_noise: It has held the agent for as long as it may without words, or a policy ignores it: it holds the
-            agent no more.
-        is_heard: The model has heard its audio, or that of an earlier burst of its turn, so that it needs no words.
-        noise_since: Since when it counts as silence until a word comes, as it has sounded so long without one; or None.
-        word_at: When its last word came; None while it has had none.
-        emits_interims: Whether words of it come while it sounds (`PipelineTraits.emits_interims`).
-        voice_lag: Seconds after which silence within it shows (`PipelineTraits.voice_lag`).
-        voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
-        onset: `started_at` where the VAD reported it; None for the rest of a burst after a commit.
-        is_settled: Its audio was committed, or its turn was dropped.
-    """
-
-    started_at: float
-    ended_at: float | None = None
-    reported_at: float | None = None
-    is_mere_noise: bool = False
-    is_heard: bool = False
-    noise_since: float | None = None
-    word_at: float | None = None
-    emits_interims: bool = True
-    voice_lag: float = 0.0
-    voiced_until: float | None = None
-    onset: float | None = None
-    is_settled: bool = False
-
-    @property
-    def is_going_on(self) -> bool:
-        """Whether it has not ended."""
-        return self.ended_at is None
-
-    @property
-    def is_noise(self) -> bool:
-        """Whether it counts as silence."""
-        return self.noise_since is not None
-
-    @property
-    def is_rest_of_noise(self) -> bool:
-        """Whether all of it comes behind the end of a turn whose sound was noise: it is of no turn."""
-        return self.noise_since is not None and self.noise_since <= self.started_at
-
-    def sounded_until(self, now: float) -> float:
-        """Return when it ended; `now` while it goes on."""
-        return now if self.ended_at is None else self.ended_at
-
-    @property
-    def has_words(self) -> bool:
-        """Whether a word has come while it sounded."""
-        return self.word_at is not None
-
-    def noise_at(self, max_pause: float) -> float:
-        """Return when it is noise, if no word comes: where words come late, a voice is believed for longer, and once
-        more after each word.
-        """
-        if self.emits_interims:
-            return self.started_at + max_pause
-        heard_at = self.started_at if self.word_at is None else self.word_at
-        return heard_at + max(max_pause, LONGEST_VOICE)
-
-    def turn_to_noise(self, now: float) -> None:
-        """It means nothing, and holds nothing any more."""
-        self.noise_since, self.is_mere_noise = now, True
-
-    def rest(self, now: float, *, keeps_noise: bool = False) -> Burst:
-        """Return the rest of it after a commit; the rest is of another turn.
-
-        Args:
-            keeps_noise: What it was taken for still holds; else the rest is a voice again, until it has lasted itself.
-        """
-        rest = replace(self, started_at=now, is_heard=False, word_at=None, onset=None)
-        if not keeps_noise:
-            rest.noise_since, rest.is_mere_noise = None, False
-        rest.voiced_until = None if self.voiced_until is None else now
-        return rest
-
-    def end(self, at: float, now: float) -> None:
-        """It ended at `at`, reported `now`."""
-        self.ended_at = max(at, self.started_at)
-        self.reported_at = now
-
-    def voiced_seconds(self, now: float, *, since: float | None = None) -> float:
-        """Return the span from its onset, or from `since`, to the last frame of it that is known to be voiced.
-
-        Rounded, so that 2.1 - 1.6 is 0.5.
-        """
-        start = self.started_at if since is None else since
-        until = self.voiced_until if self.ended_at is None else self.ended_at
-        return max(0.0, round((now - self.voice_lag if until is None else until) - start, 6))
+LONG_PAUSE = 1.5
+"""Seconds of silence after which a caller who continues without an answer can merge with the turn before only a few
+times.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +29,7 @@ class Over:
     leaves_audio: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Past:
     """The part of an open turn that comes from committed turns, or from a recogniser that was replaced.
 
@@ -141,6 +48,25 @@ class Past:
     segments: int = 0
     shown_at: int | None = None
     left_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedTurn:
+    """The facts of a turn that is over, for its answer; a turn that goes on takes them back.
+
+    Args:
+        began_at: When its first sound or word came.
+        onset: The true onset of its speech; None where the user did not speak.
+        ended_at: When the user had ended it.
+        late_merges: How often it has merged after a long pause.
+    """
+
+    turn_id: str
+    text: str = field(repr=False)
+    began_at: float
+    onset: float | None
+    ended_at: float
+    late_merges: int
 
 
 @dataclass(slots=True)
@@ -167,6 +93,8 @@ class UserTurn:
         waits_for_request: No pause ends it: it began with endpointing mode `manual`, which still holds.
         began_at: When its first sound or word came.
         rest_ended_at: When the rest of a burst ended that it began with; None if it began with a burst of its own.
+        is_closed: It was committed, so that nothing changes it any more.
+        since: `began_at` and `utterance_at`, where they are not `word_at`.
     """
 
     turn_id: str
@@ -192,9 +120,11 @@ class UserTurn:
     rest_ended_at: float | None = None
     began_at: float = field(init=False)
     utterance_at: float = field(init=False)
+    is_closed: bool = False
+    since: InitVar[float | None] = None
 
-    def __post_init__(self) -> None:
-        self.began_at = self.utterance_at = self.word_at
+    def __post_init__(self, since: float | None) -> None:
+        self.began_at = self.utterance_at = self.word_at if since is None else since
 
     @property
     def owes_final(self) -> bool:
@@ -267,31 +197,49 @@ class UserTurn:
         """Whether a burst of it was not committed yet."""
         return self.burst is not None and not self.burst.is_settled
 
+    # --- its sound
+
     def hear(self, now: float) -> None:
-        """The model has heard all of it."""
+        """Note that the model has heard all of it."""
         self.burst = self.burst or Burst(now, now, now)
-        self.burst.is_heard = True
+        self.burst.hear()
 
     def hear_rest(self, burst: Burst, at: float) -> None:
-        """It begins with the rest of a burst, which ended at `at`; the model has heard that."""
+        """Begin with the rest of a burst, which ended at `at` and which the model has heard."""
+        assert self.burst is None
         self.burst = burst
-        burst.is_heard = True
+        burst.hear()
         self.rest_ended_at = at
 
     def begin_speech(self, burst: Burst) -> None:
-        """A burst of speech began: any verdict on the pause before it is void."""
-        burst.is_heard = burst.is_heard or self.is_heard
+        """Go on with a new burst of speech: any verdict on the pause before it is void."""
+        if self.is_heard:
+            burst.hear()
         self.burst = burst
         self.onset = burst.onset if self.onset is None else self.onset
         self.owed.burst_began(is_shown=self.is_shown(burst))
         self.is_complete = self.predicted_at = None
 
+    def join_ended(self, burst: Burst) -> None:
+        """Take its first words as those of a burst that has ended: the pause counts since then."""
+        assert self.burst is None
+        assert not burst.is_going_on
+        self.burst = burst
+
+    def begin_by_words(self, now: float) -> None:
+        """Take the coming of its first words for its onset."""
+        assert self.onset is None
+        self.onset = now
+
     def is_shown(self, burst: Burst) -> bool:
         """Whether that burst began before the first interim of the present words, by the VAD's later report."""
         return bool(self.interim) and burst.started_at <= self.utterance_at
 
+    # --- its words
+
     def add_interim(self, text: str, now: float, item_id: str) -> None:
-        """An interim replaces the one before."""
+        """Put an interim in the place of the one before."""
+        assert not self.is_closed
         self.interim_item_id = item_id
         if text == self.interim:
             return
@@ -302,7 +250,8 @@ class UserTurn:
         self.owed.words_shown()
 
     def add_final(self, text: str, now: float, item_id: str = "") -> None:
-        """A final settles the utterance, or an earlier one; an empty one discards the interims."""
+        """Settle the utterance, or an earlier one, by a final; an empty one discards the interims."""
+        assert not self.is_closed
         if not self.interim:
             self.utterance_at = now
         has_all = not self._lacks(text, item_id)
@@ -320,26 +269,68 @@ class UserTurn:
             self.word_at = now
             self.segments.append(text)
 
+    def add_typed(self, text: str, now: float) -> None:
+        """Add text that was typed; it ends the turn, unless the user still speaks."""
+        assert not self.is_closed
+        self.typed = f"{self.typed} {text}".strip()
+        self.word_at = now
+        if not self.is_speech_going_on:
+            self.end(now, "text")
+
+    def trust_interim(self) -> None:
+        """Count the interim as words, as it has not changed for so long."""
+        assert self.interim
+        self.is_interim_stable = True
+
+    def hush(self) -> None:
+        """Let none of its words so far take the floor."""
+        self.hushed = len(self.segments)
+
+    def unhush(self) -> None:
+        """Let all of its words take the floor."""
+        self.hushed = 0
+
     def leave_words(self, now: float) -> None:
-        """Another recogniser hears from here on: what the one before has shown counts, until a past final settles it.
+        """Keep the words that a recogniser has shown, which is replaced now, until a past final settles them.
 
         Only speech that goes on is still owed a final.
         """
-        self.past.shown_at, self.past.left_at = len(self.segments) if self.interim else None, now
+        shown_at = len(self.segments) if self.interim else None
         if self.interim:
             self.segments.append(self.interim)
             self.interim = ""
-        self.past.segments = len(self.segments)
-        self.owed.bursts = int(self.is_speech_going_on)
+        self.past = replace(self.past, segments=len(self.segments), shown_at=shown_at, left_at=now)
+        self.owed.leave(is_in_speech=self.is_speech_going_on)
 
     def add_past_final(self, text: str) -> None:
-        """A recogniser that was replaced settles words before those of its successor, which owes its own finals."""
+        """Settle words of a replaced recogniser before those of its successor, which owes its own finals."""
+        assert not self.is_closed
         if self.past.shown_at is not None:
-            self.segments[self.past.shown_at], self.past.shown_at = text, None
+            self.segments[self.past.shown_at] = text
+            self.past = replace(self.past, shown_at=None)
             return
         place = max(self.hushed, self.past.amended, self.past.segments)
         self.segments.insert(place, text)
-        self.past.segments = place + 1
+        self.past = replace(self.past, segments=place + 1)
+
+    def amend(self, words: tuple[str, str]) -> None:
+        """Correct its committed words by a late final: those before the present words, and those behind them."""
+        assert not self.is_closed
+        self.committed = words
+
+    def without_news(self) -> UserTurn:
+        """Return the turn as it was committed, without the words that came since."""
+        assert self.is_merged
+        return UserTurn(
+            self.turn_id,
+            self.word_at,
+            burst=self.burst,
+            committed=self.committed,
+            is_merged=True,
+            segments=self.segments[: self.past.amended],
+            past=Past(amended=self.past.amended),
+            onset=self.onset,
+        )
 
     def _lacks(self, final: str, item_id: str) -> bool:
         """Whether the interim is of a later utterance than that final."""
@@ -359,7 +350,7 @@ class UserTurn:
         return after_common_words(self.interim, final)[1] if continues(self.interim, final) else self.interim
 
     def end_speech(self, at: float) -> None:
-        """Its newest burst ended at `at`, reported now: a final that came before the report may be of it too."""
+        """Note that its newest burst ended at `at`: a final that came before the report may be of it too."""
         if self.final_at is None:
             return
         is_left = self.interim_since <= self.final_at and not self.interim_item_id
@@ -367,6 +358,48 @@ class UserTurn:
             self.interim = ""  # that final was of all that had been shown
         if not self.interim:
             self.owed.burst_ended(round(at - self.final_at, NANOSECOND_DIGITS))
+
+    # --- its end
+
+    def judge(self, complete: bool, now: float) -> None:
+        """Note the turn detector's verdict on the pause."""
+        self.is_complete, self.predicted_at = complete, now
+
+    def let_pauses_end(self) -> None:
+        """Wait for no request any more: a pause ends it."""
+        self.waits_for_request = False
+
+    def end(self, now: float, by: EndedBy = "request") -> None:
+        """End it by something else than a pause. It is not closed by that: words may still be owed."""
+        assert not self.is_closed
+        # Typed words do not end audio.
+        self.over = Over(now, by, leaves_audio=by != "text" and self.has_words)
+
+    def end_as_requested(self, now: float) -> None:
+        """End it by a request that came before these words of it: the recogniser has settled its audio since."""
+        assert self.over is None
+        self.over = Over(now)
+
+    def go_on(self) -> None:
+        """Let it go on, if only a lack of words has ended it: a word has come."""
+        if self.over is not None and self.over.by == "no_words":
+            self.over = None
+
+    def merge(self, closed: ClosedTurn) -> None:
+        """Go on with that turn, whose answer is taken back, as one turn of its name."""
+        assert not self.is_closed
+        self.turn_id, self.committed, self.is_merged = closed.turn_id, (closed.text, ""), True
+        is_late = not self.past.amended and is_long_pause(closed.ended_at, self.began_at)
+        self.past = replace(self.past, amends="", late_merges=closed.late_merges + is_late)
+        self.began_at = min(closed.began_at, self.began_at)
+        self.onset = self.onset if closed.onset is None else closed.onset
+
+    def close(self, now: float) -> ClosedTurn:
+        """Close it and return its facts: from now on it does not change."""
+        assert not self.is_closed
+        self.is_closed = True
+        ended_at = now if self.is_speech_going_on else self.silence_since
+        return ClosedTurn(self.turn_id, self.text, self.began_at, self.onset, ended_at, self.past.late_merges)
 
     @property
     def silence_since(self) -> float:
@@ -388,95 +421,9 @@ class UserTurn:
         )
 
 
-@dataclass(slots=True)
-class Silence:
-    """The time between two messages of the user, spoken or typed; its counts end with it. Noise does not end it.
-
-    Args:
-        level: Wake-ups so far.
-        is_away: It has lasted so long that the user counts as away.
-    """
-
-    began_at: float = 0.0
-    level: int = 0
-    is_away: bool = False
-
-
-@dataclass(slots=True)
-class UserSide:
-    """State of the user now. `UserTurns` and `TurnCommit` change it, `WakeUps` counts `silence`, others read it."""
-
-    turn: UserTurn | None = None
-    burst: Burst | None = None
-    silence: Silence = field(default_factory=Silence)
-    hears_words_since: float | None = float("-inf")
-    """Since when the recogniser is connected; None while it is not, so that no word can come."""
-    pace: RecogniserPace = field(default_factory=RecogniserPace)
-    """The judgement on the recogniser that hears."""
-    onset: float | None = None
-    """The true onset of the newest speech; without a VAD, when the first words of the newest turn came."""
-
-    def recogniser_lost(self) -> None:
-        """No word can come until the recogniser is back."""
-        self.hears_words_since = None
-        self.pace.skip()
-
-    def recogniser_back(self, now: float) -> None:
-        """Words come again; those of speech before now are late for no fault of the recogniser."""
-        self.hears_words_since = now
-        self.pace.skip()
-
-    def recogniser_changed(self) -> None:
-        """Another recogniser hears from now on."""
-        self.pace = RecogniserPace()
-
-    def words_tell_onset(self, now: float) -> None:
-        """Words of the open turn came now: without a VAD, the first ones are its onset."""
-        if self.burst is None and self.turn is not None and self.turn.onset is None:
-            self.turn.onset = self.onset = now
-
-    def voice_paused(self, at: float) -> None:
-        """The VAD hears no voice since `at`, in speech that may go on."""
-        if self.burst is not None and self.burst.is_going_on:
-            self.burst.voiced_until = max(at, self.burst.started_at)
-
-    def voice_resumed(self) -> None:
-        """The VAD hears the voice again, in the same speech."""
-        if self.burst is not None:
-            self.burst.voiced_until = None
-
-    def word_came(self, now: float) -> None:
-        """A word of the present sound was understood: it is no noise."""
-        if self.burst is not None and self.burst.is_going_on:
-            self.burst.word_at, self.burst.noise_since = now, None
-        if self.turn is not None and self.turn.over is not None and self.turn.over.by == "no_words":
-            self.turn.over = None  # it waited for protected speech meanwhile
-
-    def words_were_none(self) -> None:
-        """An empty transcript took back the only words of the present sound: it has had none."""
-        assert self.burst is not None
-        self.burst.word_at = None
-
-    def act(self, now: float) -> None:
-        """The user has said or typed something: a new silence begins."""
-        self.silence = Silence(now)
-
-    @property
-    def is_speaking(self) -> bool:
-        """Whether the VAD hears speech."""
-        return self.burst is not None and self.burst.is_going_on
-
-    @property
-    def has_voice(self) -> bool:
-        """Whether the VAD hears speech that is not known to be noise."""
-        return self.burst is not None and self.burst.is_going_on and not self.burst.is_noise
-
-    @property
-    def is_active(self) -> bool:
-        """Whether speech is heard or its meaning is undecided; sound that is known to be noise is neither."""
-        turn, burst = self.turn, self.burst
-        is_noise = burst is not None and burst.is_noise and burst.is_going_on
-        return self.has_voice or (turn is not None and (turn.has_words or not is_noise))
+def is_long_pause(ended_at: float, began_at: float) -> bool:
+    """Return whether speech that began then came after more than a hesitation."""
+    return round(began_at - ended_at, NANOSECOND_DIGITS) >= LONG_PAUSE
 
 
 def continues(text: str, other: str) -> bool:

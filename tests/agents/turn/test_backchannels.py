@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vivavoce.agents.turn.barge_in.backchannels import BY_LANGUAGE, backchannels_for, matcher
+from vivavoce.agents.turn.backchannels import BY_LANGUAGE, backchannels_for, matcher
 
 
 @pytest.mark.parametrize(

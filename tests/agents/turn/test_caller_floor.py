@@ -8,11 +8,13 @@ import pytest
 
 from kit.turn import Conversation
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.barge_in.guard import InterruptionGuard
 from vivavoce.agents.turn.floor.caller_floor import CallerFloor
 from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.options_in_use import OptionsInUse
-from vivavoce.agents.turn.user.turn import UserSide, UserTurn
+from vivavoce.agents.turn.user.turn import UserTurn
+from vivavoce.agents.turn.user.user_side import UserSide
 
 
 def asked(talk: Conversation, now: float, speech_id: str, **fields: Any) -> Conversation:
@@ -439,6 +441,7 @@ def test_words_said_before_the_next_step_of_a_speech_count_with_those_said_over_
 def test_all_words_that_waited_for_the_end_of_one_speech_count_for_the_next_one() -> None:
     user = UserSide(turn=UserTurn("turn_1", 1.0, segments=["one", "two"], hushed=2))
     floor = Floor([])
-    CallerFloor(OptionsInUse(TurnOptions()), floor, user).floor_given(floor.add("next", "say"))
+    caller = CallerFloor(OptionsInUse(TurnOptions()), floor, user)
+    InterruptionGuard(floor, user, caller, 0.0).floor_given(floor.add("next", "say"))
     assert user.turn is not None
     assert user.turn.loud_text == "one two"

@@ -30,7 +30,7 @@ from vivavoce.agents.turn.trace.record import (
     step_line,
 )
 from vivavoce.agents.turn.trace.replay import read_trace, replay
-from vivavoce.agents.turn.user.turn import LONGEST_VOICE
+from vivavoce.agents.turn.user.burst import LONGEST_VOICE
 
 TICKS_AT_MOST = 200
 """More deadlines than this in one stretch of time mean that the machine turns in circles."""

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions, WakeUp
+from vivavoce.agents.turn.policy import Decision, InterruptionMoment
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 DAY = 24 * 3600.0

@@ -9,8 +9,8 @@ import pytest
 from kit.turn import Conversation
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
+from vivavoce.agents.turn.policy import Decision, InterruptionMoment
 
 
 def changes(talk: Conversation, at: float, **options: Any) -> Conversation:

@@ -9,8 +9,8 @@ import pytest
 from kit.turn import Conversation
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.options import InterruptionOptions, TurnOptions
+from vivavoce.agents.turn.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.trace.codec import opaque_parts
 from vivavoce.agents.turn.trace.record import TURN
 

@@ -7,11 +7,11 @@ import pytest
 from kit.turn import Conversation
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.barge_in.policy import InterruptionMoment
-from vivavoce.agents.turn.floor.floor import Speech
+from vivavoce.agents.turn.floor.speech import Speech
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, PipelineTraits, TurnOptions
+from vivavoce.agents.turn.policy import InterruptionMoment
 from vivavoce.agents.turn.user.late_finals import Guess
-from vivavoce.agents.turn.user.turn import UserTurn
+from vivavoce.agents.turn.user.turn import ClosedTurn, UserTurn
 
 
 def test_a_session_starts_and_closes() -> None:
@@ -136,7 +136,8 @@ def test_what_the_user_and_the_agent_say_is_in_no_repr() -> None:
     turn = UserTurn(
         "turn_1", 0.0, committed=("secret", "secret"), segments=["secret"], interim="secret", typed="secret"
     )
-    speech = Speech("answer_1", "turn", True, 0, 1, text="secret")
+    closed = ClosedTurn("turn_1", "secret", 0.0, None, 1.0, 0)
+    speech = Speech("answer_1", "turn", True, 0, 1, answers=closed)
     late = Guess("secret", until=1.0)
     moment = InterruptionMoment(
         trigger="words",

@@ -14,9 +14,9 @@ import pytest
 from vivavoce.agents.states import AgentState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import InterruptionOptions, TurnOptions
+from vivavoce.agents.turn.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.trace.codec import opaque_parts
 from vivavoce.agents.turn.trace.record import (
     TURN,

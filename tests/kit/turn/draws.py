@@ -7,8 +7,8 @@ from dataclasses import replace
 import hypothesis.strategies as st
 
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, PipelineTraits, TurnOptions, WakeUp
+from vivavoce.agents.turn.policy import Decision, InterruptionMoment
 
 
 class Moody:

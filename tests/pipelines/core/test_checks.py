@@ -12,8 +12,8 @@ import pytest
 
 from vivavoce.agents import BackgroundAudioConfig, ContextWindow, SessionOptions
 from vivavoce.agents.speech.limits import SpeechLimits
-from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions, WakeUp
+from vivavoce.agents.turn.policy import Decision, InterruptionMoment
 from vivavoce.pipelines.core.checks import (
     check_choice,
     check_flag,

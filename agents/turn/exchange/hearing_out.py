@@ -7,10 +7,10 @@ committed as an interim, and those of speech that has just ended, for as long as
 from __future__ import annotations
 
 from vivavoce.agents.turn.effects import Effect, HeardOut, SettleAudio
+from vivavoce.agents.turn.exchange.commit import TurnCommit
 from vivavoce.agents.turn.inputs import UserFinal, UserInterim
 from vivavoce.agents.turn.options_in_use import OptionsInUse
-from vivavoce.agents.turn.user.commit import TurnCommit
-from vivavoce.agents.turn.user.turn import UserSide
+from vivavoce.agents.turn.user.user_side import UserSide
 
 
 class HearingOut:

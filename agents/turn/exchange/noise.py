@@ -21,10 +21,12 @@ from collections.abc import Iterator
 
 from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.exchange.commit import TurnCommit
 from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.options_in_use import OptionsInUse
-from vivavoce.agents.turn.user.commit import TurnCommit
-from vivavoce.agents.turn.user.turn import LONGEST_VOICE, Burst, Over, UserSide, UserTurn
+from vivavoce.agents.turn.user.burst import LONGEST_VOICE, Burst
+from vivavoce.agents.turn.user.turn import UserTurn
+from vivavoce.agents.turn.user.user_side import UserSide
 
 GRACE = 1.0
 """Seconds that a new sound has for its first word, when the turn's last one is long past."""
@@ -79,7 +81,7 @@ class Noise:
                 self._turn_commit.drop("noise")
             elif self._floor.active is None and burst.started_at >= self._floor.last_ended_at:
                 turn.hear(now)
-                turn.over = Over(now, "no_words", leaves_audio=True)
+                turn.end(now, "no_words")
         self._interruption.let_go_on()
 
     def _on_no_new_word(self, now: float) -> None:
@@ -87,4 +89,4 @@ class Noise:
         assert burst is not None
         assert turn is not None
         burst.turn_to_noise(now)
-        turn.over = Over(now, "no_words", leaves_audio=True)
+        turn.end(now, "no_words")

@@ -8,21 +8,23 @@ from vivavoce.agents.turn.barge_in.guard import InterruptionGuard
 from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import ClearAudio, Effect, PredictEndOfTurn, RefuseRemoteReply, SettleAudio
+from vivavoce.agents.turn.exchange.commit import TurnCommit
+from vivavoce.agents.turn.exchange.noise import Noise
 from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.options_in_use import OptionsInUse
-from vivavoce.agents.turn.user.commit import TurnCommit
+from vivavoce.agents.turn.user.burst import Burst
 from vivavoce.agents.turn.user.endpointing import Endpointing
 from vivavoce.agents.turn.user.learned_delay import REACTION
 from vivavoce.agents.turn.user.limits import TurnLimits
-from vivavoce.agents.turn.user.noise import Noise
-from vivavoce.agents.turn.user.turn import Burst, Over, Past, UserSide, UserTurn
+from vivavoce.agents.turn.user.turn import UserTurn
+from vivavoce.agents.turn.user.user_side import UserSide
 
 LEAST_REST = 0.3
 """Seconds of voice from which the rest of a burst, behind a commit, is a turn for a model that hears the caller."""
 
 
 class UserTurns:
-    """Takes the user's inputs. Opens turns and numbers them; calls Interruption at once and TurnCommit at the end."""
+    """Takes the user's inputs. Opens turns; calls Interruption at once and TurnCommit at the end."""
 
     def __init__(
         self,
@@ -46,7 +48,6 @@ class UserTurns:
         self._noise = Noise(options, floor, user, interruption, commit)
         self._requested_at: float | None = None
         self._out = out
-        self._turns = 0
         self._began_at = 0.0
 
     def take_agent(self) -> None:
@@ -56,23 +57,18 @@ class UserTurns:
         """
         self._endpointing.learned.take_options(self._options.endpointing)
         if self._user.turn is not None and not self._options.is_manual:
-            self._user.turn.waits_for_request = False
+            self._user.turn.let_pauses_end()
 
-    @property
-    def turns(self) -> int:
-        """How many user turns have begun."""
-        return self._turns
-
-    def begin(self, now: float, *, turns_before: int) -> None:
-        """The session starts: number user turns from there."""
-        self._began_at, self._turns = now, turns_before
+    def begin(self, now: float) -> None:
+        """The session starts."""
+        self._began_at = now
 
     def lose_turn(self, now: float) -> None:
         """Audio without words is lost with its pipeline; the user may be heard anew."""
         self._end_speech(now)
         turn, burst = self._user.turn, self._user.burst
         if burst is not None:
-            burst.is_heard = False
+            burst.lose_audio()
         if turn is not None:
             turn.owed.forgive()
             if not turn.has_words:
@@ -94,12 +90,9 @@ class UserTurns:
         if self._endpointing.learned.is_dynamic:
             self._endpointing.learned.speech_began(at, self._pause_since(at))
         turn = self._open_turn(at) if committed_at is None else None
-        self._user.onset = at
-        self._user.burst = burst if committed_at is None else burst.rest(committed_at)
-        if turn is not None:
-            turn.begin_speech(burst)
-            if turn.is_shown(burst):
-                self._user.pace.interim_came(turn.utterance_at)
+        self._user.begin_speech(burst, committed_at=committed_at)
+        if turn is not None and turn.is_shown(burst):
+            self._user.pace.interim_came(turn.utterance_at)
         self._interruption.speech_began()
 
     def speech_ended(self, at: float, now: float) -> None:
@@ -148,7 +141,7 @@ class UserTurns:
             turn.owed.forgive()
             if not is_enough:
                 return
-            burst.is_heard = True
+            turn.hear(at)
         if active is not None and self._interruption.may_cut(active):
             if not self._guard.overrules(active, burst.started_at):
                 self._interruption.take_floor()
@@ -216,11 +209,9 @@ class UserTurns:
             self._endpointing.learned.words_came()
         turn.add_final(text, now, item_id)
         if self._options.is_manual and turn.over is None and self._was_requested(now):
-            turn.over = Over(now)
+            turn.end_as_requested(now)
         if turn.has_words:
-            active = self._floor.active
-            if self._guard.covers(turn) or (active is not None and self._interruption.caller.spares(turn, active)):
-                turn.hushed = len(turn.segments)
+            self._guard.final_came(turn)
             self._interruption.words_came(now)
             if not self._user.is_speaking:
                 self._ask_detector(turn)
@@ -234,8 +225,7 @@ class UserTurns:
         """The turn detector has judged the pause."""
         turn = self._user.turn
         if turn is not None and not self._user.is_speaking:
-            turn.is_complete = complete
-            turn.predicted_at = now
+            turn.judge(complete, now)
 
     def _ask_detector(self, turn: UserTurn) -> None:
         if self._options.traits.detector_timeout is not None and not self._options.is_manual:
@@ -265,7 +255,7 @@ class UserTurns:
         turn = self._open_turn(now)
         if self._options.traits.hears_audio and turn.burst is not None:
             turn.hear(now)
-        turn.over = Over(now, leaves_audio=turn.has_words)
+        turn.end(now)
         if not (turn.has_words or self._options.model_hears_turns):  # such a model has heard silence alone
             self._out.append(SettleAudio())
 
@@ -273,24 +263,14 @@ class UserTurns:
         """The application drops the words that are not committed; words committed before are answered after all."""
         self._requested_at = None
         self._out.append(ClearAudio())
-        turn = self._user.turn
-        if turn is not None and turn.is_merged:
-            self._user.turn = UserTurn(
-                turn.turn_id,
-                turn.word_at,
-                burst=turn.burst,
-                committed=turn.committed,
-                is_merged=True,
-                segments=turn.segments[: turn.past.amended],
-                past=Past(amended=turn.past.amended),
-                onset=turn.onset,
-            )
+        if self._user.turn is not None and self._user.turn.is_merged:
+            turn = self._user.take_words_back()
             if self._options.is_manual:
-                self._user.turn.over = Over(now)
+                turn.end_as_requested(now)
         else:
             self._turn_commit.drop("cleared")
-            if self._user.burst is not None and self._user.is_speaking:  # words from here on are of another turn
-                self._user.burst = self._user.burst.rest(now, keeps_noise=True)
+            if self._user.is_speaking:  # words from here on are of another turn
+                self._user.split_burst(now, keeps_noise=True)
         self._interruption.let_go_on()
 
     def typed(self, text: str, now: float) -> None:
@@ -301,16 +281,14 @@ class UserTurns:
         self._user.act(now)
         spoken = self._user.turn
         if spoken is None or not spoken.has_words or (spoken.is_speech_going_on and not spoken.is_merged):
-            turn = UserTurn(self._next_id(), now, typed=text, over=Over(now, "text"))
+            turn = self._user.typed_turn(text, now)
             if spoken is None or not self._turn_commit.is_deferred(turn):
-                self._user.turn = turn
+                aside = self._user.put_before(turn)
                 self._turn_commit.finish(now)
-                self._user.turn = spoken or self._user.turn
+                if aside is not None:
+                    self._user.put_back(aside)
                 return
-        spoken.typed = f"{spoken.typed} {text}".strip()
-        spoken.word_at = now
-        if not spoken.is_speech_going_on:
-            spoken.over = Over(now, "text")
+        spoken.add_typed(text, now)
 
     def remote_reply_cancelled(self) -> None:
         """A remote model cut its answer for the user: the rest of it is not heard, unless it is protected."""
@@ -351,7 +329,7 @@ class UserTurns:
         yield from self._noise.deadlines()
         turn, amended = self._user.turn, self._turn_commit.amended
         if turn is None and amended is not None:
-            yield Deadline(amended[1], lambda now: self._turn_commit.open_amended(self._next_id(), now))
+            yield Deadline(amended[1], self._turn_commit.open_amended)
         if turn is None or self._turn_commit.is_deferred(turn):
             return
         if turn.over is None:
@@ -382,9 +360,7 @@ class UserTurns:
     def _open_turn(self, now: float) -> UserTurn:
         if self._user.turn is None:
             self._guard.keep_answer(now)
-            self._user.turn = UserTurn(self._next_id(), now, waits_for_request=self._options.is_manual)
-            if self._user.is_speaking and self._user.burst is not None:
-                self._user.turn.begin_speech(self._user.burst)
+            return self._user.open_turn(now, waits_for_request=self._options.is_manual)
         return self._user.turn
 
     def _open_turn_by_final(self, now: float) -> UserTurn:
@@ -392,7 +368,7 @@ class UserTurns:
         if burst is not None and burst.ended_at is not None:
             # Too late for its own turn, but of the last speech: the pause has been counting since that.
             if now - burst.ended_at <= self._options.endpointing.max_delay:
-                turn.burst = burst
+                turn.join_ended(burst)
         return turn
 
     def _was_requested(self, now: float) -> bool:
@@ -404,7 +380,3 @@ class UserTurns:
 
     def _is_behind_request(self, burst: Burst) -> bool:
         return self._requested_at is not None and burst.started_at <= self._requested_at
-
-    def _next_id(self) -> str:
-        self._turns += 1
-        return f"turn_{self._turns}"

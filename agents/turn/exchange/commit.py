@@ -18,12 +18,14 @@ from vivavoce.agents.turn.effects import (
     EndedBy,
     UserTurnLimitReached,
 )
-from vivavoce.agents.turn.floor.floor import Floor, Speech
+from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.floor.preemption import Preemption
+from vivavoce.agents.turn.floor.speech import Speech
 from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.endpointing import Endpointing
 from vivavoce.agents.turn.user.late_finals import CommittedTurn, Guess, LateFinals
-from vivavoce.agents.turn.user.turn import Over, Past, UserSide, UserTurn
+from vivavoce.agents.turn.user.turn import ClosedTurn, UserTurn
+from vivavoce.agents.turn.user.user_side import UserSide
 from vivavoce.pipelines.core.words import count_words
 
 
@@ -111,13 +113,13 @@ class TurnCommit:
         )
         if may_be_sign and self._interruption.is_only_sign(turn, now):
             if turn.hushed and turn.loud_text and not turn.interim:  # it goes with words that wait for an answer
-                turn.hushed = len(turn.segments)
+                self._guard.defer(turn)
                 self._interruption.let_go_on()
                 return
             self._out.append(AddBackchannel(turn.turn_id, turn.new_text))
             self._await_final(turn, "", now)
             self.last_turn = (turn.turn_id, turn.new_text)
-            self._close_turn(now)
+            self._user.close_turn(now)
             self._interruption.let_go_on()
             return
         self.commit(turn, now, ended_by)
@@ -137,12 +139,7 @@ class TurnCommit:
             item_id: The name of its audio at the model's server, which ended it.
         """
         self._user.act(now)
-        delay = None
-        if ended_by is None and turn.over is not None:
-            ended_by = turn.over.by
-        elif ended_by is None:
-            ended_by = "transcript_timeout" if turn.owes_final else "pause"
-            delay = self._endpointing.delay(turn)
+        ended_by, delay = self._end_of(turn, ended_by)
         self._endpointing.learned.turn_ended(
             turn.silence_since if ended_by == "pause" and turn.burst is not None else None
         )
@@ -150,25 +147,18 @@ class TurnCommit:
             words, seconds = count_words(turn.text), round(now - turn.began_at, 6)
             self._out.append(UserTurnLimitReached(turn.turn_id, ended_by, words, seconds))
         self._interruption.take_floor()
-        self._answers += 1
-        speech_id = f"answer_{self._answers}"
-        answer = self._floor.add(speech_id, "turn", turn_id=turn.turn_id, text=turn.text)
-        answer.asked_at, answer.onset = turn.began_at, turn.onset
-        answer.turn_ended_at = now if turn.is_speech_going_on else turn.silence_since
-        answer.late_merges = turn.past.late_merges
-        sounding = self._floor.active
-        answer.has_foreword = sounding is not None and sounding.is_playing
-        answer.is_owed = ended_by in ("max_turn_words", "max_turn_duration")
+        closed = turn.close(now)
+        speech_id = self._ask(closed, ended_by)
         is_remote, settles_audio = bool(remote_reply_id) or turn.is_heard, turn.settles_audio
         if self._options.model_hears_turns:  # silence alone is no item of its conversation
             settles_audio = settles_audio and turn.has_open_audio
         self._out.append(
             CommitUserTurn(
-                turn_id=turn.turn_id,
+                turn_id=closed.turn_id,
                 speech_id=speech_id,
-                text=turn.text,
+                text=closed.text,
                 timing=turn.timing(now, ended_by, delay),
-                speech_started_at=turn.onset,
+                speech_started_at=closed.onset,
                 merged=turn.is_merged,
                 amends=turn.past.amends,
                 is_heard=(is_remote or settles_audio) and not turn.typed,
@@ -177,33 +167,35 @@ class TurnCommit:
                 attempt_id=self._preemption.adopt(turn) if self._preemption is not None else "",
             )
         )
-        self.last_turn = (turn.turn_id, turn.text)
+        self.last_turn = (closed.turn_id, closed.text)
         self._interruption.caller.turn_committed(turn)
         self._interruption.let_go_on()
         guess = self._await_final(turn, speech_id, now, is_remote=is_remote, item_id=item_id)
         if self._options.model_hears_turns and settles_audio:
             self._finals.await_name(guess)
-        self._close_turn(now)
+        self._user.close_turn(now)
         self.amended = None  # the request has it
+
+    def _end_of(self, turn: UserTurn, ended_by: EndedBy | None) -> tuple[EndedBy, float | None]:
+        """Return what ended that turn, and the seconds of silence that did if a pause has."""
+        if ended_by is not None:
+            return ended_by, None
+        if turn.over is not None:
+            return turn.over.by, None
+        return "transcript_timeout" if turn.owes_final else "pause", self._endpointing.delay(turn)
+
+    def _ask(self, turn: ClosedTurn, ended_by: EndedBy) -> str:
+        """Queue an answer to a turn that is closed; return its id. One to a turn that a limit cut is owed."""
+        self._answers += 1
+        answer = self._floor.add_answer(f"answer_{self._answers}", turn)
+        if ended_by in ("max_turn_words", "max_turn_duration"):
+            answer.owe()
+        return answer.speech_id
 
     def drop(self, reason: Literal["noise", "transcript_missing", "cleared", "closed"]) -> None:
         """The open turn came to nothing."""
-        turn = self._user.turn
-        if turn is not None:
-            self._user.turn = None
-            if turn.burst is not None and not turn.burst.is_going_on:
-                turn.burst.is_settled = True
-            self._out.append(DropUserTurn(turn.turn_id, reason))
-
-    def _close_turn(self, now: float) -> None:
-        turn, user = self._user.turn, self._user
-        user.turn = None
-        burst = user.burst
-        if turn is not None and burst is not None and burst.is_going_on and turn.burst is burst:
-            # words from here on are of another turn
-            user.burst = burst.rest(now, keeps_noise=turn.over is not None and turn.over.by == "no_words")
-        elif turn is not None and turn.burst is not None:
-            turn.burst.is_settled = True
+        if self._user.turn is not None:
+            self._out.append(DropUserTurn(self._user.drop_turn(), reason))
 
     # --- finals that come after the commit
 
@@ -303,9 +295,9 @@ class TurnCommit:
             return text
         whole.settle(guess, text)
         if answer is not None:
-            answer.text = whole.text
+            answer.amend(whole.text)
         if turn is not None and whole.turn_id in (turn.turn_id, turn.past.amends):  # it continues already
-            turn.committed = whole.words
+            turn.amend(whole.words)
         self._out.append(AmendUserTurn(whole.turn_id, whole.speech_id, whole.text))
         if whole.turn_id == self.last_turn[0]:
             self.last_turn = (whole.turn_id, whole.text)
@@ -316,24 +308,19 @@ class TurnCommit:
                 self.amended = (whole, now)
         return None
 
-    def open_amended(self, turn_id: str, now: float) -> None:
-        """Have the amended turn answered, as one of that name."""
+    def open_amended(self, now: float) -> None:
+        """Have the amended turn answered, as a new one."""
         assert self.amended is not None
-        whole, _ = self.amended
-        turn = UserTurn(
-            turn_id, now, committed=whole.words, past=Past(amends=whole.turn_id), over=Over(now, "late_final")
-        )
-        turn.began_at = turn.utterance_at = whole.began_at  # speech asked for since then is not cut by old words
-        self._user.turn, self.amended = turn, None
+        (whole, _), self.amended = self.amended, None
+        self._user.open_amended(whole.turn_id, whole.words, now, since=whole.began_at)
 
     def _may_take_back(self, answer: Speech) -> bool:
         is_active = answer is self._floor.active
         return is_active and answer.is_unheard_answer and self._interruption.may_cut(answer)
 
     def _reopen(self, whole: CommittedTurn, now: float) -> None:
-        turn = UserTurn(whole.turn_id, now, burst=self._user.burst, past=Past(amended=1))
+        turn = self._user.reopen(whole.turn_id, now)
         if self._options.is_manual:
-            turn.over = Over(now)
-        self._user.turn = turn
+            turn.end_as_requested(now)
         self._interruption.take_floor()
-        turn.committed = whole.words
+        turn.amend(whole.words)

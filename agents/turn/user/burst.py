@@ -1,0 +1,146 @@
+"""Burst: speech of one side without a pause, from its onset to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+LONGEST_VOICE = 30.0
+"""Seconds for which a voice without a new word may hold the agent if the recogniser gives no interims."""
+
+
+@dataclass(slots=True)
+class Burst:
+    """Speech without a pause, by the VAD's true times. Its end depends on nothing that the other side does.
+
+    Args:
+        reported_at: When the VAD reported the end.
+        is_mere_noise: It has held the agent for as long as it may without words, or a policy ignores it: it holds the
+            agent no more.
+        is_heard: The model has heard its audio, or that of an earlier burst of its turn, so that it needs no words.
+        noise_since: Since when it counts as silence until a word comes, as it has sounded so long without one; or None.
+        word_at: When its last word came; None while it has had none.
+        emits_interims: Whether words of it come while it sounds (`PipelineTraits.emits_interims`).
+        voice_lag: Seconds after which silence within it shows (`PipelineTraits.voice_lag`).
+        voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
+        onset: `started_at` where the VAD reported it; None for the rest of a burst after a commit.
+        is_settled: Its audio was committed, or its turn was dropped.
+    """
+
+    started_at: float
+    ended_at: float | None = None
+    reported_at: float | None = None
+    is_mere_noise: bool = False
+    is_heard: bool = False
+    noise_since: float | None = None
+    word_at: float | None = None
+    emits_interims: bool = True
+    voice_lag: float = 0.0
+    voiced_until: float | None = None
+    onset: float | None = None
+    is_settled: bool = False
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether it has not ended."""
+        return self.ended_at is None
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether it counts as silence."""
+        return self.noise_since is not None
+
+    @property
+    def is_rest_of_noise(self) -> bool:
+        """Whether all of it comes behind the end of a turn whose sound was noise: it is of no turn."""
+        return self.noise_since is not None and self.noise_since <= self.started_at
+
+    def sounded_until(self, now: float) -> float:
+        """Return when it ended; `now` while it goes on."""
+        return now if self.ended_at is None else self.ended_at
+
+    @property
+    def has_words(self) -> bool:
+        """Whether a word has come while it sounded."""
+        return self.word_at is not None
+
+    def noise_at(self, max_pause: float) -> float:
+        """Return when it is noise, if no word comes: where words come late, a voice is believed for longer, and once
+        more after each word.
+        """
+        if self.emits_interims:
+            return self.started_at + max_pause
+        heard_at = self.started_at if self.word_at is None else self.word_at
+        return heard_at + max(max_pause, LONGEST_VOICE)
+
+    def hear(self) -> None:
+        """Note that the model has heard its audio."""
+        self.is_heard = True
+
+    def lose_audio(self) -> None:
+        """Note that its audio is lost with the pipeline that heard it."""
+        self.is_heard = False
+
+    def settle(self) -> None:
+        """Note that its audio was committed, or dropped."""
+        self.is_settled = True
+
+    def ignore(self) -> None:
+        """Let it hold the agent no more; it may still have words."""
+        self.is_mere_noise = True
+
+    def turn_to_noise(self, now: float) -> None:
+        """Count it as silence from now on, until a word of it comes."""
+        assert self.is_going_on
+        self.noise_since, self.is_mere_noise = now, True
+
+    def take_word(self, now: float) -> None:
+        """Note that a word of it was understood: it is no silence."""
+        assert self.is_going_on
+        self.word_at, self.noise_since = now, None
+
+    def take_words_back(self) -> None:
+        """Note that its only words were none."""
+        self.word_at = None
+
+    def pause_voice(self, at: float) -> None:
+        """Note that no voice is heard since `at`, in speech that may go on."""
+        if self.is_going_on:
+            self.voiced_until = max(at, self.started_at)
+
+    def resume_voice(self) -> None:
+        """Note that the voice is heard again."""
+        if self.is_going_on:
+            self.voiced_until = None
+
+    def rest(self, now: float, *, keeps_noise: bool = False) -> Burst:
+        """Return the rest of it after a commit; the rest is of another turn.
+
+        Args:
+            keeps_noise: What it was taken for still holds; else the rest is a voice again, until it has lasted itself.
+        """
+        assert self.is_going_on
+        return replace(
+            self,
+            started_at=now,
+            is_heard=False,
+            word_at=None,
+            onset=None,
+            noise_since=self.noise_since if keeps_noise else None,
+            is_mere_noise=self.is_mere_noise and keeps_noise,
+            voiced_until=None if self.voiced_until is None else now,
+        )
+
+    def end(self, at: float, now: float) -> None:
+        """End it at `at`, as reported `now`."""
+        assert self.is_going_on
+        self.ended_at = max(at, self.started_at)
+        self.reported_at = now
+
+    def voiced_seconds(self, now: float, *, since: float | None = None) -> float:
+        """Return the span from its onset, or from `since`, to the last frame of it that is known to be voiced.
+
+        Rounded, so that 2.1 - 1.6 is 0.5.
+        """
+        start = self.started_at if since is None else since
+        until = self.voiced_until if self.ended_at is None else self.ended_at
+        return max(0.0, round((now - self.voice_lag if until is None else until) - start, 6))
