@@ -17,22 +17,17 @@ from functools import partial
 import anyio
 
 from vivavoce.agents import events as ev
+from vivavoce.agents.budget.account import Decision
+from vivavoce.agents.budget.amounts import Kind
+from vivavoce.agents.budget.meter import BudgetMeter
+from vivavoce.agents.budget.options import SOURCE, BudgetOptions, Degrade
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.memory.budget.account import Decision
-from vivavoce.agents.memory.budget.amounts import Kind
-from vivavoce.agents.memory.budget.meter import BudgetMeter
-from vivavoce.agents.memory.budget.options import Degrade
-from vivavoce.agents.session.checks import MAX_PRIORITY
-from vivavoce.agents.session.hang_ups import HangUps
-from vivavoce.agents.session.speeches import Speeches
+from vivavoce.agents.core.speech_handle import MAX_PRIORITY
+from vivavoce.agents.extension.extension import Host
 from vivavoce.agents.states import CloseReason
-from vivavoce.agents.turn.inputs import InterruptRequested
 from vivavoce.pipelines.core.errors import VoiceError
 
 logger = logging.getLogger(__name__)
-
-SOURCE = NAME = "budget"
-"""The source of `error` events."""
 
 DEGRADE_LIMIT = 10.0
 """Seconds for one function of `degrade`, while the session speaks nothing."""
@@ -45,17 +40,17 @@ GOODBYE_LIMIT = 60.0
 class BudgetGuard:
     """Watches over the budget of one session."""
 
-    def __init__(self, context: SessionContext, meter: BudgetMeter, speeches: Speeches, hang_ups: HangUps) -> None:
-        self._context = context
+    def __init__(self, host: Host, options: BudgetOptions, meter: BudgetMeter) -> None:
+        self._host = host
+        self._context = host.context
+        self._options = options
         self._meter = meter
-        self._speeches = speeches
-        self._hang_ups = hang_ups
-        self._left = deque(meter.options.degrade)
+        self._left = deque(options.degrade)
         """The functions that were not called yet."""
 
     def open(self) -> None:
         """Begin to act, in a task of the session."""
-        self._context.group.start_soon(self._run, name=NAME)
+        self._context.group.start_soon(self._run, name=SOURCE)
 
     async def _run(self) -> None:
         closing, meter = self._context.closing, self._meter
@@ -92,33 +87,33 @@ class BudgetGuard:
     async def _end_call(self) -> None:
         """Let the present answer end and the caller hear the goodbye, then close; unless the limit was raised."""
         with anyio.move_on_after(ANSWER_LIMIT) as scope:
-            await self._hang_ups.heard(self._speeches.handles)
-        closing, options = self._context.closing, self._meter.options
+            await self._host.heard(self._host.speeches())
+        closing = self._context.closing
         if closing.is_asked or not self._meter.account.is_over:
             return
         logger.info("The cost of the call is over its limit; the session closes")
         if scope.cancelled_caught:
             logger.warning("The answer did not end within %g s, and is cut", ANSWER_LIMIT)
-            self._context.inbox.post(InterruptRequested(force=True))
+            self._host.interrupt(force=True)
         with anyio.move_on_after(GOODBYE_LIMIT) as scope:
             await self._say_goodbye()
         if scope.cancelled_caught:
             logger.warning("The goodbye did not end within %g s; the session closes without it", GOODBYE_LIMIT)
-        if options.then == "hangup":
-            self._hang_ups.end_call(CloseReason.BUDGET_EXCEEDED)
+        if self._options.then == "hangup":
+            self._host.hang_up(CloseReason.BUDGET_EXCEEDED)
             await closing.asked.wait()  # also where the hangup fails, within its limit
         else:
             closing.request(CloseReason.BUDGET_EXCEEDED)
 
     async def _say_goodbye(self) -> None:
-        if not self._meter.options.goodbye:
+        if not self._options.goodbye:
             return
         try:
-            words = self._context.session.say(self._meter.options.goodbye, interruptible=False, priority=MAX_PRIORITY)
+            words = self._host.say(self._options.goodbye, interruptible=False, priority=MAX_PRIORITY)
         except VoiceError as error:  # it has no voice, or closes
             self._context.report_error(error, SOURCE)
             return
-        await self._hang_ups.heard([words])
+        await self._host.heard([words])
 
 
 async def _call(degrade: Degrade, context: SessionContext) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vivavoce.agents.memory.budget.amounts import Allocation, Kind, allocation_of
+from vivavoce.agents.budget.amounts import Allocation, Kind, allocation_of
 from vivavoce.agents.memory.stores.values import decode, encode
 
 NAMESPACE = "budget"

@@ -14,12 +14,12 @@ from vivavoce.agents import (
     Agent,
     AgentOverrides,
     AgentSession,
+    Budget,
     BudgetOptions,
     InProcessStore,
     Markdown,
     MemoryOptions,
     Price,
-    SessionMemory,
     SessionOptions,
     StoreError,
 )
@@ -55,7 +55,7 @@ def budget(cost: float = 100, **options: Any) -> BudgetOptions:
 
 
 def with_budget(store: InProcessStore | None = None, options: BudgetOptions | None = None) -> AgentSession[Any]:
-    return session_with(MemoryOptions(store=store, budget=options or budget()))
+    return session_with(MemoryOptions(store=store), budget=options or budget())
 
 
 # --- components without a price
@@ -83,8 +83,8 @@ def cascade(llm: LLM | None = None, tts: ScriptedTTS | None = None) -> Pipeline:
 
 def session_of(pipeline: Pipeline, agent: Agent | None = None, **options: Any) -> AgentSession[Any]:
     given = BudgetOptions(**{"cost": 1.0, "prices": PRICES, **options})
-    memory = SessionOptions(memory=MemoryOptions(budget=given), clock=VirtualClock())
-    return AgentSession(agent or Agent("Help."), pipeline, options=memory)
+    session_options = SessionOptions(budget=given, clock=VirtualClock())
+    return AgentSession(agent or Agent("Help."), pipeline, options=session_options)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ async def test_a_cost_limit_that_is_set_later_needs_prices_too() -> None:
     session = session_of(cascade(OtherLLM()), cost=-1, prices=PRICES)
     await session.start(LocalTransport(VirtualClock()))
     with pytest.raises(ConfigurationError, match="the llm 'other/large'"):
-        await session.memory.budget.set_allocation(cost=5)
-    assert (await session.memory.budget.allocation())["cost"] == -1
+        await session.budget.set_allocation(cost=5)
+    assert (await session.budget.allocation())["cost"] == -1
     await session.close()
 
 
@@ -157,7 +157,7 @@ async def test_a_cost_limit_that_is_set_later_needs_prices_too() -> None:
 async def test_limits_and_use_are_read_and_changed_by_blues_names() -> None:
     session = with_budget()
     await started(session)
-    used = session.memory.budget
+    used = session.budget
     assert await used.allocation() == {"cost": 100.0, "accuracy": -1.0, "latency": -1.0}
     assert await used.set_allocation(cost=200, latency=2.5)
     assert not await used.set_allocation(cost=300, latency=9, nx=True)
@@ -167,8 +167,7 @@ async def test_limits_and_use_are_read_and_changed_by_blues_names() -> None:
     await used.update_use(cost=1.5, accuracy=0.75, latency=0.5)
     await used.update_use(cost=2)
     assert await used.use() == {"cost": 3.5, "accuracy": 0.75, "latency": 0.5}
-    shown = await session.memory.to_dict()
-    assert shown["budget"] == {"allocation": await used.allocation(), "use": await used.use()}
+    assert session.extension(BudgetOptions) is used is session.budget
     await session.close()
 
 
@@ -178,17 +177,25 @@ def test_bad_amounts_are_refused_before_the_store_is_reached(given: dict[str, An
         store = ScriptedStore()
         session = with_budget(store)
         await started(session)
-        async with SessionMemory.attach(store, "call") as other:
+        async with Budget.attach(store, "call") as other:
             calls = store.calls
-            for memory in (session.memory, other):
+            for one in (session.budget, other):
                 with pytest.raises(ValueError, match="got"):
-                    await memory.budget.set_allocation(**given)
+                    await one.set_allocation(**given)
                 with pytest.raises(ValueError, match="got"):
-                    await memory.budget.update_use(**given)
+                    await one.update_use(**given)
             assert store.calls == calls
         await session.close()
 
     run_virtual(main())
+
+
+_NO_BUDGET = r"has no budget; start it with SessionOptions\(budget=BudgetOptions"
+
+
+def test_the_budget_of_memory_options_says_where_it_is_now() -> None:
+    with pytest.raises(ConfigurationError, match=r"is SessionOptions\(budget=…\) now"):
+        MemoryOptions(budget=BudgetOptions())  # type: ignore[arg-type]  # that is the test
 
 
 @virtually
@@ -196,14 +203,15 @@ async def test_without_a_budget_there_are_no_limits_and_none_can_be_set() -> Non
     store = InProcessStore(clock=VirtualClock())
     session = session_with(MemoryOptions(store=store))
     await started(session)
-    async with SessionMemory.attach(store, "call") as other:
-        for memory in (session.memory, other):
-            assert (await memory.budget.allocation())["cost"] == -1
-            assert (await memory.budget.use())["cost"] == 0
-            assert await memory.budget.usage() == {}
-            for change in (memory.budget.set_allocation, memory.budget.update_use):
-                with pytest.raises(ConfigurationError, match=r"has no budget; start it with MemoryOptions\(budget="):
-                    await change(cost=1)
+    async with Budget.attach(store, "call") as other:
+        assert (await other.allocation())["cost"] == -1
+        assert (await other.use())["cost"] == 0
+        assert await other.usage() == {}
+        for change in (other.set_allocation, other.update_use):
+            with pytest.raises(ConfigurationError, match=_NO_BUDGET):
+                await change(cost=1)
+    with pytest.raises(ConfigurationError, match=_NO_BUDGET):
+        _ = session.budget
     await session.close()
 
 
@@ -215,22 +223,22 @@ async def test_another_process_reads_the_budget_and_changes_it_within_a_second_o
     store = InProcessStore(clock=VirtualClock())
     session = with_budget(store)
     await started(session)
-    mine = session.memory.budget
+    mine = session.budget
     await mine.update_use(cost=10, accuracy=1.0)
-    async with SessionMemory.attach(store, "call") as other:
+    async with Budget.attach(store, "call") as other:
         await _pass()
-        assert await other.budget.use() == {"cost": 10.0, "accuracy": 1.0, "latency": None}
-        await other.budget.update_use(cost=5, accuracy=0.5)
-        assert await other.budget.use() == {"cost": 15.0, "accuracy": 0.75, "latency": None}
-        assert await other.budget.set_allocation(cost=50)
-        assert not await other.budget.set_allocation(cost=60, nx=True)
+        assert await other.use() == {"cost": 10.0, "accuracy": 1.0, "latency": None}
+        await other.update_use(cost=5, accuracy=0.5)
+        assert await other.use() == {"cost": 15.0, "accuracy": 0.75, "latency": None}
+        assert await other.set_allocation(cost=50)
+        assert not await other.set_allocation(cost=60, nx=True)
         await _pass(1.1)
         assert await mine.use() == {"cost": 15.0, "accuracy": 0.75, "latency": None}
-        assert await mine.allocation() == await other.budget.allocation()
+        assert await mine.allocation() == await other.allocation()
         await mine.set_allocation(cost=70)
         await _pass(3.0)
-        assert (await other.budget.allocation())["cost"] == (await mine.allocation())["cost"] == 70
-        assert await other.budget.use() == await mine.use()
+        assert (await other.allocation())["cost"] == (await mine.allocation())["cost"] == 70
+        assert await other.use() == await mine.use()
     await session.close()
 
 
@@ -242,11 +250,11 @@ async def test_a_limit_without_prices_that_another_process_sets_is_an_error_even
     session.on(ErrorOccurred, errors.append)
     await started(session)
     await _pass()
-    async with SessionMemory.attach(store, "call") as other:
-        await other.budget.set_allocation(cost=50)
+    async with Budget.attach(store, "call") as other:
+        await other.set_allocation(cost=50)
         await _pass(5.0)
     assert [event.source for event in errors] == ["budget"]
-    assert (await session.memory.budget.allocation())["cost"] == -1
+    assert (await session.budget.allocation())["cost"] == -1
     await session.close()
 
 
@@ -259,14 +267,14 @@ async def test_a_store_that_is_down_holds_up_no_decision_and_gets_the_use_when_i
     session.on(BudgetExceeded, lambda event: seen.append("reached"))
     await started(session)
     store.hangs = True
-    await session.memory.budget.update_use(cost=85)
+    await session.budget.update_use(cost=85)
     await _pass(0.01)
     assert seen == ["near"]
     await _pass(20.0)
     store.hangs = False
     await _pass(10.0)
-    async with SessionMemory.attach(store, "call") as other:
-        assert (await other.budget.use())["cost"] == 85
+    async with Budget.attach(store, "call") as other:
+        assert (await other.use())["cost"] == 85
     await session.close()
 
 
@@ -278,12 +286,12 @@ async def test_a_store_that_can_be_read_but_takes_no_writes_for_long_loses_none_
     store.is_full = True
     await session.memory.post(Markdown("hi"))
     for _ in range(1200):
-        await session.memory.budget.update_use(cost=0.0625)
+        await session.budget.update_use(cost=0.0625)
         await _pass(1.0)
     store.is_full = False
     await _pass(20.0)
-    async with SessionMemory.attach(store, "call") as other:
-        assert (await other.budget.use())["cost"] == 75.0
+    async with Budget.attach(store, "call") as other:
+        assert (await other.use())["cost"] == 75.0
     assert len(await store.records(Place("call", "parts"), 0, 10)) == 1
     assert (await session.close()).lost_writes == 0
 
@@ -295,13 +303,13 @@ async def test_use_that_comes_while_the_use_is_being_written_reaches_the_store_t
     await started(session)
     await _pass(1.0)
     for _ in range(3):
-        await session.memory.budget.update_use(cost=1)
-        await session.memory.budget.set_allocation(latency=1 + (await session.memory.budget.use())["cost"])  # type: ignore[operator]
+        await session.budget.update_use(cost=1)
+        await session.budget.set_allocation(latency=1 + (await session.budget.use())["cost"])  # type: ignore[operator]
         await _pass(0.15)
     await _pass(2.0)
-    async with SessionMemory.attach(store, "call") as other:
-        assert (await other.budget.use())["cost"] == 3.0
-        assert (await other.budget.allocation())["latency"] == 4.0
+    async with Budget.attach(store, "call") as other:
+        assert (await other.use())["cost"] == 3.0
+        assert (await other.allocation())["latency"] == 4.0
     await session.close()
 
 
@@ -331,7 +339,7 @@ async def test_speech_counts_for_the_voice_that_spoke_it_also_when_the_voice_cha
     await words
     await change
     await session.say("Seven.")
-    usage = await session.memory.budget.usage()
+    usage = await session.budget.usage()
     assert usage["other"].tts_characters == len("Seven.")
     assert usage["scripted"].tts_characters > len("Seven.")
     await session.close()
@@ -352,18 +360,37 @@ def test_a_resumed_session_goes_on_with_use_and_limits_and_counts_nothing_twice(
         first = _talking(60, store, "first")
         await started(first)
         await first.reply("Answer.")
-        await first.memory.budget.set_allocation(cost=150)
+        await first.budget.set_allocation(cost=150)
         taken = first.snapshot()
         await first.close()
 
         second = _talking(50, store, "second")
         await started(second, resume_from=taken)
-        assert await second.memory.budget.use() == {"cost": 60.0, "accuracy": None, "latency": None}
-        assert (await second.memory.budget.allocation())["cost"] == 150
+        assert await second.budget.use() == {"cost": 60.0, "accuracy": None, "latency": None}
+        assert (await second.budget.allocation())["cost"] == 150
         await second.reply("Answer.")
-        assert (await second.memory.budget.use())["cost"] == 110.0
-        usage = await second.memory.budget.usage()
+        assert (await second.budget.use())["cost"] == 110.0
+        usage = await second.budget.usage()
         assert usage["scripted"].llm_input_tokens == 110
+        await second.close()
+
+    run_virtual(main())
+
+
+def test_the_budget_in_the_memory_of_a_snapshot_of_version_2_goes_on() -> None:
+    async def main() -> None:
+        first = _talking(60, None, "first")
+        await started(first)
+        await first.reply("Answer.")
+        await first.budget.set_allocation(cost=150)
+        taken = first.snapshot()
+        await first.close()
+        kept = taken.pop("extensions")
+        memory = {"id": "first", "private": {}, "positions": {}, "namespaces": {}, "budget": kept["budget"]}
+        second = _talking(50, None, "second")
+        await started(second, resume_from={**taken, "version": 2, "memory": memory})
+        assert (await second.budget.use())["cost"] == 60.0
+        assert (await second.budget.allocation())["cost"] == 150
         await second.close()
 
     run_virtual(main())
@@ -372,8 +399,8 @@ def test_a_resumed_session_goes_on_with_use_and_limits_and_counts_nothing_twice(
 def _talking(tokens: int, store: InProcessStore | None, id: str) -> AgentSession[Any]:
     agent = Agent("Be brief.", id="desk")
     pipeline = SessionHarness(agent, _answering(tokens)).pipeline
-    memory = MemoryOptions(store=store, budget=budget())
-    return AgentSession(agent, pipeline, options=SessionOptions(clock=VirtualClock(), memory=memory), id=id)
+    options = SessionOptions(clock=VirtualClock(), memory=MemoryOptions(store=store), budget=budget())
+    return AgentSession(agent, pipeline, options=options, id=id)
 
 
 def test_a_session_that_continues_a_killed_one_takes_the_newest_use_of_the_store() -> None:
@@ -386,13 +413,13 @@ def test_a_session_that_continues_a_killed_one_takes_the_newest_use_of_the_store
         await _pass(1.0)
         second = _talking(50, store, "second")
         await started(second, resume_from=taken)  # the first one loses its lease
-        assert (await second.memory.budget.use())["cost"] == 60.0
-        await second.memory.budget.update_use(cost=1)
+        assert (await second.budget.use())["cost"] == 60.0
+        await second.budget.update_use(cost=1)
         await first.wait_closed()
         with pytest.raises(StoreError, match="another session has the memory"):
-            await first.memory.budget.update_use(cost=1000)
-        async with SessionMemory.attach(store, "first") as other:
-            assert (await other.budget.use())["cost"] == 61.0
+            await first.budget.update_use(cost=1000)
+        async with Budget.attach(store, "first") as other:
+            assert (await other.use())["cost"] == 61.0
         await second.close()
 
     run_virtual(main())
@@ -406,24 +433,24 @@ def test_a_session_that_is_resumed_in_an_outage_goes_on_with_the_store_s_use_onc
         await started(first)
         taken = first.snapshot()
         await first.reply("Answer.")
-        async with SessionMemory.attach(root, "first") as other:
-            await other.budget.update_use(cost=3)
-            await other.budget.set_allocation(cost=150)
+        async with Budget.attach(root, "first") as other:
+            await other.update_use(cost=3)
+            await other.set_allocation(cost=150)
             await _pass(2.0)
             dead.is_down = own.is_down = True
-            await other.budget.update_use(cost=4)
+            await other.update_use(cost=4)
             second = _talking(50, own, "second")
             await started(second, resume_from=taken)
-            mine = second.memory.budget
+            mine = second.budget
             await mine.update_use(cost=5, accuracy=0.5)
             assert await mine.use() == {"cost": 5.0, "accuracy": 0.5, "latency": None}
             await _pass(20.0)
             own.is_down = False
             await _pass(10.0)
             expected = {"cost": 60.0 + 3.0 + 4.0 + 5.0, "accuracy": 0.5, "latency": None}
-            assert await mine.use() == await other.budget.use() == expected
+            assert await mine.use() == await other.use() == expected
             assert (await mine.usage())["scripted"].llm_input_tokens == 60
-            assert (await mine.allocation())["cost"] == (await other.budget.allocation())["cost"] == 150
+            assert (await mine.allocation())["cost"] == (await other.allocation())["cost"] == 150
         await second.close()
         await first.close()
 
@@ -436,17 +463,17 @@ def test_limits_that_are_set_in_an_outage_are_kept_when_the_store_is_back() -> N
         first = _talking(60, store, "first")
         await started(first)
         taken = first.snapshot()
-        await first.memory.budget.set_allocation(cost=150)
+        await first.budget.set_allocation(cost=150)
         await first.close()
         store.is_down = True
         second = _talking(50, store, "second")
         await started(second, resume_from=taken)
-        assert await second.memory.budget.set_allocation(cost=90)
+        assert await second.budget.set_allocation(cost=90)
         store.is_down = False
         await _pass(10.0)
-        async with SessionMemory.attach(store, "first") as other:
-            limits = await other.budget.allocation()
-        assert limits["cost"] == (await second.memory.budget.allocation())["cost"] == 90
+        async with Budget.attach(store, "first") as other:
+            limits = await other.allocation()
+        assert limits["cost"] == (await second.budget.allocation())["cost"] == 90
         await second.close()
 
     run_virtual(main())
@@ -458,22 +485,22 @@ def test_a_new_call_under_an_old_id_begins_with_its_own_limits_and_no_use(is_dow
         store = ScriptedStore()
         first = with_budget(store)
         await started(first)
-        await first.memory.budget.update_use(cost=90, accuracy=0.5)
-        await first.memory.budget.set_allocation(cost=500)
+        await first.budget.update_use(cost=90, accuracy=0.5)
+        await first.budget.set_allocation(cost=500)
         await first.memory.data.set("visits", 1)
         await first.close()
-        async with SessionMemory.attach(store, "call") as other:
-            await other.budget.update_use(cost=5)  # comes too late for that call
+        async with Budget.attach(store, "call") as other:
+            await other.update_use(cost=5)  # comes too late for that call
             store.is_down = is_down
             second = with_budget(store)
             await started(second)
-            mine = second.memory.budget
+            mine = second.budget
             await _pass(3.0)
             store.is_down = False
             await _pass(10.0)
-            assert await mine.use() == await other.budget.use() == {"cost": 0.0, "accuracy": None, "latency": None}
-            assert (await mine.allocation())["cost"] == (await other.budget.allocation())["cost"] == 100
-            await other.budget.update_use(cost=3)
+            assert await mine.use() == await other.use() == {"cost": 0.0, "accuracy": None, "latency": None}
+            assert (await mine.allocation())["cost"] == (await other.allocation())["cost"] == 100
+            await other.update_use(cost=3)
             await _pass(1.2)
             assert (await mine.use())["cost"] == 3.0
         assert await second.memory.data.get("visits") == 1
@@ -488,7 +515,7 @@ def test_the_budget_of_a_snapshot_that_is_none_is_refused() -> None:
         await started(first)
         taken = first.snapshot()
         await first.close()
-        taken["memory"]["budget"] = {"allocation": {"cost": "much"}}
+        taken["extensions"]["budget"] = {"allocation": {"cost": "much"}}
         with pytest.raises(ConfigurationError, match="the budget of a snapshot must be what snapshot"):
             await started(_talking(1, None, "second"), resume_from=taken)
 
