@@ -524,3 +524,26 @@ def test_the_budget_of_a_snapshot_that_is_none_is_refused() -> None:
 
 async def _pass(seconds: float = 0.1) -> None:
     await anyio.sleep(seconds)
+
+
+class Keyless(LocalTransport):
+    def check_hangup(self) -> None:
+        raise ConfigurationError("set LIVEKIT_API_KEY")
+
+
+@virtually
+async def test_a_budget_that_is_to_hang_up_needs_a_transport_that_can_which_the_start_checks() -> None:
+    session = session_with(budget=budget(then="hangup"))
+    with pytest.raises(ConfigurationError, match="LIVEKIT_API_KEY"):
+        await session.start(Keyless(VirtualClock()))
+    assert session.agent_state.value == "closed"
+
+
+@virtually
+async def test_a_budget_begins_no_memory() -> None:
+    session = session_with(budget=budget())
+    await started(session)
+    await session.budget.update_use(cost=1)
+    assert list(session.snapshot()["extensions"]) == ["budget"]
+    report = await session.close()
+    assert "memory" not in [step.name for step in report.steps]

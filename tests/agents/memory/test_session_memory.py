@@ -232,9 +232,10 @@ async def test_a_snapshot_of_an_unused_memory_holds_none_and_one_of_version_1_is
     await first.close()
     assert snapshot["version"] == 3
     assert snapshot.pop("extensions") == {}
-    for number, version in enumerate(({"version": 1}, {"version": 2, "memory": None})):
+    versions: list[dict[str, Any]] = [{"version": 1}, {"version": 2, "memory": None}]
+    for number, version in enumerate(versions):
         second = session_with(id=f"later {number}")
-        await started(second, resume_from=snapshot | version)
+        await started(second, resume_from={**snapshot, **version})
         assert second.memory.id == f"later {number}"
         await second.close()
 
