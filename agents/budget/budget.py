@@ -9,6 +9,7 @@ from typing import Self
 from vivavoce.agents.budget.account import Account
 from vivavoce.agents.budget.amounts import Allocation, limits_of, uses_of
 from vivavoce.agents.budget.control import BudgetControl
+from vivavoce.agents.budget.options import NO_BUDGET
 from vivavoce.agents.budget.records import (
     ALLOCATION,
     KEPT_REPORTS,
@@ -26,8 +27,6 @@ from vivavoce.agents.memory.stores.values import decode, encode
 from vivavoce.agents.records import UsageRecord
 from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.core.errors import ConfigurationError
-
-NO_BUDGET = "the session has no budget; start it with SessionOptions(budget=BudgetOptions(prices=…))"
 
 
 class Budget:

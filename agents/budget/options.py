@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SOURCE = "budget"
 """The source of its `error` events, and its key."""
+NO_BUDGET = "the session has no budget; start it with SessionOptions(budget=BudgetOptions(prices=…))"
 Degrade = Callable[[Any], Awaitable[None] | object]
 """Called with the session, it makes the rest of the call cheaper or faster; sync or async. The result of a sync one is
 ignored, unless it is a coroutine."""

@@ -29,12 +29,7 @@ class SessionBudget(Attached):
         self._meter = BudgetMeter(options, host.context.usage)
         self._control = BudgetControl(host.context, memory, self._meter)
         self._guard = BudgetGuard(host, options, self._meter)
-        self._budget = Budget(memory.base, self._control)
-
-    @property
-    def face(self) -> Budget:
-        """The budget as applications know it."""
-        return self._budget
+        self.face = Budget(memory.base, self._control)
 
     def check(self, agent: Agent, pipeline: Pipeline) -> None:
         """Refuse components without a price, if the cost has a limit.

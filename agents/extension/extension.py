@@ -30,14 +30,11 @@ CloseAfter = Literal["tools", "on_exit", "handlers", "history"]
 class Attached:
     """The part that an extension has in one session. Each method does nothing by default."""
 
+    face: object = None
+    """What an application uses of it: `session.extension(Kind)`."""
     turn_limit: float | None = None
     """Seconds for `on_turn` and `on_tool_result`, without the speech that they ask for; None: `hook_timeout`."""
     close_after: CloseAfter = "handlers"
-
-    @property
-    def face(self) -> object:
-        """What an application uses of it: `session.extension(Kind)`."""
-        return None
 
     @property
     def judges(self) -> Judges:

@@ -110,7 +110,7 @@ class MemoryControl(Attached):
         return self.writer.lost + (feed.lost if feed is not None and self.is_shared else 0)
 
     @property
-    def face(self) -> SessionMemory:
+    def face(self) -> SessionMemory:  # type: ignore[override]  # to ask for it is to use it
         """The memory as applications know it. To ask for it is to use it, first on the session's event loop."""
         self._is_used = True
         if self.base.is_open and self._lease is None and not self._has_begun:

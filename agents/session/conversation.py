@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.given_audio import GivenAudio
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
-from vivavoce.agents.budget.options import BudgetOptions
+from vivavoce.agents.budget.options import NO_BUDGET, BudgetOptions
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.event_source import EventSource
 from vivavoce.agents.core.inbox import InterruptedFromThread
@@ -309,9 +309,7 @@ class Conversation(EventSource):
             ConfigurationError: The session has no budget.
         """
         if self._parts.options.budget is None:
-            raise ConfigurationError(
-                "the session has no budget; start it with SessionOptions(budget=BudgetOptions(prices=…))"
-            )
+            raise ConfigurationError(NO_BUDGET)
         budget: Budget = self.extension(BudgetOptions)
         return budget
 
