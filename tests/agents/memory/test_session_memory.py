@@ -77,12 +77,12 @@ async def test_metadata_begin_with_the_date_the_user_the_name_and_not_pinned() -
 
 
 @virtually
-async def test_to_dict_shows_id_metadata_budget_and_agents_and_nothing_private() -> None:
+async def test_to_dict_shows_id_metadata_and_agents_and_nothing_private() -> None:
     session = session_with()
     await started(session)
     session.memory.private.set("secret", "hunter2")
     shown = await session.memory.to_dict()
-    assert set(shown) == {"id", "metadata", "budget", "agents"}
+    assert set(shown) == {"id", "metadata", "agents"}
     assert shown["id"] == "call"
     assert "hunter2" not in json.dumps(shown)
     await session.close()
