@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Self
 
 from vivavoce.agents.budget.account import Account
-from vivavoce.agents.budget.amounts import Allocation, limits_of, uses_of
+from vivavoce.agents.budget.amounts import NO_BUDGET, Allocation, limits_of, uses_of
 from vivavoce.agents.budget.control import BudgetControl
-from vivavoce.agents.budget.options import NO_BUDGET
 from vivavoce.agents.budget.records import (
     ALLOCATION,
     KEPT_REPORTS,

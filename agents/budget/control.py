@@ -10,7 +10,6 @@ import anyio
 from vivavoce.agents.budget.account import Account
 from vivavoce.agents.budget.amounts import Allocation, Kind, allocation_of
 from vivavoce.agents.budget.meter import BudgetMeter
-from vivavoce.agents.budget.options import SOURCE
 from vivavoce.agents.budget.records import (
     ALLOCATION,
     NAMESPACE,
@@ -28,6 +27,8 @@ from vivavoce.agents.memory.writer import MemoryWriter
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, describe
 from vivavoce.pipelines.core.ids import new_id
 
+SOURCE = "budget"
+"""The source of `error` events."""
 LOOK_INTERVAL = 1.0
 """Seconds between two looks for changes of other processes; a change takes effect within that time and one call."""
 

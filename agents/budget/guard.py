@@ -12,15 +12,17 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Any
 
 import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.budget.account import Decision
 from vivavoce.agents.budget.amounts import Kind
+from vivavoce.agents.budget.control import SOURCE
 from vivavoce.agents.budget.meter import BudgetMeter
-from vivavoce.agents.budget.options import SOURCE, BudgetOptions, Degrade
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import MAX_PRIORITY
 from vivavoce.agents.extension.extension import Host
@@ -29,6 +31,7 @@ from vivavoce.pipelines.core.errors import VoiceError
 
 logger = logging.getLogger(__name__)
 
+Degrade = Callable[[Any], Awaitable[None] | object]
 DEGRADE_LIMIT = 10.0
 """Seconds for one function of `degrade`, while the session speaks nothing."""
 ANSWER_LIMIT = 60.0
@@ -38,14 +41,22 @@ GOODBYE_LIMIT = 60.0
 
 
 class BudgetGuard:
-    """Watches over the budget of one session."""
+    """Watches over the budget of one session.
 
-    def __init__(self, host: Host, options: BudgetOptions, meter: BudgetMeter) -> None:
+    Args:
+        degrade, goodbye: As in `BudgetOptions`.
+        hangs_up: Whether it disconnects the caller at the end.
+    """
+
+    def __init__(
+        self, host: Host, meter: BudgetMeter, *, degrade: Sequence[Degrade], goodbye: str, hangs_up: bool
+    ) -> None:
         self._host = host
         self._context = host.context
-        self._options = options
         self._meter = meter
-        self._left = deque(options.degrade)
+        self._goodbye = goodbye
+        self.hangs_up = hangs_up
+        self._left = deque(degrade)
         """The functions that were not called yet."""
 
     def open(self) -> None:
@@ -99,17 +110,17 @@ class BudgetGuard:
             await self._say_goodbye()
         if scope.cancelled_caught:
             logger.warning("The goodbye did not end within %g s; the session closes without it", GOODBYE_LIMIT)
-        if self._options.then == "hangup":
+        if self.hangs_up:
             self._host.hang_up(CloseReason.BUDGET_EXCEEDED)
             await closing.asked.wait()  # also where the hangup fails, within its limit
         else:
             closing.request(CloseReason.BUDGET_EXCEEDED)
 
     async def _say_goodbye(self) -> None:
-        if not self._options.goodbye:
+        if not self._goodbye:
             return
         try:
-            words = self._host.say(self._options.goodbye, interruptible=False, priority=MAX_PRIORITY)
+            words = self._host.say(self._goodbye, interruptible=False, priority=MAX_PRIORITY)
         except VoiceError as error:  # it has no voice, or closes
             self._context.report_error(error, SOURCE)
             return

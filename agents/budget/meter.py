@@ -9,8 +9,7 @@ import anyio
 
 from vivavoce.agents.budget.account import Account, Decision
 from vivavoce.agents.budget.amounts import NO_LIMIT, Allocation, Kind
-from vivavoce.agents.budget.options import BudgetOptions
-from vivavoce.agents.budget.price import COUNTED, Price, PriceList
+from vivavoce.agents.budget.price import COUNTED, Price, PriceList, Prices
 from vivavoce.agents.core.usage import UsageByModel
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -25,14 +24,15 @@ class BudgetMeter:
 
     Args:
         usage: Of the session.
+        prices, allocation, warn_at: As in `BudgetOptions`.
     """
 
-    def __init__(self, options: BudgetOptions, usage: UsageByModel) -> None:
-        self._prices = PriceList(options.prices)
+    def __init__(self, usage: UsageByModel, prices: Prices | None, allocation: Allocation, *, warn_at: float) -> None:
+        self._prices = PriceList(prices)
         self._parts: set[tuple[str, str]] = set()
         """Kind and name of the components that the session uses, or may use."""
         self._unpriced: set[str] = set()
-        self.account = Account(options.allocation, warn_at=options.warn_at, price_of=self._price_of, usage=usage.models)
+        self.account = Account(allocation, warn_at=warn_at, price_of=self._price_of, usage=usage.models)
         usage.listen(self._used)
         self._decisions: list[Decision] = []
         self._problems: list[ConfigurationError] = []

@@ -15,9 +15,6 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from vivavoce.agents.extension.extension import Host
 
-SOURCE = "budget"
-"""The source of its `error` events, and its key."""
-NO_BUDGET = "the session has no budget; start it with SessionOptions(budget=BudgetOptions(prices=…))"
 Degrade = Callable[[Any], Awaitable[None] | object]
 """Called with the session, it makes the rest of the call cheaper or faster; sync or async. The result of a sync one is
 ignored, unless it is a coroutine."""
@@ -30,7 +27,7 @@ class BudgetOptions(Extension):
     Each option: docs/options.md.
     """
 
-    key: ClassVar[str] = SOURCE
+    key: ClassVar[str] = "budget"
 
     cost: float = NO_LIMIT
     """The highest cost of the call, in the unit of the prices; -1: no limit. All components then need a price."""
@@ -89,6 +86,11 @@ class BudgetOptions(Extension):
 
     def attach(self, host: Host) -> Attached:
         """Make the budget of one session."""
+        from vivavoce.agents.budget.guard import BudgetGuard
+        from vivavoce.agents.budget.meter import BudgetMeter
         from vivavoce.agents.budget.session_budget import SessionBudget
 
-        return SessionBudget(host, self)
+        meter = BudgetMeter(host.context.usage, self.prices, self.allocation, warn_at=self.warn_at)
+        hangs_up = self.then == "hangup"
+        guard = BudgetGuard(host, meter, degrade=self.degrade, goodbye=self.goodbye, hangs_up=hangs_up)
+        return SessionBudget(host, meter, guard)

@@ -10,7 +10,6 @@ from vivavoce.agents.budget.budget import Budget
 from vivavoce.agents.budget.control import BudgetControl
 from vivavoce.agents.budget.guard import BudgetGuard
 from vivavoce.agents.budget.meter import BudgetMeter
-from vivavoce.agents.budget.options import BudgetOptions
 from vivavoce.agents.extension.extension import Attached, Host
 from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.memory.options import MemoryOptions
@@ -22,13 +21,12 @@ from vivavoce.pipelines.pipeline import Pipeline
 class SessionBudget(Attached):
     """The account of a session, the place where it is kept, and the guard that acts on its decisions."""
 
-    def __init__(self, host: Host, options: BudgetOptions) -> None:
+    def __init__(self, host: Host, meter: BudgetMeter, guard: BudgetGuard) -> None:
         memory = host.attached(MemoryOptions)
         assert isinstance(memory, MemoryControl), "each session has a memory"
-        self._hangs_up = options.then == "hangup"
-        self._meter = BudgetMeter(options, host.context.usage)
-        self._control = BudgetControl(host.context, memory, self._meter)
-        self._guard = BudgetGuard(host, options, self._meter)
+        self._meter = meter
+        self._guard = guard
+        self._control = BudgetControl(host.context, memory, meter)
         self.face = Budget(memory.base, self._control)
 
     def check(self, agent: Agent, pipeline: Pipeline) -> None:
@@ -49,7 +47,7 @@ class SessionBudget(Attached):
         Raises:
             ConfigurationError: The budget may hang up, and the transport cannot.
         """
-        if self._hangs_up:
+        if self._guard.hangs_up:
             transport.check_hangup()
         self._guard.open()
 

@@ -7,7 +7,6 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from vivavoce.agents.memory.namespace import Namespace
-from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.limit import within
 from vivavoce.agents.memory.stores.store import METADATA, Place, SessionStore
@@ -108,7 +107,7 @@ class MemoryBase:
         return within(self.timeout, call)
 
 
-async def attached_base(store: SessionStore, session_id: str, timeout: float) -> MemoryBase:  # noqa: ASYNC109
+async def attached_base(store: SessionStore, session_id: str, timeout: float) -> MemoryBase:  # noqa: ASYNC109 - the limit of each call
     """Return the base of the memory of another session.
 
     Args:
@@ -128,7 +127,6 @@ async def attached_base(store: SessionStore, session_id: str, timeout: float) ->
     return base
 
 
-def memory_base(options: MemoryOptions, clock: Clock) -> MemoryBase:
-    """Return the base of a session's memory: in its options' store, else in this process."""
-    store = InProcessStore(clock=clock) if options.store is None else options.store
-    return MemoryBase(store, timeout=options.timeout, clock=clock)
+def memory_base(store: SessionStore | None, timeout: float, clock: Clock) -> MemoryBase:
+    """Return the base of a session's memory: in that store, else in this process."""
+    return MemoryBase(store or InProcessStore(clock=clock), timeout=timeout, clock=clock)

@@ -13,11 +13,10 @@ import anyio
 from vivavoce.agents.core.write_queue import store_refuses
 from vivavoce.agents.extension.extension import Attached, Host
 from vivavoce.agents.history.feed import HistoryFeed
-from vivavoce.agents.memory.base import memory_base
+from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.history.store_sink import HeldHistorySink
 from vivavoce.agents.memory.lease import SessionLease
 from vivavoce.agents.memory.memory import SessionMemory
-from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.parts.posted import PostedParts
 from vivavoce.agents.memory.parts.replies import RichReplies
 from vivavoce.agents.memory.private import PrivateData
@@ -49,21 +48,35 @@ class MemoryControl(Attached):
     this process. A store of `MemoryOptions` is shared: the session holds a lease of it while it runs.
 
     Args:
+        base: Of the memory; `open()` opens it.
+        keep, user, name: As in `MemoryOptions`.
+        is_shared: Whether other sessions and processes use its store too.
         is_used: Whether the application has set options.
     """
 
     close_after = "history"
 
-    def __init__(self, host: Host, options: MemoryOptions, *, is_used: bool) -> None:
+    def __init__(
+        self,
+        host: Host,
+        base: MemoryBase,
+        *,
+        keep: float | None,
+        user: str,
+        name: str,
+        is_shared: bool,
+        is_used: bool,
+    ) -> None:
         self._context = context = host.context
         self._history = host.history
-        self._options = options
+        self._keep = keep
+        self._user, self._name = user, name
         self._is_used = is_used
         self._entries: dict[str, str] = {}
         """The texts of the private data."""
         self._private_listeners: list[Callable[[], None]] = []
         self._begin_listeners: list[Callable[[], None]] = []
-        self.base = base = memory_base(options, context.clock)
+        self.base = base
         self.health = StoreHealth(context)
         self.writer = MemoryWriter(context, base, self.health)
         self.streams = SessionStreams(context, base, self.writer, self.health, limit=host.hook_timeout)
@@ -71,9 +84,9 @@ class MemoryControl(Attached):
         """The rich replies of the session."""
         self._posts = PostedParts(base)
         self._lease: SessionLease | None = None
-        if options.store is not None:
+        if is_shared:
             self._lease = SessionLease(context, base, self.health, self._take_posts, self._begin_again)
-            sink = HeldHistorySink(options.store, base)
+            sink = HeldHistorySink(base)
             self._history.keep(
                 HistoryFeed(context, sink, history_id=lambda: base.id, health=self.health, refuses=store_refuses)
             )
@@ -222,7 +235,7 @@ class MemoryControl(Attached):
             await self.streams.streams.end()
         elif self._lease is not None and self.base.is_open and not is_left:
             if await self._lease.end(self.streams.streams.end):
-                await self.base.within(self.base.store.keep(self.base.id, self._options.keep))
+                await self.base.within(self.base.store.keep(self.base.id, self._keep))
         if self.writer.lost:
             raise SessionError(f"{self.writer.lost} writes of the memory were not made")
 
@@ -255,7 +268,7 @@ class MemoryControl(Attached):
             for name, entries in self._first_entries().items()
             for entry, text in entries.items()
         ]
-        writes.append(partial(base.store.keep, base.id, self._options.keep))
+        writes.append(partial(base.store.keep, base.id, self._keep))
         if self._resumed is None:
             writes.append(self._posts.begin_anew)
         try:
@@ -271,7 +284,7 @@ class MemoryControl(Attached):
     def _begin_again(self) -> None:
         """Set what the store lacks, if it has lost the session; values, words and parts from before stay lost."""
         self.writer.put(self._set_metadata_again)
-        self.writer.put(partial(self.base.store.keep, self.base.id, self._options.keep))
+        self.writer.put(partial(self.base.store.keep, self.base.id, self._keep))
         self.streams.begin_again()
         for listener in self._begin_listeners:
             listener()
@@ -324,8 +337,8 @@ class MemoryControl(Attached):
         entries = {name: _texts(values) for name, values in resumed.items()}
         metadata = {
             "created_date": self._created,
-            "user": self._options.user,
-            "name": self._options.name,
+            "user": self._user,
+            "name": self._name,
             "pinned": False,
         }
         entries[METADATA] = _texts(metadata) | entries.get(METADATA, {})

@@ -22,6 +22,7 @@ class MemoryOptions(Extension):
     """
 
     key: ClassVar[str] = "memory"
+    _is_used: ClassVar[bool] = True
 
     store: SessionStore | None = None
     """Keeps the memory: `SqliteStore("calls.db")` or `RedisStore("redis://…")`; sessions may share one, and its maker
@@ -53,16 +54,21 @@ class MemoryOptions(Extension):
 
     def attach(self, host: Host) -> Attached:
         """Make the memory of one session."""
+        from vivavoce.agents.memory.base import memory_base
         from vivavoce.agents.memory.control import MemoryControl
 
-        return MemoryControl(host, self, is_used=True)
+        return MemoryControl(
+            host,
+            memory_base(self.store, self.timeout, host.context.clock),
+            keep=self.keep,
+            user=self.user,
+            name=self.name,
+            is_shared=self.store is not None,
+            is_used=self._is_used,
+        )
 
 
 class UnusedMemory(MemoryOptions):
     """The memory of a session without options: it does nothing until the application asks for it."""
 
-    def attach(self, host: Host) -> Attached:
-        """Make the memory of one session."""
-        from vivavoce.agents.memory.control import MemoryControl
-
-        return MemoryControl(host, self, is_used=False)
+    _is_used = False

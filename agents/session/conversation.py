@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.given_audio import GivenAudio
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
-from vivavoce.agents.budget.options import NO_BUDGET, BudgetOptions
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.event_source import EventSource
 from vivavoce.agents.core.inbox import InterruptedFromThread
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.memory.memory import SessionMemory
-from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.records import TurnRecord, UsageRecord
 from vivavoce.agents.session.checks import (
     check_when_busy,
@@ -37,7 +35,6 @@ from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.checks import check_flag
-from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.tools import ToolChoice
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import Pipeline
@@ -297,9 +294,7 @@ class Conversation(EventSource):
 
         After the close its values are still there, and its streams have ended. A first use then begins no task.
         """
-        memory = self._parts.extensions.face(MemoryOptions)
-        assert isinstance(memory, SessionMemory)
-        return memory
+        return self._parts.memory
 
     @property
     def budget(self) -> Budget:
@@ -308,10 +303,7 @@ class Conversation(EventSource):
         Raises:
             ConfigurationError: The session has no budget.
         """
-        if self._parts.options.budget is None:
-            raise ConfigurationError(NO_BUDGET)
-        budget: Budget = self.extension(BudgetOptions)
-        return budget
+        return self._parts.budget
 
     @property
     def graph(self) -> SessionGraph:

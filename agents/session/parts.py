@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.audio.background_audio import BackgroundAudio, BackgroundAudioSource
 from vivavoce.agents.audio.frame_hooks import FrameHooks
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import RecordingControl
+from vivavoce.agents.budget.amounts import NO_BUDGET
+from vivavoce.agents.budget.options import BudgetOptions
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.extension.extension import Extension
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.control import MemoryControl
+from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.options import MemoryOptions, UnusedMemory
 from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.caller import Caller
@@ -53,6 +56,7 @@ from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from vivavoce.agents.budget.budget import Budget
     from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 
@@ -92,6 +96,25 @@ class SessionParts:
     extensions: Attachments
     graph: GraphRuntime | None
     session_graph: SessionGraph | None
+
+    @property
+    def memory(self) -> SessionMemory:
+        """The memory as applications know it; to ask for it is to use it."""
+        memory = self.extensions.face(MemoryOptions)
+        assert isinstance(memory, SessionMemory)
+        return memory
+
+    @property
+    def budget(self) -> Budget:
+        """The budget as applications know it.
+
+        Raises:
+            ConfigurationError: There is none.
+        """
+        attached = self.extensions.of(BudgetOptions)
+        if attached is None:
+            raise ConfigurationError(NO_BUDGET)
+        return cast("Budget", attached.face)
 
     @property
     def followed_graph(self) -> SessionGraph:

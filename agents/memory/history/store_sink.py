@@ -81,8 +81,8 @@ def _nothing(_: str | None) -> tuple[None, None]:
 class HeldHistorySink(StoreHistorySink):
     """Keeps a session's history in its store while the session has its memory for certain."""
 
-    def __init__(self, store: SessionStore, base: MemoryBase) -> None:
-        super().__init__(store)
+    def __init__(self, base: MemoryBase) -> None:
+        super().__init__(base.store)
         self._base = base
 
     async def write(self, session_id: str, changes: Sequence[HistoryChange]) -> None:
