@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent, AgentOverrides, CompletedTurn, EmptyReply, StopResponse
     from vivavoce.agents.audio.background import BackgroundAudioConfig
     from vivavoce.agents.audio.recording.options import RecordingOptions
+    from vivavoce.agents.budget.budget import Budget
+    from vivavoce.agents.budget.options import BudgetOptions
+    from vivavoce.agents.budget.price import Price
     from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus
     from vivavoce.agents.core.pipeline_change import PipelineChange
     from vivavoce.agents.core.speech_handle import SpeechHandle
@@ -38,9 +41,6 @@ if TYPE_CHECKING:
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.job import JobContext
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
-    from vivavoce.agents.memory.budget.budget import Budget
-    from vivavoce.agents.memory.budget.options import BudgetOptions
-    from vivavoce.agents.memory.budget.price import Price
     from vivavoce.agents.memory.history.reasoning import ReasoningEvent
     from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
     from vivavoce.agents.memory.history.store_sink import StoreHistorySink
@@ -108,8 +108,8 @@ _PLACES = {
     "AskYesOrNo": "vivavoce.agents.tasks.ready.yes_no",
     "AvatarOptions": "vivavoce.agents.transports.options",
     "BackgroundAudioConfig": "vivavoce.agents.audio.background",
-    "Budget": "vivavoce.agents.memory.budget.budget",
-    "BudgetOptions": "vivavoce.agents.memory.budget.options",
+    "Budget": "vivavoce.agents.budget.budget",
+    "BudgetOptions": "vivavoce.agents.budget.options",
     "Change": "vivavoce.agents.memory.stores.store",
     "ChannelMember": "vivavoce.agents.core.message_channel",
     "ChatContext": "vivavoce.pipelines.llm.chat_context",
@@ -178,7 +178,7 @@ _PLACES = {
     "PipelineChange": "vivavoce.agents.core.pipeline_change",
     "Place": "vivavoce.agents.memory.stores.store",
     "PostalAddress": "vivavoce.agents.tasks.ready.postal",
-    "Price": "vivavoce.agents.memory.budget.price",
+    "Price": "vivavoce.agents.budget.price",
     "ProcessExecution": "vivavoce.agents.worker.executors.options",
     "ReasoningEvent": "vivavoce.agents.memory.history.reasoning",
     "ReceivedFile": "vivavoce.agents.records",

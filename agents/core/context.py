@@ -19,8 +19,8 @@ from vivavoce.agents.agent import Agent, AgentControl, Session
 from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.core.log import SessionLog
-from vivavoce.agents.core.meter import Meter, model_in_use
 from vivavoce.agents.core.stage_observers import StageObservers
+from vivavoce.agents.core.usage import UsageByModel, model_in_use
 from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.observer import SessionObserver
@@ -200,7 +200,6 @@ class SessionContext:
         session_id: For records and logs.
         agent, capabilities: The agent and the pipeline that the session begins with.
         callback_timeout: Seconds for one run of an async event handler, or of an observer of a stage.
-        meter: Gets the usage as it comes; None: nothing is metered.
     """
 
     def __init__(
@@ -212,16 +211,16 @@ class SessionContext:
         agent: Agent,
         capabilities: PipelineCapabilities,
         callback_timeout: float,
-        meter: Meter | None = None,
     ) -> None:
         self.session = session
-        self._meter = meter
         self.id = session_id
         self.clock = clock
         self.inbox = Inbox(clock)
         self.log = SessionLog(session_id, clock, self.inbox, callback_timeout=callback_timeout)
         self.live = Live(agent, capabilities)
         self.closing = Closing()
+        self.usage = UsageByModel()
+        """The usage of each model, with estimates of the tokens that a model has not reported."""
         self.stage_observers = StageObservers(self.hooks, lambda: self.group, limit=callback_timeout)
         self._group: TaskGroup | None = None
 
@@ -255,31 +254,16 @@ class SessionContext:
         """Note an `error` event."""
         self.log.report_error(error, source, is_recovered=is_recovered)
 
-    @property
-    def is_metered(self) -> bool:
-        """Whether the usage is metered."""
-        return self._meter is not None
-
     def add_usage(self, used: UsageRecord, kind: str, made_by: str = "") -> None:
-        """Add to the usage of the session.
+        """Add to the usage of the session, and to that of the model.
 
         Args:
             kind: The component: `stt`, `llm` (a realtime model too) or `tts`.
             made_by: Provider and model, where they are not those of the pipeline in use.
         """
         self.log.add_usage(used)
-        if self._meter is not None and (model := made_by or model_in_use(self.session.pipeline, kind)):
-            self._meter.used(model, used)
-
-    def add_estimate(self, used: UsageRecord, model: str) -> None:
-        """Meter usage that the model has not reported; the session's usage and its records do not have it."""
-        if self._meter is not None:
-            self._meter.used(model, used)
-
-    def turn_answered(self, latency: float | None) -> None:
-        """A turn is over; None: no answer to it was heard."""
-        if self._meter is not None and latency is not None:
-            self._meter.answered(latency)
+        if model := made_by or model_in_use(self.session.pipeline, kind):
+            self.usage.add(model, used)
 
     def check_open(self) -> None:
         """Check that the session takes calls.

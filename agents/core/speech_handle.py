@@ -21,6 +21,9 @@ from vivavoce.pipelines.core.errors import SessionError, located
 
 logger = logging.getLogger(__name__)
 
+MAX_PRIORITY = 1_000_000
+"""The highest priority of a speech; that below 0 is the lowest."""
+
 
 class SpeechSite(CallSite):
     """The task of a speech."""

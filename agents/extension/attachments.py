@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -114,13 +114,17 @@ class Attachments:
             part.attached.check(agent, pipeline)
 
     def to_open(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
-        """Yield the names and the calls of the extensions that are to be opened before the room is joined."""
+        """Open the extensions, before the room is joined; yield the names and the calls of those that wait."""
         for part in self._parts:
-            if type(part.attached).open is not Attached.open:
-                yield part.key, part.attached.open
+            if (opening := part.attached.open()) is not None:
+                yield part.key, partial(_awaited, opening)
 
     def open(self, transport: Transport, call_end: CallEnd, changed: Callable[[], None]) -> None:
-        """Link the extensions to the call."""
+        """Link the extensions to the call.
+
+        Raises:
+            ConfigurationError: The transport lacks something.
+        """
         self._call_end, self._note_change = call_end, changed
         for part in self._parts:
             part.attached.link(transport)
@@ -221,7 +225,7 @@ class Attachments:
         taken = {part.key: made for part in self._parts if (made := part.attached.take()) is not None}
         return lambda: {key: data() for key, data in taken.items()}
 
-    def check_taken(self, data: dict[str, Any]) -> None:
+    def check_taken(self, data: Mapping[str, Any]) -> None:
         """Check that `restore` can take these data.
 
         Raises:
@@ -231,7 +235,7 @@ class Attachments:
             if part.key in data:
                 part.attached.check_taken(data[part.key])
 
-    def restore(self, data: dict[str, Any]) -> None:
+    def restore(self, data: Mapping[str, Any]) -> None:
         """Go on with the data of a snapshot."""
         for part in self._parts:
             if part.key in data:
@@ -261,3 +265,7 @@ class Attachments:
         """Free the objects that sessions share."""
         for part in self._parts:
             self._call(part, "release", part.attached.release, reports=False)
+
+
+async def _awaited(opening: Awaitable[None]) -> None:
+    await opening

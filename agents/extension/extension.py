@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from vivavoce.agents.core.context import Additions, SessionContext
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Judges = Literal["nothing", "words", "turn"]
 """What an extension must know before an answer begins: nothing, so that answers may be begun ahead; the words, which
 may still change; or the whole turn, so that none is begun ahead."""
-CloseAfter = Literal["tools", "on_exit", "handlers"]
+CloseAfter = Literal["tools", "on_exit", "handlers", "history"]
 """The step of the close behind which an extension is closed."""
 
 
@@ -58,11 +58,20 @@ class Attached:
     def restore(self, data: Any) -> None:
         """Go on with the data of a snapshot; before `open`."""
 
-    async def open(self) -> None:
-        """Open what the part needs, before the room is joined. An error fails the start."""
+    def open(self) -> Awaitable[None] | None:
+        """Open what the part needs, before the room is joined. An error fails the start.
+
+        Returns:
+            What there is to wait for; an `async def open(self)` will do.
+        """
+        return None
 
     def link(self, transport: Transport) -> None:
-        """Take the transport; the pipeline is not started yet."""
+        """Take the transport; the pipeline is not started yet. An error fails the start.
+
+        Raises:
+            ConfigurationError: The transport lacks something.
+        """
 
     async def begin(self) -> None:
         """Begin to work: all parts of the session run, and `on_enter` comes next. An error fails the start."""

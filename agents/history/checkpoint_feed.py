@@ -24,7 +24,7 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.threads import SerialThread
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.history.open_work import NO_OPEN_WORK, NOTHING_PASSED, BegunCall, OpenWork, PassedCode
-from vivavoce.agents.history.snapshot import TakeMemory, take_snapshot
+from vivavoce.agents.history.snapshot import TakeExtensions, take_snapshot
 from vivavoce.agents.session_watch import Keep, current_watch
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.pipelines.core.errors import SessionError, describe
@@ -66,13 +66,13 @@ class CheckpointFeed:
         context: SessionContext,
         history: HistoryControl,
         machine: TurnMachine,
-        memory: TakeMemory,
+        extensions: TakeExtensions,
         agent_id: Callable[[], str],
     ) -> None:
         self._context = context
         self._history = history
         self._machine = machine
-        self._memory = memory
+        self._extensions = extensions
         self._agent_id = agent_id
         self._keep: Keep | None = None
         self._turns: dict[str, _OpenTurn] = {}
@@ -239,7 +239,7 @@ class CheckpointFeed:
             history=self._history,
             userdata=self._context.session.userdata,
             turns=self._machine.turns,
-            memory=self._memory,
+            extensions=self._extensions,
             open_work=self.open_work,
         )
 

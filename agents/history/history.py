@@ -189,6 +189,10 @@ class HistoryControl:
         """The highest sequence number given so far."""
         return self._sequence
 
+    def keep(self, feed: HistoryFeed) -> None:
+        """Hand each change to that feed, which a store of the session makes. Call it before there are items."""
+        self.feed = feed
+
     def on_loop(self, call: Callable[[], T]) -> T:
         """Return the result of `call`, made on the session's event loop, from any thread."""
         return self._session.inbox.result_of(call)

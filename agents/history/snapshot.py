@@ -1,11 +1,13 @@
 """Snapshot: a conversation as JSON data that another session continues, after a crash, a deployment, a hot reload.
 
 It holds the agent's id, the committed history (no call without its output, no unheard words), the userdata, the
-counters that keep ids and sequence numbers unique, and since version 2 the session's memory: its id, the private data,
-the state of the conversation graph, and the namespaces if the memory is in the process (`vivavoce.agents.memory`). It
-also holds the open work, a turn of the user without an answer and tool calls that run: the new session answers. It does
-not hold options, instructions, pipelines and keys: the application makes the new session with them. All data of the
-userdata is in it, except the text of pydantic's `SecretStr`.
+counters that keep ids and sequence numbers unique, and the states of the session's extensions by their keys: `memory`
+(`vivavoce.agents.memory`), `budget`, `graph`, and those that the application has added. It also holds the open work, a
+turn of the user without an answer and tool calls that run: the new session answers. It does not hold options,
+instructions, pipelines and keys: the application makes the new session with them. All data of the userdata is in it,
+except the text of pydantic's `SecretStr`.
+
+Version 1 had no memory, and in version 2 the memory held the states of budget and graph too.
 
 Userdata is None, JSON data, a dataclass or a pydantic model. Values that JSON does not have (a datetime, a nested
 dataclass) keep their type only if the new session receives a userdata of the same class, which is made from the data;
@@ -25,12 +27,12 @@ from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext
 
-SNAPSHOT_VERSION = 2
-READABLE = (1, SNAPSHOT_VERSION)
-"""Versions that are read; one without a memory is version 1."""
+SNAPSHOT_VERSION = 3
+READABLE = (1, 2, SNAPSHOT_VERSION)
+"""Versions that are read."""
 
-TakeMemory = Callable[[], Callable[[], Mapping[str, Any] | None]]
-"""Takes the memory as it is now; the returned call makes its data, from any thread."""
+TakeExtensions = Callable[[], Callable[[], Mapping[str, Any]]]
+"""Takes the states of the extensions as they are now; the returned call makes their data, from any thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,7 @@ class Snapshot:
     Args:
         last_sequence: The highest sequence number of any item, a removed one included.
         turns: The number of user turns.
-        memory: The session's memory; None: it was not used.
+        extensions: The states of extensions by their keys.
         unjudged: The ids of the caller's messages that wait for the verdict of a content guard.
         open_work: The turn without an answer, and the calls that had begun.
     """
@@ -49,7 +51,7 @@ class Snapshot:
     userdata: Any = field(repr=False)
     last_sequence: int
     turns: int
-    memory: Mapping[str, Any] | None = field(default=None, repr=False)
+    extensions: Mapping[str, Any] = field(default_factory=dict, repr=False)
     unjudged: frozenset[str] = frozenset()
     open_work: OpenWork = field(default=NO_OPEN_WORK, repr=False)
 
@@ -61,7 +63,7 @@ def take_snapshot(
     history: HistoryControl,
     userdata: object,
     turns: int,
-    memory: TakeMemory,
+    extensions: TakeExtensions,
     open_work: OpenWork,
 ) -> Callable[[], dict[str, Any]]:
     """Take the conversation as it is now.
@@ -72,7 +74,7 @@ def take_snapshot(
         ConfigurationError: The userdata cannot be JSON; the error names the part.
     """
     items, last_sequence, plain = history.copy(), history.last_sequence, _plain(userdata)
-    remembered, unjudged = memory(), [message.id for message in history.caller_words.unjudged]
+    states, unjudged = extensions(), [message.id for message in history.caller_words.unjudged]
 
     def data() -> dict[str, Any]:
         return {
@@ -82,7 +84,7 @@ def take_snapshot(
             "history": items.to_json(images=True),
             "userdata": plain,
             "counters": {"items": last_sequence, "turns": turns},
-            "memory": remembered(),
+            "extensions": states(),
             "unjudged": unjudged,
             "open": open_work.to_json(),
         }
@@ -103,8 +105,8 @@ def read_snapshot(data: object, *, agent: str, userdata: object) -> Snapshot:
         raise ConfigurationError(f"resume_from must be what snapshot() returned, got {type(data).__name__}")
     if data.get("version") not in READABLE:
         raise ConfigurationError(
-            f"a snapshot must be of version {' or '.join(map(str, READABLE))}, got {data.get('version')!r}; "
-            "resume it with the release of vivavoce that took it"
+            f"a snapshot must be of version {READABLE[0]} to {READABLE[-1]}, got {data.get('version')!r}; resume it "
+            "with the release of vivavoce that took it"
         )
     if data.get("agent") != agent:
         raise ConfigurationError(
@@ -122,20 +124,26 @@ def read_snapshot(data: object, *, agent: str, userdata: object) -> Snapshot:
         userdata=given,
         last_sequence=last,
         turns=counters["turns"],
-        memory=_checked_memory(data.get("memory")),
+        extensions=_extensions(data),
         unjudged=_ids_of(data.get("unjudged", [])),
         open_work=OpenWork.read(data.get("open")),
     )
 
 
-def _checked_memory(memory: object) -> Mapping[str, Any] | None:
-    if memory is None:
-        return None
-    parts = (memory.get("private"), memory.get("namespaces", {})) if isinstance(memory, Mapping) else ()
-    is_whole = bool(parts) and all(isinstance(part, Mapping) for part in parts)
-    if not isinstance(memory, Mapping) or not is_whole or not isinstance(memory.get("id"), str):
-        raise ConfigurationError("a snapshot's memory needs an 'id', 'private' data and perhaps 'namespaces'")
-    return memory
+def _extensions(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    if data["version"] == SNAPSHOT_VERSION:
+        given = data.get("extensions")
+        if not isinstance(given, Mapping):
+            raise ConfigurationError(f"a snapshot needs 'extensions' as an object, got {shown(given)}")
+        return given
+    memory = data.get("memory")
+    if not isinstance(memory, Mapping):
+        return {} if memory is None else {"memory": memory}
+    states = {key: memory[key] for key in ("graph", "budget") if key in memory}
+    own = {key: value for key, value in memory.items() if key not in states}
+    if own.get("private") or own.get("positions") or own.get("namespaces", True):  # else it was that of a graph alone
+        states["memory"] = own
+    return states
 
 
 def _ids_of(given: object) -> frozenset[str]:

@@ -1,11 +1,12 @@
 """State of a session that outlives the call: stores that keep it, and the objects that applications use.
 
-`control` opens a session's memory in the start, and closes it behind the history. All parts stand on a `MemoryBase`
-(the memory's id, the store, the limit of a call) and, in the session's own process, on a `SessionSide`. The
-application's calls go through `memory` and `namespace` to the store, and raise there. The session's own writes wait in
-`writer`, off the audio path. `lease` renews the session's right to its memory, and hears requests to close it; other
-processes read in a log of the store which sessions run and which have ended (`session_state`). `stored_replies` keeps
-the records of the rich replies, which `agents/replies` shows. An unused memory has no task.
+`control` hangs at the session (`vivavoce.agents.extension`): it opens the memory in the start, then the history, which
+may be kept there, and closes it behind the history. All parts stand on a `MemoryBase` (the memory's id, the store, the
+limit of a call) and, in the session's own process, on a `SessionSide`. The application's calls go through `memory` and
+`namespace` to the store, and raise there. The session's own writes wait in `writer`, off the audio path. `lease` renews
+the session's right to its memory, and hears requests to close it; other processes read in a log of the store which
+sessions run and which have ended (`session_state`). `stored_replies` keeps the records of the rich replies, which
+`agents/replies` shows. An unused memory has no task.
 
 Decisions:
 

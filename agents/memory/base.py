@@ -7,12 +7,12 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from vivavoce.agents.memory.namespace import Namespace
-from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.limit import within
-from vivavoce.agents.memory.stores.store import Place, SessionStore
-from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import SessionNotStartedError, StoreError, StoreUnavailable
+from vivavoce.agents.memory.stores.store import METADATA, Place, SessionStore
+from vivavoce.pipelines.core.checks import check_instance, check_number, shown
+from vivavoce.pipelines.core.clock import Clock, LoopClock
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError, StoreError, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -107,8 +107,26 @@ class MemoryBase:
         return within(self.timeout, call)
 
 
-def memory_base(options: MemoryOptions | None, clock: Clock) -> MemoryBase:
-    """Return the base of a session's memory: in its options' store, else in this process."""
-    options = options or MemoryOptions()
-    store = InProcessStore(clock=clock) if options.store is None else options.store
-    return MemoryBase(store, timeout=options.timeout, clock=clock)
+async def attached_base(store: SessionStore, session_id: str, timeout: float) -> MemoryBase:  # noqa: ASYNC109 - the limit of each call
+    """Return the base of the memory of another session.
+
+    Args:
+        timeout: Seconds for a call to the store.
+    Raises:
+        StoreError: The store has no such session.
+        ConfigurationError: An argument is of another kind.
+    """
+    check_instance("store", store, SessionStore)
+    check_number("timeout", timeout, above=0, unit="s")
+    if not isinstance(session_id, str) or not session_id:
+        raise ConfigurationError(f"need session_id as the id of a session, got {shown(session_id)}")
+    base = MemoryBase(store, timeout=timeout, clock=LoopClock())
+    base.open(session_id)
+    if await base.namespace(METADATA).get("created_date") is None:
+        raise StoreError(f"the store has no session {session_id!r}; store.sessions() lists them")
+    return base
+
+
+def memory_base(store: SessionStore | None, timeout: float, clock: Clock) -> MemoryBase:
+    """Return the base of a session's memory: in that store, else in this process."""
+    return MemoryBase(store or InProcessStore(clock=clock), timeout=timeout, clock=clock)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import Any
 
 import anyio
 
-from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.values import decode, encode
-from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.core.write_queue import store_refuses
+from vivavoce.agents.extension.extension import Attached, Host
+from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.budget.control import BudgetControl
-from vivavoce.agents.memory.budget.meter import BudgetMeter
+from vivavoce.agents.memory.history.store_sink import HeldHistorySink
 from vivavoce.agents.memory.lease import SessionLease
 from vivavoce.agents.memory.memory import SessionMemory
-from vivavoce.agents.memory.options import MemoryOptions
-from vivavoce.agents.memory.private import KeptPart, PrivateData
+from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.memory.session_side import SessionSide
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stored_replies import StoredReplies
@@ -30,7 +29,7 @@ from vivavoce.agents.memory.streams.session_streams import SessionStreams
 from vivavoce.agents.memory.streams.streams import BY_SESSION
 from vivavoce.agents.memory.writer import NAME as WRITER
 from vivavoce.agents.memory.writer import MemoryWriter, Write
-from vivavoce.pipelines.core.errors import SessionError, StoreUnavailable
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, StoreUnavailable
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
@@ -41,64 +40,67 @@ SWEEPS = 50
 """Calls of the store at one of them."""
 
 
-class MemoryControl:
-    """The memory of one session, whose `memory` applications use.
+class MemoryControl(Attached):
+    """The memory of one session, whose `face` applications use.
 
     Without `MemoryOptions`, and until the application first asks for it, a memory does nothing; its values are then in
     this process. A store of `MemoryOptions` is shared: the session holds a lease of it while it runs.
 
     Args:
-        options: None: the application has set none.
-        base: Of these options; `open()` opens it.
-        hook_timeout: Seconds for one call of `on_stream`, besides its speech.
-        meter: The account of the session's budget, if it has one.
-        kept: A part whose state is in snapshots too, also of a memory that does nothing.
+        base: Of the memory; `open()` opens it.
+        keep, user, name: As in `MemoryOptions`.
+        is_shared: Whether other sessions and processes use its store too.
+        is_used: Whether the application has set options.
     """
+
+    close_after = "history"
 
     def __init__(
         self,
-        context: SessionContext,
-        history: HistoryControl,
-        options: MemoryOptions | None,
+        host: Host,
         base: MemoryBase,
-        health: StoreHealth,
-        meter: BudgetMeter | None,
         *,
-        hook_timeout: float,
-        kept: KeptPart | None = None,
+        keep: float | None,
+        user: str,
+        name: str,
+        is_shared: bool,
+        is_used: bool,
     ) -> None:
-        self._context = context
-        self._history = history
-        self._options = options or MemoryOptions()
-        self._is_used = options is not None
-        self._kept = kept
-        self.base = base
+        self._context = context = host.context
+        self._history = host.history
+        self._keep = keep
+        self._user, self._name = user, name
+        self._is_used = is_used
         self._entries: dict[str, str] = {}
         """The texts of the private data."""
-        self.health = health
-        self.writer = MemoryWriter(context, self.base, self.health)
-        self.streams = SessionStreams(context, self.base, self.writer, self.health, limit=hook_timeout)
-        is_shared = self._options.store is not None
-        self.replies = StoredReplies(base, self.writer, health, is_shared=is_shared)
-        self._lease = (
-            SessionLease(context, base, self.health, self.replies.take_posts, self._begin_again) if is_shared else None
-        )
-        self._budget = None if meter is None else BudgetControl(context, base, self.writer, health, meter)
+        self._private_listeners: list[Callable[[], None]] = []
+        self._begin_listeners: list[Callable[[], None]] = []
+        self.base = base
+        self.health = StoreHealth(context)
+        self.writer = MemoryWriter(context, base, self.health)
+        self.streams = SessionStreams(context, base, self.writer, self.health, limit=host.hook_timeout)
+        self.replies = StoredReplies(base, self.writer, self.health, is_shared=is_shared)
+        self._lease: SessionLease | None = None
+        if is_shared:
+            self._lease = SessionLease(context, base, self.health, self.replies.take_posts, self._begin_again)
+            sink = HeldHistorySink(base)
+            self._history.keep(
+                HistoryFeed(context, sink, history_id=lambda: base.id, health=self.health, refuses=store_refuses)
+            )
         self._resumed: Mapping[str, Any] | None = None
         self._has_begun = False
         side = SessionSide(
             context=context,
-            history=history,
-            private=PrivateData(self._entries, None if kept is None else kept.data_changed),
+            history=host.history,
+            private=PrivateData(self._entries, self._private_changed),
             streams=self.streams,
             replies=self.replies,
-            budget=self._budget,
         )
         self._memory = SessionMemory(base, side)
 
     @property
-    def is_used(self) -> bool:
-        """Whether there is anything to do: the application has set options, or has asked for the memory."""
+    def has_work(self) -> bool:
+        """Whether there is anything to close: the application has set options, or has asked for the memory."""
         return self._is_used
 
     @property
@@ -107,13 +109,18 @@ class MemoryControl:
         return self._lease is not None
 
     @property
+    def is_resumed(self) -> bool:
+        """Whether it goes on with the memory of a snapshot."""
+        return self._resumed is not None
+
+    @property
     def lost_writes(self) -> int:
         """The session's own writes that its store did not get."""
         feed = self._history.feed
         return self.writer.lost + (feed.lost if feed is not None and self.is_shared else 0)
 
     @property
-    def memory(self) -> SessionMemory:
+    def face(self) -> SessionMemory:  # type: ignore[override]  # to ask for it is to use it
         """The memory as applications know it. To ask for it is to use it, first on the session's event loop."""
         self._is_used = True
         if self.base.is_open and self._lease is None and not self._has_begun:
@@ -125,81 +132,92 @@ class MemoryControl:
                 inbox.call(self._begin_streams)
         return self._memory
 
+    # --- other extensions
+
+    def on_private_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each change of private data, in the thread that made it."""
+        self._private_listeners.append(listener)
+
+    def on_begin_again(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the store may have lost the session, which is set in it again."""
+        self._begin_listeners.append(listener)
+
+    def _private_changed(self) -> None:
+        for listener in self._private_listeners:
+            listener()
+
     # --- snapshots
 
-    def take(self) -> Callable[[], dict[str, Any] | None]:
-        """Take the part of a snapshot as it is now; the returned call, from any thread, makes its data.
+    def take(self) -> Callable[[], dict[str, Any]] | None:
+        """Take the memory as it is now; the returned call, from any thread, makes its data. None: it is not used.
 
-        It holds the id, the private data, the budget, the graph's state, and the namespaces if they are in this
-        process. The places of the agents in their streams are in it if the streams may outlive the session. Of a memory
-        that is not used there is a part only if there is a graph.
+        It holds the id, the private data, and the namespaces if they are in this process. The places of the agents in
+        their streams are in it if the streams may outlive the session.
         """
-        if not ((self._is_used or self._kept is not None) and self.base.is_open):
-            return lambda: None
+        if not (self._is_used and self.base.is_open):
+            return None
         store, memory_id, private = self.base.store, self.base.id, dict(self._entries)
-        kept = None if self._kept is None else encode(self._kept.taken())
         positions = self.streams.positions if self.is_shared else {}
         namespaces = store.namespaces(memory_id) if isinstance(store, InProcessStore) else None
-        budget = None if self._budget is None else self._budget.state()
 
         def data() -> dict[str, Any]:
             taken: dict[str, Any] = {"id": memory_id, "private": _values(private), "positions": positions}
-            if kept is not None:
-                taken["graph"] = decode(kept)
-            if budget is not None:
-                taken["budget"] = budget
             if namespaces is not None:
                 taken["namespaces"] = {name: _values(entries) for name, entries in namespaces.items()}
             return taken
 
         return data
 
-    def check(self, taken: Mapping[str, Any] | None) -> None:
-        """Check that `resume()` can continue the memory of a snapshot.
+    def check_taken(self, data: Any) -> None:
+        """Check that `restore()` can take that data.
 
         Raises:
-            ConfigurationError: The session follows another conversation graph.
+            ConfigurationError: It is no memory.
         """
-        if taken is not None and self._kept is not None and "graph" in taken:
-            self._kept.check(taken["graph"])
+        parts = (data.get("private"), data.get("namespaces", {})) if isinstance(data, Mapping) else ()
+        is_whole = bool(parts) and all(isinstance(part, Mapping) for part in parts)
+        if not is_whole or not isinstance(data.get("id"), str):
+            raise ConfigurationError("a snapshot's memory needs an 'id', 'private' data and perhaps 'namespaces'")
 
-    def resume(self, taken: Mapping[str, Any] | None) -> None:
+    def restore(self, data: Any) -> None:
         """Continue the memory of a snapshot; its values replace those that were set before the start."""
-        if taken is not None:
-            # a part without all of these is that of a graph alone
-            self._is_used |= bool(taken["private"] or taken.get("positions") or taken.get("namespaces", True))
-            self._resumed = taken
-            self._entries.update(_texts(taken["private"]))
-            if self._kept is not None and "graph" in taken:
-                self._kept.resume(taken["graph"])
-            self.streams.resume(taken.get("positions", {}))
+        self._is_used = True
+        self._resumed = data
+        self._entries.update(_texts(data["private"]))
+        self.streams.resume(data.get("positions", {}))
 
     # --- life
 
-    async def open(self) -> None:
-        """Begin, or go on with the memory that is resumed, in a store that is shared.
+    def open(self) -> Awaitable[None] | None:
+        """Begin, or go on with the memory of a snapshot. Only a store that is shared is waited for."""
+        self.base.open(self._context.id if self._resumed is None else self._resumed["id"])
+        if self._is_used:
+            self.writer.open()
+        if self._lease is not None:
+            return self._open_in_store(self._lease)
+        if self._is_used:
+            self._fill()
+            self.streams.begin()
+        self._open_history()
+        return None
+
+    async def _open_in_store(self, lease: SessionLease) -> None:
+        """Begin in a store that is shared.
 
         Raises:
             StoreError: Another session has the memory.
         """
-        assert self._lease is not None
-        self._open()
-        await self._lease.take(takes_over=self._resumed is not None)
+        await lease.take(takes_over=self.is_resumed)
         await self._begin_in_store(is_down=self.health.is_failing)
-        if self._resumed is not None:
+        if self.is_resumed:
             await self.replies.restore()
-        if self._budget is not None:
-            await self._budget.open_in_store(self._resumed_budget, is_resumed=self._resumed is not None)
         self._context.group.start_soon(self._sweep, name="sweep of the session store")
+        self._open_history()
 
-    def open_here(self) -> None:
-        """Begin, or go on with the memory that is resumed, in this process only."""
-        self._open()
-        if self._is_used:
-            self._fill()
-            self.streams.begin()
-        if self._budget is not None:
-            self._budget.open_here(self._resumed_budget)
+    def _open_history(self) -> None:
+        """Begin to write the history, which may be kept in the same store."""
+        if (feed := self._history.feed) is not None:
+            feed.open()
 
     async def aclose(self) -> None:
         """Make the waiting writes and give the lease up; the caller limits it.
@@ -214,18 +232,9 @@ class MemoryControl:
             await self.streams.streams.end()
         elif self._lease is not None and self.base.is_open and not is_left:
             if await self._lease.end(self.streams.streams.end):
-                await self.base.within(self.base.store.keep(self.base.id, self._options.keep))
+                await self.base.within(self.base.store.keep(self.base.id, self._keep))
         if self.writer.lost:
             raise SessionError(f"{self.writer.lost} writes of the memory were not made")
-
-    @property
-    def _resumed_budget(self) -> Mapping[str, Any] | None:
-        return None if self._resumed is None else self._resumed.get("budget")
-
-    def _open(self) -> None:
-        self.base.open(self._context.id if self._resumed is None else self._resumed["id"])
-        if self._is_used:
-            self.writer.open()
 
     def _begin_late(self) -> None:
         """Begin with the first use in the middle of a session; in its close, with the values and without streams."""
@@ -256,7 +265,7 @@ class MemoryControl:
             for name, entries in self._first_entries().items()
             for entry, text in entries.items()
         ]
-        writes.append(partial(base.store.keep, base.id, self._options.keep))
+        writes.append(partial(base.store.keep, base.id, self._keep))
         if self._resumed is None:
             writes.append(self.replies.begin_anew)
         try:
@@ -272,10 +281,10 @@ class MemoryControl:
     def _begin_again(self) -> None:
         """Set what the store lacks, if it has lost the session; values, words and parts from before stay lost."""
         self.writer.put(self._set_metadata_again)
-        self.writer.put(partial(self.base.store.keep, self.base.id, self._options.keep))
+        self.writer.put(partial(self.base.store.keep, self.base.id, self._keep))
         self.streams.begin_again()
-        if self._budget is not None:
-            self._budget.save()
+        for listener in self._begin_listeners:
+            listener()
 
     async def _set_metadata_again(self) -> None:
         """Set the metadata, if they are lost; `created_date`, by which that is known, comes last."""
@@ -307,8 +316,8 @@ class MemoryControl:
         entries = {name: _texts(values) for name, values in resumed.items()}
         metadata = {
             "created_date": self._created,
-            "user": self._options.user,
-            "name": self._options.name,
+            "user": self._user,
+            "name": self._name,
             "pinned": False,
         }
         entries[METADATA] = _texts(metadata) | entries.get(METADATA, {})

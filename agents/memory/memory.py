@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.budget.budget import Budget
+from vivavoce.agents.memory.base import MemoryBase, attached_base
 from vivavoce.agents.memory.history.chat import checked_time, newest
 from vivavoce.agents.memory.history.memory_history import MemoryHistory
 from vivavoce.agents.memory.history.reasoning import SAVED_KINDS, ReasoningEvent, SavedKind
@@ -28,9 +27,8 @@ from vivavoce.agents.memory.streams.streams import Streams
 from vivavoce.agents.memory.streams.tags import checked_wanted
 from vivavoce.agents.replies.part import Part, check_part
 from vivavoce.agents.states import CloseReason
-from vivavoce.pipelines.core.checks import check_choice, check_instance, check_number, check_whole, shown
-from vivavoce.pipelines.core.clock import LoopClock
-from vivavoce.pipelines.core.errors import ConfigurationError, StoreError
+from vivavoce.pipelines.core.checks import check_choice, check_number, check_whole, shown
+from vivavoce.pipelines.core.errors import StoreError
 
 if TYPE_CHECKING:
     from vivavoce.agents.core.values import Json
@@ -74,16 +72,7 @@ class SessionMemory:
             StoreError: The store has no such session.
             ConfigurationError: An argument is of another kind.
         """
-        check_instance("store", store, SessionStore)
-        check_number("timeout", timeout, above=0, unit="s")
-        if not isinstance(session_id, str) or not session_id:
-            raise ConfigurationError(f"need session_id as the id of a session, got {shown(session_id)}")
-        base = MemoryBase(store, timeout=timeout, clock=LoopClock())
-        base.open(session_id)
-        memory = cls(base, None)
-        if await memory.metadata.get("created_date") is None:
-            raise StoreError(f"the store has no session {session_id!r}; store.sessions() lists them")
-        yield memory
+        yield cls(await attached_base(store, session_id, timeout), None)
 
     @property
     def id(self) -> str:
@@ -133,18 +122,12 @@ class SessionMemory:
             raise StoreError("private data are in the session's own process only; share values by memory.data")
         return self._side.private
 
-    @property
-    def budget(self) -> Budget:
-        """The limits and the use of the call (`MemoryOptions.budget`)."""
-        return Budget(self._base, None if self._side is None else self._side.budget, is_own=self._side is not None)
-
     async def to_dict(self) -> dict[str, Any]:
-        """Return the memory's id, metadata, budget and agents."""
+        """Return the memory's id, metadata and agents."""
         agents = [agent.to_json() for agent in await self.list_agents()]
         return {
             "id": self.id,
             "metadata": await self.metadata.get_all(),
-            "budget": {"allocation": await self.budget.allocation(), "use": await self.budget.use()},
             "agents": agents,
         }
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
-from vivavoce.agents.memory.budget.options import BudgetOptions
+from vivavoce.agents.extension.extension import Attached, Extension
 from vivavoce.agents.memory.stores.store import KEEP, SessionStore
-from vivavoce.pipelines.core.checks import check_instance, check_number, check_text, shown
+from vivavoce.pipelines.core.checks import check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from vivavoce.agents.extension.extension import Host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryOptions:
+class MemoryOptions(Extension):
     """The memory of a session (`session.memory`).
 
     Each option: docs/options.md.
     """
+
+    key: ClassVar[str] = "memory"
+    _is_used: ClassVar[bool] = True
 
     store: SessionStore | None = None
     """Keeps the memory: `SqliteStore("calls.db")` or `RedisStore("redis://…")`; sessions may share one, and its maker
@@ -29,11 +36,13 @@ class MemoryOptions:
     """Whose session it is, for `store.sessions(user=…)`; metadata `user`."""
     name: str = field(default="", repr=False)
     """Name of the session, for people; metadata `name`."""
-    budget: BudgetOptions | None = None
-    """Limits for cost, accuracy and latency of the call, and their effects. None: there are none, and none can be set
-    during the call; `BudgetOptions()` begins without limits."""
+    budget: InitVar[None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, budget: None) -> None:
+        if budget is not None:
+            raise ConfigurationError(
+                "MemoryOptions(budget=…) is SessionOptions(budget=…) now, beside memory=MemoryOptions(…)"
+            )
         if self.store is not None and not isinstance(self.store, SessionStore):
             raise ConfigurationError(
                 f'store must be a SessionStore or None, got {shown(self.store)}; for example SqliteStore("calls.db")'
@@ -42,4 +51,24 @@ class MemoryOptions:
         check_number("timeout", self.timeout, above=0, unit="s")
         check_text("user", self.user)
         check_text("name", self.name)
-        check_instance("budget", self.budget, BudgetOptions, or_none=True)
+
+    def attach(self, host: Host) -> Attached:
+        """Make the memory of one session."""
+        from vivavoce.agents.memory.base import memory_base
+        from vivavoce.agents.memory.control import MemoryControl
+
+        return MemoryControl(
+            host,
+            memory_base(self.store, self.timeout, host.context.clock),
+            keep=self.keep,
+            user=self.user,
+            name=self.name,
+            is_shared=self.store is not None,
+            is_used=self._is_used,
+        )
+
+
+class UnusedMemory(MemoryOptions):
+    """The memory of a session without options: it does nothing until the application asks for it."""
+
+    _is_used = False

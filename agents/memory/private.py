@@ -3,35 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
 
 from vivavoce.agents.core.values import Json, decode, encode
 from vivavoce.agents.memory.stores.keys import found, path_of, placed, removed
-
-
-class KeptPart(Protocol):
-    """A part of the session whose state is in snapshots, beside the private data: its conversation graph."""
-
-    def taken(self) -> Mapping[str, Any]:
-        """Return the state as JSON."""
-        ...
-
-    def check(self, taken: Any) -> None:
-        """Check that `resume()` can take that state.
-
-        Raises:
-            ConfigurationError: It is of another part or shape.
-        """
-        ...
-
-    def resume(self, taken: Mapping[str, Any]) -> None:
-        """Go on from a state; called before the session starts."""
-        ...
-
-    def data_changed(self) -> None:
-        """Private data have changed; called in any thread."""
-        ...
 
 
 class PrivateData:
@@ -44,7 +19,7 @@ class PrivateData:
         on_change: Called after each change, in the thread that made it.
     """
 
-    def __init__(self, entries: dict[str, str], on_change: Callable[[], None] | None = None) -> None:
+    def __init__(self, entries: dict[str, str], on_change: Callable[[], None]) -> None:
         self._entries = entries
         self._on_change = on_change
         self._lock = threading.Lock()
@@ -74,7 +49,7 @@ class PrivateData:
             if inner:
                 text = encode(placed(decode(self._entries.get(entry, "{}")), tuple(inner), value))
             self._entries[entry] = text
-        self._changed()
+        self._on_change()
 
     def delete(self, key: str) -> bool:
         """Remove `key` with all that is nested in it; return whether there was a value.
@@ -92,9 +67,5 @@ class PrivateData:
             else:
                 was_there = self._entries.pop(entry, None) is not None
         if was_there:
-            self._changed()
-        return was_there
-
-    def _changed(self) -> None:
-        if self._on_change is not None:
             self._on_change()
+        return was_there

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.memory.budget.control import BudgetControl
 from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.memory.stored_replies import StoredReplies
 from vivavoce.agents.memory.streams.session_streams import SessionStreams
@@ -18,7 +17,6 @@ class SessionSide:
 
     Args:
         streams: Gives the agents of this process the items of their streams.
-        budget: None: the session has no budget.
     """
 
     context: SessionContext
@@ -26,4 +24,3 @@ class SessionSide:
     private: PrivateData
     streams: SessionStreams
     replies: StoredReplies
-    budget: BudgetControl | None

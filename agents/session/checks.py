@@ -11,6 +11,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from vivavoce.agents.audio.given_audio import GivenAudio
+from vivavoce.agents.core.speech_handle import MAX_PRIORITY
 from vivavoce.agents.events import EVENT_TYPES
 from vivavoce.agents.memory.stores.store import CALLS
 from vivavoce.agents.session.options import SessionOptions
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from livekit import rtc
 
 WHEN_BUSY = get_args(i.WhenBusy)
-MAX_PRIORITY = 1_000_000
 
 
 def checked_say(text: str | AsyncIterator[str], audio: GivenAudio | None, add_to_history: bool) -> SpeechRequest:

@@ -40,6 +40,7 @@ from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from vivavoce.agents.budget.budget import Budget
     from vivavoce.agents.extension.extension import Extension
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 
@@ -293,7 +294,16 @@ class Conversation(EventSource):
 
         After the close its values are still there, and its streams have ended. A first use then begins no task.
         """
-        return self._parts.memory.memory
+        return self._parts.memory
+
+    @property
+    def budget(self) -> Budget:
+        """The limits and the use of the call (`SessionOptions.budget`).
+
+        Raises:
+            ConfigurationError: The session has no budget.
+        """
+        return self._parts.budget
 
     @property
     def graph(self) -> SessionGraph:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.values import decode, encode
+from vivavoce.agents.extension.extension import Attached, Extension, Host
+from vivavoce.agents.memory.control import MemoryControl
+from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.traces.trace_writer import TraceWriter
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
@@ -53,6 +58,43 @@ def make_graph_runtime(
     check_graph_turns(options, pipeline)
     machine = GraphMachine if trace is None else partial(RecordedGraph, trace.record)
     return GraphRuntime(context, options.graph.graph, machine, limit=options.speech.hook_timeout)
+
+
+class KeptGraph(Extension):
+    """The state of a graph in snapshots, until the graph itself is an extension."""
+
+    key = "graph"
+
+    def __init__(self, runtime: GraphRuntime) -> None:
+        self._runtime = runtime
+
+    def attach(self, host: Host) -> Attached:
+        """Hang the state at the session."""
+        memory = host.attached(MemoryOptions)
+        assert isinstance(memory, MemoryControl), "each session has a memory"
+        memory.on_private_change(self._runtime.data_changed)
+        return _KeptState(self._runtime)
+
+
+class _KeptState(Attached):
+    def __init__(self, runtime: GraphRuntime) -> None:
+        self._runtime = runtime
+        self._is_open = False
+
+    def open(self) -> None:
+        self._is_open = True
+
+    def take(self) -> Callable[[], Any] | None:
+        if not self._is_open:
+            return None
+        taken = encode(self._runtime.taken())
+        return lambda: decode(taken)
+
+    def check_taken(self, data: Any) -> None:
+        self._runtime.check(data)
+
+    def restore(self, data: Any) -> None:
+        self._runtime.resume(data)
 
 
 def make_session_graph(context: SessionContext, runtime: GraphRuntime | None) -> SessionGraph | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vivavoce.agents.audio.recording.options import RecordingOptions
+from vivavoce.agents.budget.options import BudgetOptions
 from vivavoce.agents.dialogues.options import DialogueOptions
 from vivavoce.agents.extension.extension import Extension
 from vivavoce.agents.graphs.options import GraphOptions
@@ -117,6 +118,9 @@ class SessionOptions(WatchOptions):
     """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; its maker closes it."""
     memory: MemoryOptions | None = None
     """Where `session.memory` is kept, for how long, and whose it is; None: in this process, and only if it is used."""
+    budget: BudgetOptions | None = None
+    """Limits for cost, accuracy and latency of the call, and their effects. None: there are none, and none can be set
+    during the call; `BudgetOptions()` begins without limits."""
     graph: GraphOptions | None = None
     """The conversation graph that the call follows; None: no graph."""
     dialogues: DialogueOptions | None = None
@@ -135,6 +139,7 @@ class SessionOptions(WatchOptions):
         ):
             check_instance(name, getattr(self, name), kind)
         check_instance("memory", self.memory, MemoryOptions, or_none=True)
+        check_instance("budget", self.budget, BudgetOptions, or_none=True)
         check_instance("graph", self.graph, GraphOptions, or_none=True)
         check_instance("dialogues", self.dialogues, DialogueOptions, or_none=True)
         check_items("extensions", self.extensions, Extension)

@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.audio.background_audio import BackgroundAudio, BackgroundAudioSource
 from vivavoce.agents.audio.frame_hooks import FrameHooks
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import RecordingControl
+from vivavoce.agents.budget.amounts import NO_BUDGET
+from vivavoce.agents.budget.options import BudgetOptions
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.extension.extension import Extension
 from vivavoce.agents.guard.guarding import Guarding, guards_agent
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.memory.budget.meter import BudgetMeter
 from vivavoce.agents.memory.control import MemoryControl
+from vivavoce.agents.memory.memory import SessionMemory
+from vivavoce.agents.memory.options import MemoryOptions, UnusedMemory
 from vivavoce.agents.replies.replies import RichReplies
 from vivavoce.agents.session.agent_hooks import AgentHooks
-from vivavoce.agents.session.budget_guard import BudgetGuard
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.components.requests import PipelineRequests
 from vivavoce.agents.session.components.switch import PipelineSwitch
-from vivavoce.agents.session.graph import make_graph_runtime, make_session_graph
+from vivavoce.agents.session.graph import KeptGraph, make_graph_runtime, make_session_graph
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
+from vivavoce.agents.session.history import make_history
 from vivavoce.agents.session.lifecycle.last_words import LastWords
 from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
-from vivavoce.agents.session.memory import make_memory, make_meter
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.session_agents import SessionAgents
 from vivavoce.agents.session.speeches import Speeches
@@ -55,6 +57,7 @@ from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from vivavoce.agents.budget.budget import Budget
     from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 
@@ -67,7 +70,6 @@ class SessionParts:
     options: SessionOptions
     trace: TraceWriter | None
     history: HistoryControl
-    memory: MemoryControl
     recording: RecordingControl
     preparing: Preparing
     setup: AgentSetup
@@ -92,10 +94,28 @@ class SessionParts:
     speeches: Speeches
     tasks: Tasks
     hang_ups: HangUps
-    budget: BudgetGuard | None
     extensions: Attachments
     graph: GraphRuntime | None
     session_graph: SessionGraph | None
+
+    @property
+    def memory(self) -> SessionMemory:
+        """The memory as applications know it; to ask for it is to use it."""
+        memory = self.extensions.face(MemoryOptions)
+        assert isinstance(memory, SessionMemory)
+        return memory
+
+    @property
+    def budget(self) -> Budget:
+        """The budget as applications know it.
+
+        Raises:
+            ConfigurationError: There is none.
+        """
+        attached = self.extensions.of(BudgetOptions)
+        if attached is None:
+            raise ConfigurationError(NO_BUDGET)
+        return cast("Budget", attached.face)
 
     @property
     def followed_graph(self) -> SessionGraph:
@@ -118,8 +138,6 @@ class SessionParts:
         self.speeches.open()
         self.handoffs.open(self.checkpoints.changed)
         self.extensions.open(transport, self.hang_ups, self.checkpoints.changed)
-        if self.budget is not None:
-            self.budget.open()
         if self.graph is not None:
             self.graph.open(self.history, self.tools.leave_unanswered, self.checkpoints.changed)
 
@@ -140,24 +158,26 @@ def build_parts(
     Raises:
         ConfigurationError: An option, the background audio, the pipeline's way to take turns or a price does not fit.
     """
-    meter = make_meter(options.memory, pipeline)
-    context = _make_context(session, agent, pipeline, options, session_id, meter)
+    context = _make_context(session, agent, pipeline, options, session_id)
     hook_limit = options.speech.hook_timeout
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
     graph = make_graph_runtime(context, options, pipeline, trace)
-    history, memory = make_memory(context, options, meter, graph)
+    history = make_history(context, options)
+    extensions = Attachments(context, history, _extensions(options, graph), limit=hook_limit)
+    extensions.check(agent, pipeline)
+    memory = extensions.of(MemoryOptions)
+    assert isinstance(memory, MemoryControl), "each session has a memory"
     memory.replies.open(rich_replies := RichReplies(context))
-    extensions = Attachments(context, history, _extensions(options), limit=hook_limit)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
     pipelines = PipelineSwitch(context, pipeline, history, turns := TurnTaking(context, options), options=options)
     flows = FlowRunner(context, flow, limit=hook_limit)
-    requests = PipelineRequests(context, pipelines, flows, turns, options, meter)
+    requests = PipelineRequests(context, pipelines, flows, turns, options, extensions)
     session_agents = SessionAgents(context, history, setup, on_floor=memory.streams.took_floor, limit=hook_limit)
     agent_hooks = AgentHooks(context, limit=hook_limit)
     handoffs = Handoffs(context, history, setup, requests, session_agents, agent_hooks, limit=hook_limit)
-    machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options)
-    checkpoints = CheckpointFeed(context, history, machine, memory.take, lambda: handoffs.root.id)
+    machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options, extensions)
+    checkpoints = CheckpointFeed(context, history, machine, extensions.take, lambda: handoffs.root.id)
     tools = _make_tools(context, options, history, checkpoints, handoffs, graph)
     frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
     transcripts = TranscriptFeed(on_final=memory.streams.note_transcript)
@@ -171,7 +191,6 @@ def build_parts(
         options=options,
         trace=trace,
         history=history,
-        memory=memory,
         recording=recording,
         preparing=preparing,
         setup=setup,
@@ -195,17 +214,17 @@ def build_parts(
         wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
         speeches=speeches,
         tasks=Tasks(context, handoffs, requests, agent_hooks, tools, speeches),
-        hang_ups=(hang_ups := HangUps(context, speeches, playout, caller)),
-        budget=None if meter is None else BudgetGuard(context, meter, speeches, hang_ups),
+        hang_ups=HangUps(context, speeches, playout, caller),
         extensions=extensions,
         graph=graph,
         session_graph=make_session_graph(context, graph),
     )
 
 
-def _extensions(options: SessionOptions) -> list[Extension]:
+def _extensions(options: SessionOptions, graph: GraphRuntime | None) -> list[Extension]:
     """Return the extensions of a session, in their order."""
-    own: tuple[Extension | None, ...] = (options.dialogues,)
+    kept = None if graph is None else KeptGraph(graph)
+    own: tuple[Extension | None, ...] = (options.memory or UnusedMemory(), options.budget, kept, options.dialogues)
     return [*(one for one in own if one is not None), *options.extensions]
 
 
@@ -255,7 +274,6 @@ def _make_context(
     pipeline: Pipeline,
     options: SessionOptions,
     session_id: str | None,
-    meter: BudgetMeter | None,
 ) -> SessionContext:
     return SessionContext(
         session,
@@ -264,5 +282,4 @@ def _make_context(
         agent=agent,
         capabilities=pipeline.capabilities,
         callback_timeout=options.callback_timeout,
-        meter=meter,
     )

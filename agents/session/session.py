@@ -33,7 +33,6 @@ from vivavoce.agents.session.wiring import (
     check_wiring,
     connecting,
     given_pipeline,
-    hangs_up,
     is_silent,
     make_observer,
     reason_of_failed_start,
@@ -211,7 +210,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             room_options,
             context.clock,
             with_job,
-            hangs_up=hangs_up(self._parts.options, self._wake_up),
+            hangs_up=self._wake_up is not None and self._wake_up.then == "hangup",
             is_silent=is_silent(self.pipeline),
         )
         if isinstance(resumed, Snapshot):
@@ -432,7 +431,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             history=self._parts.history,
             userdata=self.userdata,
             turns=self._parts.machine.turns,
-            memory=self._parts.memory.take,
+            extensions=self._parts.extensions.take,
             open_work=self._parts.checkpoints.open_work,
         )()
 
@@ -450,7 +449,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
     def _resume(self, resumed: Snapshot) -> None:
         self._parts.history.restore(resumed.history, resumed.last_sequence, unjudged=resumed.unjudged)
         self.userdata = resumed.userdata
-        self._parts.memory.resume(resumed.memory)
+        self._parts.extensions.restore(resumed.extensions)
         self._parts.checkpoints.resume(resumed.open_work)
 
     async def _take_over(self, watch: SessionWatch) -> Snapshot | None:
@@ -463,7 +462,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
 
     def _read(self, data: Mapping[str, Any]) -> Snapshot:
         snapshot = read_snapshot(data, agent=self.agent.id, userdata=self.userdata)
-        self._parts.memory.check(snapshot.memory)
+        self._parts.extensions.check_taken(snapshot.extensions)
         return snapshot
 
     async def _close_with_job(self, reason: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.records import TurnOutcome, TurnRecord, UsageRecord
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.turn import effects as fx
@@ -23,12 +24,14 @@ class TurnRecords:
 
     Args:
         options: The session's.
+        extensions: Get each record too.
     """
 
-    def __init__(self, context: SessionContext, options: SessionOptions) -> None:
+    def __init__(self, context: SessionContext, options: SessionOptions, extensions: Attachments) -> None:
         self._captures_content = options.capture_content
         self._take_options(options.endpointing, options.interruption)
         self._context = context
+        self._extensions = extensions
         self._heard = HeardTurns()
         self._usage = UsageRecord()
         """Use of the recogniser since the last commit."""
@@ -105,7 +108,7 @@ class TurnRecords:
         record = builder.build(outcome, self._context.clock.now())
         self._heard.forget(builder.turn_id)
         self._context.log.note_turn(record, builder.parts)
-        self._context.turn_answered(record.e2e_latency)
+        self._extensions.turn_over(record)
         return record
 
     def withdraw(self, builder: TurnRecordBuilder) -> None:

@@ -170,12 +170,6 @@ def make_machine(
     return TurnMachine(turn_options) if trace is None else trace.recorded_machine(turn_options)
 
 
-def hangs_up(options: SessionOptions, wake_up: WakeUp | None) -> bool:
-    """Whether the session may disconnect its caller by itself."""
-    budget = None if options.memory is None else options.memory.budget
-    return (wake_up is not None and wake_up.then == "hangup") or (budget is not None and budget.then == "hangup")
-
-
 def make_observer(
     given: tuple[TelemetryControl | None, bool],
     options: SessionOptions,

@@ -33,9 +33,9 @@ from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.meter import model_in_use, text_model_in_use
 from vivavoce.agents.core.stage_observers import StageObservers
 from vivavoce.agents.core.stage_run import StageRun
+from vivavoce.agents.core.usage import model_in_use, text_model_in_use
 from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.text_channel import MAX_TEXT
@@ -44,6 +44,7 @@ from vivavoce.pipelines.core.errors import StageError, describe
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_units import BYTES_PER_TOKEN, estimate_tokens
 from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.pipelines.tts.live_text import LiveText
 
@@ -72,17 +73,19 @@ class Stages:
         Args:
             failure: Receives the name of the hook while that has the stream.
         """
-        make = self._metered if self._session.is_metered else self._live.connection.generate
-        return self._model(request, make, failure)
+        return self._model(request, self._counted, failure)
 
-    async def _metered(self, request: GenerateRequest) -> ModelStream:
+    def _counted(self, request: GenerateRequest) -> ModelStream:
+        return self._count(request, self._live.connection.generate(request), self._session.session.pipeline)
+
+    async def _count(self, request: GenerateRequest, source: ModelStream, pipeline: Pipeline) -> ModelStream:
         """Yield a model step, whose usage names its model: another one may be in use when it is counted.
 
-        A step that is cut before its model has reported the tokens is metered by an estimate, since its provider bills
+        A step that is cut before its model has reported the tokens is counted by an estimate, since its provider bills
         it. A realtime model reports those tokens later.
         """
-        pipeline, said, is_over = self._session.session.pipeline, 0, False
-        async with aclosing(self._live.connection.generate(request)) as events:
+        said, is_over = 0, False
+        async with aclosing(source) as events:
             try:
                 async for event in events:
                     if isinstance(event, Usage):
@@ -94,7 +97,7 @@ class Stages:
                     yield event
             except (GeneratorExit, anyio.get_cancelled_exc_class()):
                 if not is_over and (model := text_model_in_use(pipeline)):
-                    self._session.add_estimate(_estimate(request, said), model)
+                    self._session.usage.add(model, _estimate(request, said))
                 raise
 
     def accept(

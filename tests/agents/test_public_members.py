@@ -27,9 +27,9 @@ from vivavoce.agents import (
     Worker,
 )
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
+from vivavoce.agents.budget.budget import Budget
 from vivavoce.agents.core.stage_observers import StageObserver
 from vivavoce.agents.history.history import SessionHistory
-from vivavoce.agents.memory.budget.budget import Budget
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.private import PrivateData
@@ -50,7 +50,7 @@ MEMBERS: dict[type, str] = {
     ),
     AgentOverrides: "context denoise endpointing interruption llm stt tts turn_detector vad",
     BackgroundAudioConfig: "duck_ramp duck_volume enabled fade file_path looping thinking_only volume",
-    Budget: "allocation set_allocation update_use usage use",
+    Budget: "allocation attach set_allocation update_use usage use",
     CascadingPipeline: "capabilities fallback name open parts prepare text_filters",  # the port's
     ConversationFlow: "cleanup model on_turn_end on_turn_start run session",
     Dialogue: (
@@ -73,7 +73,7 @@ MEMBERS: dict[type, str] = {
     SessionHistory: "add_message copy items messages remove replace_text summarise",
     SessionInput: "clear_turn commit_turn frames mute text",
     SessionMemory: (
-        "add_agent agent_data attach budget data get_chat_history get_reasoning_events get_stream_debug_info id "
+        "add_agent agent_data attach data get_chat_history get_reasoning_events get_stream_debug_info id "
         "link_pending_reasoning_events list_agents metadata notify open_stream post private remove_agent "
         "save_reasoning_event stop stream stream_data subscribe to_dict wait"
     ),
@@ -99,10 +99,10 @@ MEMBERS: dict[type, str] = {
 """Each public class and its public members."""
 
 OF_A_SESSION = (
-    "agent agent_state change_component change_pipeline close conversation_flow created_at current_speech dialogue "
-    "hangup history id input interrupt leave memory observe off on on_wake_up once pipeline play_background_audio "
-    "recording reply report run_task say set_conversation_flow snapshot start stop_background_audio turns "
-    "update_agent usage user_state userdata wait_closed wake_up wake_up_timer"
+    "agent agent_state budget change_component change_pipeline close conversation_flow created_at current_speech "
+    "extension graph hangup history id input interrupt leave memory observe off on on_wake_up once pipeline "
+    "play_background_audio recording reply report run_task say set_conversation_flow snapshot start "
+    "stop_background_audio turns update_agent usage user_state userdata wait_closed wake_up wake_up_timer"
 )
 
 

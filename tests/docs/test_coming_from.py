@@ -15,6 +15,7 @@ from vivavoce import agents
 from vivavoce.agents import (
     Agent,
     AgentSession,
+    Budget,
     Dialogue,
     DialogueContext,
     Edge,
@@ -40,7 +41,7 @@ ROOTS: dict[str, type] = {
     "stream": Stream,
 }
 """The objects that the page names, by their classes."""
-TYPES: dict[str, type] = {"SessionGraph": SessionGraph}
+TYPES: dict[str, type] = {"Budget": Budget, "SessionGraph": SessionGraph}
 """Classes that annotations name for type checkers only."""
 
 

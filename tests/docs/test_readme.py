@@ -112,12 +112,12 @@ def test_every_option_shown_is_taken() -> None:
 
 def test_the_budget_shown_has_the_prices_of_the_pipeline_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    (budget,) = [code for code in INLINE if code.startswith("MemoryOptions(budget=")]
+    (budget,) = [code for code in INLINE if code.startswith("SessionOptions(budget=")]
     (pipeline,) = [code for code in INLINE if code.startswith("CascadingPipeline(vad=silero.VAD(), stt=openai.STT()")]
     plugins = {name: import_module(f"vivavoce.plugins.{name}") for name in ("openai", "silero")}
-    memory = eval(budget, vars_of(agents))
+    options = eval(budget, vars_of(agents))
     made = eval(pipeline, {**vars_of(pipelines), **plugins})
-    AgentSession[None](Agent("Help."), made, options=agents.SessionOptions(memory=memory))  # else it names the price
+    AgentSession[None](Agent("Help."), made, options=options)  # else it names the price
 
 
 def test_every_worker_shown_has_a_name_by_which_it_is_found() -> None:

@@ -13,7 +13,7 @@ from livekit import rtc
 
 from kit.e2e.calls import OPTIONS, caller_and_agent, seconds_of
 from kit.e2e.room_endpoint import RoomEndpoint
-from vivavoce.agents import BudgetOptions, MemoryOptions, Price
+from vivavoce.agents import BudgetOptions, Price
 from vivavoce.agents.events import BudgetExceeded, ErrorOccurred
 
 pytestmark = [
@@ -37,10 +37,10 @@ async def test_a_small_budget_ends_in_the_goodbye(
 ) -> None:
     budget = BudgetOptions(cost=40, prices=price_of, goodbye=GOODBYE)
     async with caller_and_agent(room_server, room_name, agent_room) as call:
-        it = await call(ANSWER, options=replace(OPTIONS, memory=MemoryOptions(budget=budget)))
+        it = await call(ANSWER, options=replace(OPTIONS, budget=budget))
         it.talker.say("table for friday please")
         report = await it.session.wait_closed()
-        use, usage = await it.session.memory.budget.use(), it.session.usage
+        use, usage = await it.session.budget.use(), it.session.usage
     assert report.reason == "budget_exceeded"
     assert report.is_clean
     assert it.messages[-2:] == [("assistant", ANSWER), ("assistant", GOODBYE)]

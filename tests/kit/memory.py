@@ -7,7 +7,15 @@ from typing import Any, TypeVar
 
 import anyio
 
-from vivavoce.agents import Agent, AgentSession, InProcessStore, MemoryOptions, SessionOptions, StoreUnavailable
+from vivavoce.agents import (
+    Agent,
+    AgentSession,
+    BudgetOptions,
+    InProcessStore,
+    MemoryOptions,
+    SessionOptions,
+    StoreUnavailable,
+)
 from vivavoce.agents.memory.stores.store import Change, LogState, Place, Record
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
 from vivavoce.agents.transports.local import LocalTransport
@@ -19,6 +27,7 @@ T = TypeVar("T")
 def session_with(
     memory: MemoryOptions | None = None,
     *,
+    budget: BudgetOptions | None = None,
     id: str = "call",
     agent: Agent | None = None,
     clock: Clock | None = None,
@@ -26,7 +35,7 @@ def session_with(
     """Return a session, by default in virtual time; its agent answers every turn with "Fine."."""
     agent = agent or Agent("Be brief.", id="desk")
     pipeline = SessionHarness(agent, ScriptedLLM(default="Fine.")).pipeline
-    options = SessionOptions(clock=clock or VirtualClock(), memory=memory)
+    options = SessionOptions(clock=clock or VirtualClock(), memory=memory, budget=budget)
     return AgentSession(agent, pipeline, options=options, id=id)
 
 

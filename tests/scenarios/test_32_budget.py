@@ -10,11 +10,11 @@ import pytest
 from vivavoce.agents import (
     Agent,
     AgentSession,
+    Budget,
     BudgetOptions,
     InProcessStore,
     MemoryOptions,
     Price,
-    SessionMemory,
     SessionOptions,
     function_tool,
 )
@@ -55,7 +55,7 @@ def calling(
     harness = SessionHarness(
         agent or Agent("Help."),
         ScriptedLLM(*answers),
-        options=SessionOptions(memory=MemoryOptions(budget=options, **(memory or {}))),
+        options=SessionOptions(memory=MemoryOptions(**(memory or {})), budget=options),
     )
     harness.caller.says("hello there", 0.5, 2.5, final_at=2.7, interims=interims)
     return harness
@@ -196,7 +196,7 @@ def test_a_function_that_raises_the_limit_keeps_the_call_and_the_next_one_is_not
 
     async def allow_more(session: AgentSession[Any]) -> None:
         called.append("first")
-        assert await session.memory.budget.set_allocation(cost=1000)
+        assert await session.budget.set_allocation(cost=1000)
 
     harness = calling(
         [0.1, ANSWER, tokens(120)], [0.1, "Yes.", tokens(1)], degrade=[allow_more, lambda session: called.append("2nd")]
@@ -220,7 +220,7 @@ def test_functions_that_do_not_help_are_called_one_after_the_other_before_the_go
 
 def test_a_function_that_raises_is_an_error_event_and_the_next_one_is_called() -> None:
     async def allow_more(session: AgentSession[Any]) -> None:
-        await session.memory.budget.set_allocation(cost=1000)
+        await session.budget.set_allocation(cost=1000)
 
     def broken(session: AgentSession[Any]) -> None:
         raise KeyError("no such model")
@@ -295,7 +295,7 @@ def test_an_answer_that_is_cut_before_its_tokens_are_reported_counts_by_an_estim
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(9.0)
-        used = (await harness.session.memory.budget.usage())["scripted"]
+        used = (await harness.session.budget.usage())["scripted"]
         if isinstance(harness.session.pipeline, RealtimePipeline):  # the model itself reports an answer that was cut
             assert (used.llm_input_tokens, used.llm_output_tokens) == (5, 0)
         else:
@@ -311,12 +311,12 @@ def test_audio_tokens_of_a_model_that_speaks_have_their_own_price() -> None:
     used = Usage(input_tokens=5, input_audio_tokens=3, output_tokens=2, output_audio_tokens=2)
     model = ScriptedRealtimeModel([0.1, ANSWER, used])
     budget = BudgetOptions(cost=72, prices={"scripted": TOKEN}, goodbye=GOODBYE)
-    harness = SessionHarness(Agent("Help."), model=model, options=SessionOptions(memory=MemoryOptions(budget=budget)))
+    harness = SessionHarness(Agent("Help."), model=model, options=SessionOptions(budget=budget))
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.session.reply("Count.")
-        assert await harness.session.memory.budget.use() == {"cost": 72.0, "accuracy": None, "latency": None}
-        usage = await harness.session.memory.budget.usage()
+        assert await harness.session.budget.use() == {"cost": 72.0, "accuracy": None, "latency": None}
+        usage = await harness.session.budget.usage()
         assert usage["scripted"].llm_input_audio_tokens == 3
         await harness.session.wait_closed()
 
@@ -330,8 +330,8 @@ def test_scores_below_the_accuracy_are_an_event_and_the_call_goes_on() -> None:
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(6.0)
-        await harness.session.memory.budget.update_use(accuracy=0.9)
-        await harness.session.memory.budget.update_use(accuracy=0.3)
+        await harness.session.budget.update_use(accuracy=0.9)
+        await harness.session.budget.update_use(accuracy=0.3)
 
     harness.run(scenario, until=8.0)
     assert [(name, kind) for name, kind, *_ in told(harness)] == [
@@ -351,8 +351,8 @@ def test_a_limit_that_an_attached_memory_raises_in_time_keeps_the_call() -> None
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.next(BudgetExceeded)
-        async with SessionMemory.attach(store, harness.session.id) as other:
-            assert await other.budget.set_allocation(cost=1000)
+        async with Budget.attach(store, harness.session.id) as other:
+            assert await other.set_allocation(cost=1000)
 
     harness.run(scenario, until=12.0)
     assert (said(harness), ended(harness)[0]) == ([ANSWER, "Yes."], "user_initiated")
@@ -364,12 +364,12 @@ def test_an_amount_that_an_attached_memory_reports_is_counted_once() -> None:
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(6.0)
-        async with SessionMemory.attach(store, harness.session.id) as other:
-            await other.budget.update_use(cost=85)
-            assert (await other.budget.use())["cost"] == 105.0
+        async with Budget.attach(store, harness.session.id) as other:
+            await other.update_use(cost=85)
+            assert (await other.use())["cost"] == 105.0
             await harness.session.wait_closed()
-            assert (await other.budget.use())["cost"] == 105.0
-            assert (await other.to_dict())["budget"]["allocation"] == {"cost": 100.0, "accuracy": -1.0, "latency": -1.0}
+            assert (await other.use())["cost"] == 105.0
+            assert await other.allocation() == {"cost": 100.0, "accuracy": -1.0, "latency": -1.0}
 
     harness.run(scenario, until=20.0)
     assert told(harness)[-1] == ("budget_exceeded", "cost", 105.0, 100.0)

@@ -8,6 +8,7 @@ from typing import Any
 
 from vivavoce.agents.core.values import MAX_BYTES, check_size, size_of
 from vivavoce.agents.history.sink import HistoryChange, HistorySink, in_order
+from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.stores.store import Place, SessionStore
 from vivavoce.pipelines.core.checks import check_flag, check_instance
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
@@ -75,3 +76,20 @@ def _encoded(item: dict[str, Any]) -> str:
 def _nothing(_: str | None) -> tuple[None, None]:
     """Remove an entry."""
     return None, None
+
+
+class HeldHistorySink(StoreHistorySink):
+    """Keeps a session's history in its store while the session has its memory for certain."""
+
+    def __init__(self, base: MemoryBase) -> None:
+        super().__init__(base.store)
+        self._base = base
+
+    async def write(self, session_id: str, changes: Sequence[HistoryChange]) -> None:
+        """Keep these changes.
+
+        Raises:
+            StoreUnavailable: Another session may have the memory.
+        """
+        self._base.check_held()
+        await super().write(session_id, changes)

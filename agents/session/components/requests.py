@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.memory.budget.meter import BudgetMeter
+from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.components.switch import PipelineSwitch
 from vivavoce.agents.session.graph import check_graph_model, check_graph_turns
@@ -28,7 +28,7 @@ class PipelineRequests:
 
     Args:
         flows: Knows the session's conversation flow.
-        meter: Knows the prices of components; None: the session has no budget.
+        extensions: Check the pipelines that are to come.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class PipelineRequests:
         flows: FlowRunner,
         turn_taking: TurnTaking,
         options: SessionOptions,
-        meter: BudgetMeter | None,
+        extensions: Attachments,
     ) -> None:
         self._context = context
         self._pipelines = pipelines
         self._flows = flows
         self._turn_taking = turn_taking
         self._options = options
-        self._meter = meter
+        self._extensions = extensions
         self._ears: PipelineChangeControl | None = None
         """The change by which the agent behind a task gets back the components that hear the caller."""
         self._owed: Sequence[Agent] = ()
@@ -167,8 +167,7 @@ class PipelineRequests:
         pipeline = places.with_agents(agents)
         if keeps_ears:
             pipeline = having(pipeline, ears_of(in_use))
-        if self._meter is not None:
-            self._meter.check(pipeline)
+        self._extensions.check(agents[0], pipeline)
         owed, self._owed = self._owed, ()
         is_quiet = keeps_ears or not self._pipelines.is_changing
         if not is_quiet and not any(any(given(agent.overrides)) for agent in agents):
@@ -258,5 +257,4 @@ class PipelineRequests:
         check_flow(self._flows.flow, pipeline, self._options)
         check_graph_turns(self._options, pipeline)
         check_graph_model(self._options, agents[0], pipeline)
-        if self._meter is not None:
-            self._meter.check(pipeline)
+        self._extensions.check(agents[0], pipeline)

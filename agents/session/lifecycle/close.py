@@ -67,7 +67,7 @@ class SessionClose:
             seconds=sequence.seconds,
             steps=steps,
             error=parts.last_words.problem if closing.cause is None else describe(closing.cause),
-            lost_writes=parts.memory.lost_writes + parts.extensions.lost_writes,
+            lost_writes=parts.extensions.lost_writes,
         )
         self._context.log.note(ev.Closed, report=self.report)
         self._context.log.flush()
@@ -170,8 +170,7 @@ class SessionClose:
         feed = parts.history.feed
         if feed is not None and feed.is_open:  # after all steps that may still add to the history
             steps.append(("history sink", feed.aclose))
-        if parts.memory.is_used:
-            steps.append(("memory", parts.memory.aclose))
+        steps += parts.extensions.closing_after("history")
         if parts.recording.begin_close():
             steps.append(("recording", parts.recording.stop))
         if caller.has_transport:

@@ -79,7 +79,6 @@ class SessionStart:
         with watched("mcp"):
             first = await parts.setup.for_start()
         if not callable(resumed):
-            await self._open_memory()
             await self._make("open", parts.extensions.to_open())
         transport = await self._connect(connect, partial(parts.preparing.first, first, parts.pipelines.pipeline))
         take_over = resumed if callable(resumed) else None
@@ -98,7 +97,6 @@ class SessionStart:
             parts.session_agents.take_over(await parts.setup.for_start(prepares=True))
         if take_over is not None:
             snapshot = await self._result_of("take over", take_over)
-            await self._open_memory()
             await self._make("open", parts.extensions.to_open())
             self._begin(snapshot)
             parts.caller.end_wait()
@@ -121,17 +119,6 @@ class SessionStart:
         parts.checkpoints.changed()
         self._context.log.note(ev.Started)
         self._context.log.flush()
-
-    async def _open_memory(self) -> None:
-        """Open the memory, and begin to write the history, which may be kept there."""
-        memory, feed = self._parts.memory, self._parts.history.feed
-        if memory.is_shared:
-            with self._watched("memory"):
-                await memory.open()
-        else:
-            memory.open_here()
-        if feed is not None:
-            feed.open()
 
     async def _make(self, what: str, calls: Iterable[tuple[str, Callable[[], Awaitable[None]]]]) -> None:
         """Make such calls of the extensions, one after the other.

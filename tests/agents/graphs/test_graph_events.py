@@ -258,15 +258,23 @@ def test_a_snapshot_after_the_close_has_the_graph() -> None:
     harness = graph_harness(graph)
     harness.run(until=3.0)
     fresh = harness.session.snapshot()
-    assert fresh["memory"]["namespaces"] == {}, "a graph alone begins no memory"
+    assert list(fresh["extensions"]) == ["graph"], "a graph alone begins no memory"
     harness.session.memory.private.set("graph", "of the application")
-    taken = harness.session.snapshot()["memory"]
-    assert (taken["graph"]["state"], taken["private"]) == ("two", {"graph": "of the application"})
+    taken = harness.session.snapshot()["extensions"]
+    assert (taken["graph"]["state"], taken["memory"]["private"]) == ("two", {"graph": "of the application"})
 
     resumed = graph_harness(graph)
     resumed.resume_from = fresh
     resumed.run(until=1.0)
-    assert resumed.session.snapshot()["memory"]["namespaces"] == {}, "nor does a graph that goes on"
+    assert list(resumed.session.snapshot()["extensions"]) == ["graph"], "nor does a graph that goes on"
+
+    state = fresh["extensions"]["graph"]
+    alone = {"id": "call", "private": {}, "positions": {}, "namespaces": {}, "graph": state}
+    older = graph_harness(graph)
+    older.resume_from = {**fresh, "version": 2, "memory": alone}
+    older.run(until=1.0)
+    assert list(older.session.snapshot()["extensions"]) == ["graph"]
+    assert older.session.snapshot()["extensions"]["graph"]["state"] == "two"
 
     other = StateGraph()
     other.new_state("elsewhere", initial=True)

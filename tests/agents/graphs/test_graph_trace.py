@@ -37,7 +37,7 @@ def check_replay(trace: Trace, harness: SessionHarness) -> None:
     assert moves(trace) == way(harness) != []
     machine = fresh_graph(trace)
     assert replay_steps(machine, trace.graph[1:], GRAPH) is None
-    ended, replayed = harness.session.snapshot()["memory"]["graph"], machine.to_json(now=trace.graph[-1].at)
+    ended, replayed = harness.session.snapshot()["extensions"]["graph"], machine.to_json(now=trace.graph[-1].at)
     for state in (ended, replayed):
         state["timers"] = [rule for rule, _ in state["timers"]]  # the seconds that are left count from other moments
     assert ended == replayed

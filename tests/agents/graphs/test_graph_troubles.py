@@ -120,7 +120,7 @@ def test_an_effect_that_fails_is_answered_so_that_the_graph_goes_on() -> None:
     first = graph_harness(slow_graph(0.1))
     taken = taken_at(first, 1.0)
     speech = {"id": "speech_1", "kind": "speech", "name": "user_turn", "subject": ""}  # of nobody in the next session
-    taken["memory"]["graph"]["arrivals"].append(speech)
+    taken["extensions"]["graph"]["arrivals"].append(speech)
 
     second = graph_harness(slow_graph(0.1))
     second.expects_error("dialogue")
@@ -213,7 +213,7 @@ def test_a_move_outside_of_turns_is_kept_for_a_crash() -> None:
 
     async def look(harness: SessionHarness) -> None:
         await harness.until(4.0)
-        states.append(watch.kept[-1]["memory"]["graph"]["state"])
+        states.append(watch.kept[-1]["extensions"]["graph"]["state"])
 
     with watch_scope(watch):
         harness.run(look, until=5.0)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from kit.memory import ScriptedStore, session_with, started
-from vivavoce.agents import BudgetOptions, Markdown, MemoryOptions, Price, SessionMemory
+from vivavoce.agents import Budget, BudgetOptions, Markdown, MemoryOptions, Price, SessionMemory
 from vivavoce.agents.testing import run_virtual
 
 
@@ -15,12 +15,13 @@ def test_a_running_session_that_its_store_has_lost_is_there_again_for_other_proc
     async def main() -> None:
         store = ScriptedStore()
         budget = BudgetOptions(cost=100, prices={"scripted": Price()})
-        session = session_with(MemoryOptions(store=store, user="ada", name="A table", keep=60.0, budget=budget))
+        session = session_with(MemoryOptions(store=store, user="ada", name="A table", keep=60.0), budget=budget)
         room = await started(session)
         await anyio.sleep(1.0)
         begun = await session.memory.to_dict()
-        async with SessionMemory.attach(store, "call") as memory:
-            await memory.budget.update_use(cost=3)
+        limits = await session.budget.allocation()
+        async with SessionMemory.attach(store, "call") as memory, Budget.attach(store, "call") as other:
+            await other.update_use(cost=3)
             await memory.post(Markdown("one"))
         await anyio.sleep(3.0)
         store.is_down = is_down
@@ -31,20 +32,17 @@ def test_a_running_session_that_its_store_has_lost_is_there_again_for_other_proc
         room.send_text("a table")
         await anyio.sleep(1.0)
         assert [one.id for one in await store.sessions("ada")] == ["call"]
-        async with SessionMemory.attach(store, "call") as memory:
+        async with SessionMemory.attach(store, "call") as memory, Budget.attach(store, "call") as other:
             shown = await memory.to_dict()
             assert (shown["metadata"], shown["agents"]) == (begun["metadata"], begun["agents"])
-            assert shown["budget"] == {
-                "allocation": begun["budget"]["allocation"],
-                "use": await session.memory.budget.use(),
-            }
+            assert (await other.allocation(), await other.use()) == (limits, await session.budget.use())
             assert [message.content for message in await memory.get_chat_history()] == ["a table", "Fine."]
             transcript = await memory.open_stream("agent_transcript")
             assert [item.value async for item in transcript.read(follow=False)] == ["Fine."]
-            await memory.budget.update_use(cost=4)
+            await other.update_use(cost=4)
             await memory.post(Markdown("two"))
             await anyio.sleep(3.0)
-            assert (await session.memory.budget.use())["cost"] == 7.0
+            assert (await session.budget.use())["cost"] == 7.0
             await memory.stop()
             assert await memory.wait(timeout=5.0)
         assert (await session.wait_closed()).lost_writes == 0

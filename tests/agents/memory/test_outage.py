@@ -11,7 +11,7 @@ import pytest
 
 from kit.memory import ScriptedStore, session_with, started
 from vivavoce.agents import BudgetOptions, Markdown, MemoryOptions, SessionMemory, StoreUnavailable, Stream
-from vivavoce.agents.memory.budget.budget import Budget
+from vivavoce.agents.budget.budget import Budget
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.streams.following import WAIT_SHARE
 from vivavoce.agents.testing import run_virtual
@@ -19,7 +19,8 @@ from vivavoce.agents.transports.local import VirtualSink
 
 TIMEOUT = 1.0
 
-Call = Callable[[SessionMemory, Stream], Awaitable[object]]
+Call = Callable[[Any, Stream], Awaitable[object]]
+"""A call of a budget, or of a memory and of a stream in it."""
 
 CALLS: dict[type, dict[str, Call]] = {
     Namespace: {
@@ -31,11 +32,11 @@ CALLS: dict[type, dict[str, Call]] = {
         "length": lambda memory, _: memory.stream_data("orders").length("list"),
     },
     Budget: {
-        "allocation": lambda memory, _: memory.budget.allocation(),
-        "set_allocation": lambda memory, _: memory.budget.set_allocation(latency=2.0),
-        "use": lambda memory, _: memory.budget.use(),
-        "usage": lambda memory, _: memory.budget.usage(),
-        "update_use": lambda memory, _: memory.budget.update_use(accuracy=0.5),
+        "allocation": lambda budget, _: budget.allocation(),
+        "set_allocation": lambda budget, _: budget.set_allocation(latency=2.0),
+        "use": lambda budget, _: budget.use(),
+        "usage": lambda budget, _: budget.usage(),
+        "update_use": lambda budget, _: budget.update_use(accuracy=0.5),
     },
     Stream: {
         "write": lambda _, stream: stream.write(1),
@@ -76,23 +77,28 @@ def _returned(member: Any) -> object:
 
 @pytest.mark.parametrize("fault", ["is_down", "hangs"])
 @pytest.mark.parametrize(
-    "call",
-    [pytest.param(call, id=f"{owner.__name__}.{name}") for owner in CALLS for name, call in CALLS[owner].items()],
+    ("owner", "call"),
+    [pytest.param(kind, call, id=f"{kind.__name__}.{name}") for kind in CALLS for name, call in CALLS[kind].items()],
 )
-def test_without_its_store_a_call_of_another_process_raises_within_the_limit(call: Call, fault: str) -> None:
+def test_without_its_store_a_call_of_another_process_raises_within_the_limit(
+    owner: type, call: Call, fault: str
+) -> None:
     async def main() -> None:
         store = ScriptedStore()
-        session = session_with(MemoryOptions(store=store, budget=BudgetOptions()))
+        session = session_with(MemoryOptions(store=store), budget=BudgetOptions())
         await started(session)
         await anyio.sleep(1.0)
-        async with SessionMemory.attach(store, "call", timeout=TIMEOUT) as memory:
+        async with (
+            SessionMemory.attach(store, "call", timeout=TIMEOUT) as memory,
+            Budget.attach(store, "call", timeout=TIMEOUT) as budget,
+        ):
             stream = await memory.open_stream("orders", tags=["orders"])
             await stream.write("tea")
             await memory.data.set("key", 1)
             setattr(store, fault, True)
             before = anyio.current_time()
             with pytest.raises(StoreUnavailable):
-                await call(memory, stream)
+                await call(budget if owner is Budget else memory, stream)
             wait = WAIT_SHARE * TIMEOUT if call is CALLS[Stream]["read"] else 0.0  # for items, before the limit
             assert anyio.current_time() - before <= wait + TIMEOUT + 0.01
         with pytest.raises(StoreUnavailable):

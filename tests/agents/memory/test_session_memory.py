@@ -77,12 +77,12 @@ async def test_metadata_begin_with_the_date_the_user_the_name_and_not_pinned() -
 
 
 @virtually
-async def test_to_dict_shows_id_metadata_budget_and_agents_and_nothing_private() -> None:
+async def test_to_dict_shows_id_metadata_and_agents_and_nothing_private() -> None:
     session = session_with()
     await started(session)
     session.memory.private.set("secret", "hunter2")
     shown = await session.memory.to_dict()
-    assert set(shown) == {"id", "metadata", "budget", "agents"}
+    assert set(shown) == {"id", "metadata", "agents"}
     assert shown["id"] == "call"
     assert "hunter2" not in json.dumps(shown)
     await session.close()
@@ -212,7 +212,7 @@ def test_a_session_without_the_store_of_its_snapshot_says_that_it_begins_empty(
         await started(first)
         await first.memory.data.set("order", 1)
         snapshot = stored(first)
-        assert "namespaces" not in snapshot["memory"]
+        assert "namespaces" not in snapshot["extensions"]["memory"]
         await first.close()
         second = session_with(id="later")
         await started(second, resume_from=snapshot)
@@ -230,12 +230,29 @@ async def test_a_snapshot_of_an_unused_memory_holds_none_and_one_of_version_1_is
     await started(first)
     snapshot = stored(first)
     await first.close()
-    assert snapshot["version"] == 2
-    assert snapshot["memory"] is None
-    del snapshot["memory"]
+    assert snapshot["version"] == 3
+    assert snapshot.pop("extensions") == {}
+    versions: list[dict[str, Any]] = [{"version": 1}, {"version": 2, "memory": None}]
+    for number, version in enumerate(versions):
+        second = session_with(id=f"later {number}")
+        await started(second, resume_from={**snapshot, **version})
+        assert second.memory.id == f"later {number}"
+        await second.close()
+
+
+@virtually
+async def test_the_memory_in_a_snapshot_of_version_2_goes_on() -> None:
+    first = session_with()
+    await started(first)
+    first.memory.private.set("visits", 3)
+    await first.memory.data.set("order", 1)
+    snapshot = stored(first)
+    await first.close()
+    older = {**snapshot, "version": 2, "memory": snapshot.pop("extensions")["memory"]}
     second = session_with(id="later")
-    await started(second, resume_from=snapshot | {"version": 1})
-    assert second.memory.id == "later"
+    await started(second, resume_from=older)
+    memory = second.memory
+    assert (memory.id, memory.private.get("visits"), await memory.data.get("order")) == ("call", 3, 1)
     await second.close()
 
 
@@ -336,7 +353,7 @@ async def test_threads_that_use_a_memory_first_get_the_same_one_which_begins_on_
     with ThreadPoolExecutor(4) as pool:
         futures = [pool.submit(lambda: session.memory) for _ in range(4)]
         assert len({id(future.result()) for future in futures}) == 1
-    assert session.snapshot()["memory"]["namespaces"] == {}
+    assert session.snapshot()["extensions"]["memory"]["namespaces"] == {}
     assert await session.memory.metadata.get("pinned") is False
     await anyio.sleep(0.1)
     room.send_text("a table")
@@ -358,7 +375,7 @@ def test_a_memory_that_is_first_used_after_the_close_has_its_values_and_no_task(
             await anyio.sleep(0.0)
         await session.memory.data.set("order", 1)
         assert (await session.memory.to_dict())["metadata"]["pinned"] is False
-        assert session.snapshot()["memory"]["namespaces"]["data"] == {"order": 1}
+        assert session.snapshot()["extensions"]["memory"]["namespaces"]["data"] == {"order": 1}
         with pytest.raises(StoreError, match="has ended"):
             await session.memory.open_stream("orders")
         assert [item async for item in session.memory.stream.read()] == []

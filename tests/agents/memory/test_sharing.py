@@ -53,7 +53,7 @@ async def test_another_process_resumes_a_killed_call_with_its_memory(where: Wher
     assert session.memory.id == "call"
     assert await session.memory.data.get("order.size") == 2
     assert session.memory.private.get("visits") == 3
-    assert "namespaces" not in snapshot["memory"]
+    assert "namespaces" not in snapshot["extensions"]["memory"]
     await session.close()
     assert [one.id for one in await store.sessions()] == ["call"]
     await store.aclose()

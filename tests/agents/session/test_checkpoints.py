@@ -40,12 +40,12 @@ def call(
 
 def test_the_values_of_the_sessions_memory_are_kept_with_the_conversation() -> None:
     async def test(keeping: Keeping, session: AgentSession[Any], room: LocalTransport) -> None:
-        assert [one["memory"] for one in keeping.kept] == [None]
+        assert [one["extensions"] for one in keeping.kept] == [{}]
         session.memory.private.set("visits", 3)
         await session.memory.data.set("order", {"size": 2})
         room.send_text("a table")
         await anyio.sleep(5.0)
-        memory = keeping.kept[-1]["memory"]
+        memory = keeping.kept[-1]["extensions"]["memory"]
         assert (memory["id"], memory["private"]) == (session.id, {"visits": 3})
         assert memory["namespaces"]["data"] == {"order": {"size": 2}}
 

@@ -270,7 +270,7 @@ def test_a_resumed_session_continues_the_history_of_its_memory() -> None:
     async def second(harness: SessionHarness) -> None:
         await harness.user("thanks")
         memory = harness.session.memory
-        assert memory.id == snapshots[0]["memory"]["id"] != harness.session.id
+        assert memory.id == snapshots[0]["extensions"]["memory"]["id"] != harness.session.id
         chat = await memory.get_chat_history()
         assert [message.content for message in chat] == ["is friday free?", "Friday is free.", "thanks", "Bye."]
         assert len(await memory.get_reasoning_events()) == 3

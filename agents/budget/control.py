@@ -7,12 +7,10 @@ from typing import Any
 
 import anyio
 
-from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.values import decode, encode
-from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.budget.amounts import Allocation, Kind, allocation_of
-from vivavoce.agents.memory.budget.meter import BudgetMeter
-from vivavoce.agents.memory.budget.records import (
+from vivavoce.agents.budget.account import Account
+from vivavoce.agents.budget.amounts import Allocation, Kind, allocation_of
+from vivavoce.agents.budget.meter import BudgetMeter
+from vivavoce.agents.budget.records import (
     ALLOCATION,
     NAMESPACE,
     READ_AT_ONCE,
@@ -22,15 +20,17 @@ from vivavoce.agents.memory.budget.records import (
     allocation_from,
     report_from,
 )
-from vivavoce.agents.memory.store_health import StoreHealth
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.values import decode, encode
+from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.memory.writer import MemoryWriter
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, describe
 from vivavoce.pipelines.core.ids import new_id
 
+SOURCE = "budget"
+"""The source of `error` events."""
 LOOK_INTERVAL = 1.0
 """Seconds between two looks for changes of other processes; a change takes effect within that time and one call."""
-
-SOURCE = "budget"
 
 
 class _Newest:
@@ -63,20 +63,14 @@ class _Newest:
 
 
 class BudgetControl:
-    """The session's side of its budget."""
+    """The session's side of its budget. Of a store that only this process has, it makes no use."""
 
-    def __init__(
-        self,
-        context: SessionContext,
-        base: MemoryBase,
-        writer: MemoryWriter,
-        health: StoreHealth,
-        meter: BudgetMeter,
-    ) -> None:
+    def __init__(self, context: SessionContext, memory: MemoryControl, meter: BudgetMeter) -> None:
         self._context = context
-        self._base = base
-        self._writer = writer
-        self._health = health
+        self._memory = memory
+        self._base = memory.base
+        self._writer = memory.writer
+        self._health = memory.health
         self.meter = meter
         self._revision = 0
         self._writer_id = new_id("budget")
@@ -84,69 +78,61 @@ class BudgetControl:
         """Whether the use in the store is this session's, unless a later session continues this one."""
         self._reports = 0
         """Index of the next report to take."""
-        self._kept_use = _Newest(writer, self._write_use)
-        self._kept_allocation = _Newest(writer, self._write_allocation)
+        self._kept_use = _Newest(memory.writer, self._write_use)
+        self._kept_allocation = _Newest(memory.writer, self._write_allocation)
         self._has_set_limits = False
         """Whether code of this process has set limits."""
         self._own_limits: dict[Kind, float] = {}
         """Those of them that the store does not have yet."""
         self._has_kept_limits = False
         """Whether the limits in the store are this session's, but for changes of other processes."""
-        self._is_open = False
-        self._is_resumed = False
+        self.is_open = False
+        """Whether the budget has begun."""
+        self._is_kept = False
+        """Whether each change is written to the store."""
+        self._resumed: Mapping[str, Any] | None = None
+        """The budget of a snapshot that is to be continued."""
         self._has_read = False
         """Whether the budget that the store had before this session was taken, or there is none to take."""
 
     # --- life
 
-    def open_here(self, resumed: Mapping[str, Any] | None) -> None:
-        """Begin to write to a store that only this process has.
+    def open(self) -> Awaitable[None] | None:
+        """Begin, or go on with the budget of a snapshot."""
+        self.is_open = True
+        if self._resumed is not None:
+            limits, self._revision = _allocation_of(self._resumed)
+            self._allocate_or_report(limits.changed(self._own_limits))
+            self._restore_use(self._resumed["use"])
+        return self._open_in_store() if self._memory.is_shared else None
 
-        Args:
-            resumed: The budget of a snapshot (`state()`) that is continued.
-        Raises:
-            ConfigurationError: It is none.
-        """
-        if resumed is not None:
-            self._restore(resumed)
-        self._has_read = True
-        self._begin()
-
-    async def open_in_store(self, resumed: Mapping[str, Any] | None, *, is_resumed: bool) -> None:
+    async def _open_in_store(self) -> None:
         """Begin in a shared store, and look for changes of other processes there.
 
         A session that is resumed goes on with the budget of the store, or of the snapshot if that is newer; if the
         store is down, as soon as it is back. Another one begins anew, also under the id of a session that has ended.
-
-        Raises:
-            ConfigurationError: As `open_here()`.
         """
-        self._is_resumed = is_resumed
-        if resumed is not None:
-            self._restore(resumed)
         try:
             if not self._health.is_failing:
                 await self._read_first()
                 await self.take_reports()
         except Exception as error:  # noqa: BLE001 - a store is foreign code; the call goes on without it
             self._health.failed(error)
-        self._begin()
+        self._is_kept = True
+        self.meter.open(self._save)
+        self._memory.on_begin_again(self._save_all)
+        self._save_all()
         self._context.group.start_soon(self._look, name="budget of the memory")
 
-    def _begin(self) -> None:
-        self._is_open = True
-        self.meter.open(self._save)
-        self.save()
-
-    def save(self) -> None:
+    def _save_all(self) -> None:
         """Write limits and use: at the beginning, and again to a store that may have lost them."""
         self._save_allocation()
         self._save()
 
     @property
-    def is_over(self) -> bool:
-        """Whether the session has ended, and writes nothing more by itself."""
-        return self._writer.is_over
+    def is_left_to_store(self) -> bool:
+        """Whether the session has ended, and its budget changes in the store, which another session may have."""
+        return self._memory.is_shared and self._writer.is_over
 
     async def check_own(self) -> None:
         """Check that the budget in the store is that of this session still, which has ended.
@@ -163,6 +149,25 @@ class BudgetControl:
         """Return limits and use as plain data, for a snapshot."""
         account = self.meter.account
         return {"allocation": account.allocation.to_json(), "revision": self._revision, "use": self._use()}
+
+    def check_taken(self, data: Any) -> None:
+        """Check that `resume()` can take that data.
+
+        Raises:
+            ConfigurationError: It is none of `state()`.
+        """
+        try:
+            _allocation_of(data)
+            int(data["use"]["reports"])
+            Account(Allocation(), warn_at=1.0, price_of=lambda name: None).restore(data["use"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"the budget of a snapshot must be what snapshot() returned, got a part that is none: {describe(error)}"
+            ) from error
+
+    def resume(self, data: Mapping[str, Any]) -> None:
+        """Go on with the state of an earlier session, from `open()` on."""
+        self._resumed = data
 
     # --- changes of this process
 
@@ -192,7 +197,7 @@ class BudgetControl:
         return {**self.meter.account.to_json(), "reports": self._reports, "writer": self._writer_id}
 
     def _save(self) -> None:
-        if self._is_open and not self.is_over:
+        if self._is_kept and not self._writer.is_over:
             self._kept_use.put()
 
     async def _write_use(self) -> None:
@@ -207,7 +212,7 @@ class BudgetControl:
         self._has_written = True
 
     def _save_allocation(self) -> None:
-        if self._is_open and not self.is_over:
+        if self._is_kept and not self._writer.is_over:
             self._kept_allocation.put()
 
     async def _write_allocation(self) -> None:
@@ -217,7 +222,8 @@ class BudgetControl:
 
         def change(before: str | None) -> tuple[str | None, KeptAllocation]:
             kept = KeptAllocation(self.meter.account.allocation, 0) if before is None else allocation_from(before)
-            if before is not None and self._is_resumed and not self._has_set_limits and kept.revision >= self._revision:
+            is_kept = before is not None and self._memory.is_resumed and not self._has_set_limits
+            if is_kept and kept.revision >= self._revision:
                 return before, kept
             own.clear()
             own.update(self._own_limits)
@@ -239,7 +245,7 @@ class BudgetControl:
         if self._has_read:
             return
         base, place = self._base, self._base.place(NAMESPACE)
-        if not self._is_resumed:
+        if not self._memory.is_resumed:
             state = await base.within(base.store.log_state(base.place(REPORTS)))
             self._reports, self._has_read = state.next_index, True
             return
@@ -250,15 +256,6 @@ class BudgetControl:
             self._take_allocation(allocation_from(limits))
         if use is not None and (kept := decode(use))["changes"] > self.meter.account.earlier_changes:
             self._restore_use(kept)
-
-    def _restore(self, resumed: Mapping[str, Any]) -> None:
-        try:
-            self._take_allocation(KeptAllocation(allocation_of(resumed["allocation"]), int(resumed["revision"])))
-            self._restore_use(resumed["use"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"the budget of a snapshot must be what snapshot() returned, got a part that is none: {describe(error)}"
-            ) from error
 
     def _restore_use(self, kept: Mapping[str, Any]) -> None:
         self._reports = int(kept["reports"])
@@ -310,3 +307,8 @@ class BudgetControl:
                 self.meter.report(report_from(record.text))
             if len(found) < READ_AT_ONCE:
                 return
+
+
+def _allocation_of(data: Mapping[str, Any]) -> tuple[Allocation, int]:
+    """Return the limits of a budget's state, and their revision."""
+    return allocation_of(data["allocation"]), int(data["revision"])

@@ -12,6 +12,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 Kind = Literal["cost", "accuracy", "latency"]
 KINDS: tuple[Kind, ...] = ("cost", "accuracy", "latency")
 
+NO_BUDGET = "the session has no budget; start it with SessionOptions(budget=BudgetOptions(prices=…))"
 NO_LIMIT = -1.0
 """The amount of an allocation without a limit."""
 

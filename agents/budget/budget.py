@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from vivavoce.agents.core.values import decode, encode
-from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.budget.account import Account
-from vivavoce.agents.memory.budget.amounts import Allocation, limits_of, uses_of
-from vivavoce.agents.memory.budget.control import BudgetControl
-from vivavoce.agents.memory.budget.records import (
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Self
+
+from vivavoce.agents.budget.account import Account
+from vivavoce.agents.budget.amounts import NO_BUDGET, Allocation, limits_of, uses_of
+from vivavoce.agents.budget.control import BudgetControl
+from vivavoce.agents.budget.records import (
     ALLOCATION,
     KEPT_REPORTS,
     NAMESPACE,
@@ -18,11 +20,12 @@ from vivavoce.agents.memory.budget.records import (
     allocation_from,
     report_from,
 )
+from vivavoce.agents.core.values import decode, encode
+from vivavoce.agents.memory.base import MemoryBase, attached_base
+from vivavoce.agents.memory.stores.store import SessionStore
 from vivavoce.agents.records import UsageRecord
 from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.core.errors import ConfigurationError
-
-_NO_BUDGET = "the session has no budget; start it with MemoryOptions(budget=BudgetOptions(prices=…))"
 
 
 class Budget:
@@ -32,20 +35,37 @@ class Budget:
     change that is made there within a second or so. After the call, changes of its own process go to the store too.
 
     Args:
-        control: The session's side; None in another process, and for a session without a budget.
-        is_own: Whether this is the session's own process.
+        control: The session's side; None in another process.
     """
 
-    def __init__(self, base: MemoryBase, control: BudgetControl | None, *, is_own: bool) -> None:
+    def __init__(self, base: MemoryBase, control: BudgetControl | None) -> None:
         self._base = base
         self._control = control
-        self._is_own = is_own
+
+    @classmethod
+    @asynccontextmanager
+    async def attach(
+        cls,
+        store: SessionStore,
+        session_id: str,
+        *,
+        timeout: float = 2.0,  # noqa: ASYNC109 - the limit of each call
+    ) -> AsyncIterator[Self]:
+        """Share the budget of a session that another process runs, or that has ended, as `SessionMemory.attach()`.
+
+        Args:
+            timeout: Seconds for a call to the store; then it raises StoreUnavailable.
+        Raises:
+            StoreError: The store has no such session.
+            ConfigurationError: An argument is of another kind.
+        """
+        yield cls(await attached_base(store, session_id, timeout), None)
 
     async def allocation(self) -> dict[str, float]:
         """Return the limits of cost, accuracy and latency; -1: no limit."""
         if self._control is not None:
             return self._control.meter.account.allocation.to_json()
-        kept = None if self._is_own else await self._kept_allocation()
+        kept = await self._kept_allocation()
         return (Allocation() if kept is None else kept.limits).to_json()
 
     async def set_allocation(
@@ -67,13 +87,13 @@ class Budget:
         """
         given = limits_of(cost, accuracy, latency)
         check_flag("nx", nx)
-        if self._control is not None and not self._control.is_over:
+        if self._control is not None and not self._control.is_left_to_store:
             return self._control.allocate(given, nx=nx)
-        await self._check_shared()
+        await self._check_own()
 
         def change(text: str | None) -> tuple[str | None, bool]:
             if text is None:
-                raise ConfigurationError(_NO_BUDGET)
+                raise ConfigurationError(NO_BUDGET)
             kept = allocation_from(text)
             wanted = kept.limits.changed(given, nx=nx)
             if wanted == kept.limits:
@@ -113,23 +133,21 @@ class Budget:
         """
         uses = uses_of(cost, accuracy, latency)
         control, base = self._control, self._base
-        if control is not None and not control.is_over:
+        if control is not None and not control.is_left_to_store:
             control.report(uses)
             return
-        await self._check_shared()
+        await self._check_own()
         if await self._kept_allocation() is None:
-            raise ConfigurationError(_NO_BUDGET)
+            raise ConfigurationError(NO_BUDGET)
         await base.within(base.store.log(base.place(REPORTS), [encode(uses)], keep=KEPT_REPORTS))
         if control is not None:
             await control.take_reports()
 
     # --- in another process, and after the call
 
-    async def _check_shared(self) -> None:
+    async def _check_own(self) -> None:
         if self._control is not None:
             await self._control.check_own()
-        elif self._is_own:
-            raise ConfigurationError(_NO_BUDGET)
 
     async def _kept_allocation(self) -> KeptAllocation | None:
         text = await self._base.within(self._base.store.read(self._base.place(NAMESPACE), ALLOCATION))
@@ -139,8 +157,6 @@ class Budget:
         if self._control is not None:
             return self._control.meter.account
         account = Account(Allocation(), warn_at=1.0, price_of=lambda name: None)
-        if self._is_own:
-            return account
         base = self._base
         text = await base.within(base.store.read(base.place(NAMESPACE), USE))
         start = 0

@@ -1,24 +1,32 @@
-"""Meter: the port to which a session reports its usage as it comes, if it has a budget."""
+"""UsageByModel: what each model of a session was used for, counted as it comes, with estimates."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from vivavoce.agents.records import UsageRecord
+from vivavoce.agents.turn_records.turn_record import add_usage
 from vivavoce.pipelines.core.members import name_of
 from vivavoce.pipelines.pipeline import Pipeline
 
 
-class Meter(ABC):
-    """Counts what a session uses. All calls are made on the session's event loop, and never wait."""
+class UsageByModel:
+    """The usage of each model. All calls are made on the session's event loop, and never wait."""
 
-    @abstractmethod
-    def used(self, model: str, usage: UsageRecord) -> None:
-        """A model, by its name `provider/model`, was used."""
+    def __init__(self) -> None:
+        self.models: dict[str, UsageRecord] = {}
+        """By the name of the model, `provider/model`. `add()` alone changes it."""
+        self._listeners: list[Callable[[], None]] = []
 
-    @abstractmethod
-    def answered(self, latency: float) -> None:
-        """The caller has heard the answer to a turn after so many seconds."""
+    def add(self, model: str, used: UsageRecord) -> None:
+        """Count a use of that model, and call the listeners."""
+        self.models[model] = add_usage(self.models.get(model, UsageRecord()), used)
+        for listener in self._listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each use, for as long as the session lives."""
+        self._listeners.append(listener)
 
 
 def model_in_use(pipeline: Pipeline, kind: str) -> str:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vivavoce.agents.budget.amounts import Allocation, Kind, allocation_of
 from vivavoce.agents.core.values import decode, encode
-from vivavoce.agents.memory.budget.amounts import Allocation, Kind, allocation_of
 
 NAMESPACE = "budget"
 REPORTS = "budget:reports"

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from kit.memory import ScriptedStore, session_with, started
-from vivavoce.agents import BudgetOptions, MemoryOptions, Price, SessionMemory, StoreError, StoreUnavailable
+from vivavoce.agents import Budget, BudgetOptions, MemoryOptions, Price, StoreError, StoreUnavailable
 from vivavoce.agents.memory.stores.store import Change, Place
 from vivavoce.agents.testing import run_virtual
 
@@ -37,18 +37,18 @@ def test_limits_that_two_processes_set_at_nearly_the_same_time_are_all_kept(
     async def main() -> None:
         store = FarStore()
         budget = BudgetOptions(cost=100, prices=PRICES)
-        session = session_with(MemoryOptions(store=store, budget=budget))
+        session = session_with(MemoryOptions(store=store), budget=budget)
         await started(session)
         await anyio.sleep(3.0)
-        mine = session.memory.budget
-        async with SessionMemory.attach(store, "call") as other:
-            calls = (partial(mine.set_allocation, latency=2), partial(other.budget.set_allocation, cost=50))
+        mine = session.budget
+        async with Budget.attach(store, "call") as other:
+            calls = (partial(mine.set_allocation, latency=2), partial(other.set_allocation, cost=50))
             for index in order:
                 assert await calls[index]()
                 await anyio.sleep(seconds)
             await anyio.sleep(5.0)
             kept = {"cost": 50.0, "accuracy": -1.0, "latency": 2.0}
-            assert (await mine.allocation(), await other.budget.allocation()) == (kept, kept)
+            assert (await mine.allocation(), await other.allocation()) == (kept, kept)
         await session.close()
 
     run_virtual(main())
@@ -57,18 +57,18 @@ def test_limits_that_two_processes_set_at_nearly_the_same_time_are_all_kept(
 def test_of_two_processes_that_set_the_same_limit_the_last_one_counts_for_both() -> None:
     async def main() -> None:
         store = FarStore()
-        session = session_with(MemoryOptions(store=store, budget=BudgetOptions(cost=100, prices=PRICES)))
+        session = session_with(MemoryOptions(store=store), budget=BudgetOptions(cost=100, prices=PRICES))
         await started(session)
         await anyio.sleep(3.0)
-        mine = session.memory.budget
-        async with SessionMemory.attach(store, "call") as other:
-            await other.budget.set_allocation(cost=50)
+        mine = session.budget
+        async with Budget.attach(store, "call") as other:
+            await other.set_allocation(cost=50)
             await mine.set_allocation(cost=70)
             await anyio.sleep(5.0)
-            assert (await mine.allocation())["cost"] == (await other.budget.allocation())["cost"] == 70
-            await other.budget.set_allocation(cost=60)
+            assert (await mine.allocation())["cost"] == (await other.allocation())["cost"] == 70
+            await other.set_allocation(cost=60)
             await anyio.sleep(5.0)
-            assert (await mine.allocation())["cost"] == (await other.budget.allocation())["cost"] == 60
+            assert (await mine.allocation())["cost"] == (await other.allocation())["cost"] == 60
         await session.close()
 
     run_virtual(main())
@@ -77,28 +77,28 @@ def test_of_two_processes_that_set_the_same_limit_the_last_one_counts_for_both()
 def test_a_score_that_is_recorded_after_the_call_is_kept() -> None:
     async def main() -> None:
         store = ScriptedStore()
-        session = session_with(MemoryOptions(store=store, budget=BudgetOptions(accuracy=0.5)))
+        session = session_with(MemoryOptions(store=store), budget=BudgetOptions(accuracy=0.5))
         await started(session)
-        mine = session.memory.budget
+        mine = session.budget
         await mine.update_use(accuracy=1.0)
         await session.close()
         await mine.update_use(cost=2, accuracy=0.5)
         assert await mine.set_allocation(accuracy=0.25)
-        async with SessionMemory.attach(store, "call") as other:
-            for budget in (mine, other.budget):
+        async with Budget.attach(store, "call") as other:
+            for budget in (mine, other):
                 assert await budget.use() == {"cost": 2.0, "accuracy": 0.75, "latency": None}
                 assert (await budget.allocation())["accuracy"] == 0.25
         store.is_down = True
         with pytest.raises(StoreUnavailable):
             await mine.update_use(accuracy=0.0)
         store.is_down = False
-        again = session_with(MemoryOptions(store=store, budget=BudgetOptions(accuracy=0.5)))
+        again = session_with(MemoryOptions(store=store), budget=BudgetOptions(accuracy=0.5))
         await started(again)
         await anyio.sleep(1.0)
         for change in (mine.update_use, mine.set_allocation):
             with pytest.raises(StoreError, match="another session has the memory"):
                 await change(accuracy=0.0)
-        assert await again.memory.budget.use() == {"cost": 0.0, "accuracy": None, "latency": None}
+        assert await again.budget.use() == {"cost": 0.0, "accuracy": None, "latency": None}
         await again.close()
 
     run_virtual(main())
@@ -106,10 +106,10 @@ def test_a_score_that_is_recorded_after_the_call_is_kept() -> None:
 
 def test_a_score_that_is_recorded_after_a_call_without_a_store_counts() -> None:
     async def main() -> None:
-        session = session_with(MemoryOptions(budget=BudgetOptions(accuracy=0.5)))
+        session = session_with(budget=BudgetOptions(accuracy=0.5))
         await started(session)
         await session.close()
-        await session.memory.budget.update_use(accuracy=1.0)
-        assert (await session.memory.budget.use())["accuracy"] == 1.0
+        await session.budget.update_use(accuracy=1.0)
+        assert (await session.budget.use())["accuracy"] == 1.0
 
     run_virtual(main())

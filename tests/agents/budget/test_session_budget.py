@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -14,22 +13,21 @@ from vivavoce.agents import (
     Agent,
     AgentOverrides,
     AgentSession,
+    Budget,
     BudgetOptions,
     InProcessStore,
     Markdown,
     MemoryOptions,
     Price,
-    SessionMemory,
     SessionOptions,
-    StoreError,
 )
 from vivavoce.agents.events import BudgetExceeded, BudgetWarning, ErrorOccurred
 from vivavoce.agents.memory.stores.store import Change, Place
-from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines import CascadingPipeline, FallbackLLM, RealtimePipeline
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.llm.base import LLM, Usage
+from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedVAD
 
@@ -55,7 +53,7 @@ def budget(cost: float = 100, **options: Any) -> BudgetOptions:
 
 
 def with_budget(store: InProcessStore | None = None, options: BudgetOptions | None = None) -> AgentSession[Any]:
-    return session_with(MemoryOptions(store=store, budget=options or budget()))
+    return session_with(MemoryOptions(store=store), budget=options or budget())
 
 
 # --- components without a price
@@ -83,8 +81,8 @@ def cascade(llm: LLM | None = None, tts: ScriptedTTS | None = None) -> Pipeline:
 
 def session_of(pipeline: Pipeline, agent: Agent | None = None, **options: Any) -> AgentSession[Any]:
     given = BudgetOptions(**{"cost": 1.0, "prices": PRICES, **options})
-    memory = SessionOptions(memory=MemoryOptions(budget=given), clock=VirtualClock())
-    return AgentSession(agent or Agent("Help."), pipeline, options=memory)
+    session_options = SessionOptions(budget=given, clock=VirtualClock())
+    return AgentSession(agent or Agent("Help."), pipeline, options=session_options)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +143,8 @@ async def test_a_cost_limit_that_is_set_later_needs_prices_too() -> None:
     session = session_of(cascade(OtherLLM()), cost=-1, prices=PRICES)
     await session.start(LocalTransport(VirtualClock()))
     with pytest.raises(ConfigurationError, match="the llm 'other/large'"):
-        await session.memory.budget.set_allocation(cost=5)
-    assert (await session.memory.budget.allocation())["cost"] == -1
+        await session.budget.set_allocation(cost=5)
+    assert (await session.budget.allocation())["cost"] == -1
     await session.close()
 
 
@@ -157,7 +155,7 @@ async def test_a_cost_limit_that_is_set_later_needs_prices_too() -> None:
 async def test_limits_and_use_are_read_and_changed_by_blues_names() -> None:
     session = with_budget()
     await started(session)
-    used = session.memory.budget
+    used = session.budget
     assert await used.allocation() == {"cost": 100.0, "accuracy": -1.0, "latency": -1.0}
     assert await used.set_allocation(cost=200, latency=2.5)
     assert not await used.set_allocation(cost=300, latency=9, nx=True)
@@ -167,8 +165,7 @@ async def test_limits_and_use_are_read_and_changed_by_blues_names() -> None:
     await used.update_use(cost=1.5, accuracy=0.75, latency=0.5)
     await used.update_use(cost=2)
     assert await used.use() == {"cost": 3.5, "accuracy": 0.75, "latency": 0.5}
-    shown = await session.memory.to_dict()
-    assert shown["budget"] == {"allocation": await used.allocation(), "use": await used.use()}
+    assert session.extension(BudgetOptions) is used is session.budget
     await session.close()
 
 
@@ -178,17 +175,25 @@ def test_bad_amounts_are_refused_before_the_store_is_reached(given: dict[str, An
         store = ScriptedStore()
         session = with_budget(store)
         await started(session)
-        async with SessionMemory.attach(store, "call") as other:
+        async with Budget.attach(store, "call") as other:
             calls = store.calls
-            for memory in (session.memory, other):
+            for one in (session.budget, other):
                 with pytest.raises(ValueError, match="got"):
-                    await memory.budget.set_allocation(**given)
+                    await one.set_allocation(**given)
                 with pytest.raises(ValueError, match="got"):
-                    await memory.budget.update_use(**given)
+                    await one.update_use(**given)
             assert store.calls == calls
         await session.close()
 
     run_virtual(main())
+
+
+_NO_BUDGET = r"has no budget; start it with SessionOptions\(budget=BudgetOptions"
+
+
+def test_the_budget_of_memory_options_says_where_it_is_now() -> None:
+    with pytest.raises(ConfigurationError, match=r"is SessionOptions\(budget=…\) now"):
+        MemoryOptions(budget=BudgetOptions())  # type: ignore[arg-type]  # that is the test
 
 
 @virtually
@@ -196,14 +201,15 @@ async def test_without_a_budget_there_are_no_limits_and_none_can_be_set() -> Non
     store = InProcessStore(clock=VirtualClock())
     session = session_with(MemoryOptions(store=store))
     await started(session)
-    async with SessionMemory.attach(store, "call") as other:
-        for memory in (session.memory, other):
-            assert (await memory.budget.allocation())["cost"] == -1
-            assert (await memory.budget.use())["cost"] == 0
-            assert await memory.budget.usage() == {}
-            for change in (memory.budget.set_allocation, memory.budget.update_use):
-                with pytest.raises(ConfigurationError, match=r"has no budget; start it with MemoryOptions\(budget="):
-                    await change(cost=1)
+    async with Budget.attach(store, "call") as other:
+        assert (await other.allocation())["cost"] == -1
+        assert (await other.use())["cost"] == 0
+        assert await other.usage() == {}
+        for change in (other.set_allocation, other.update_use):
+            with pytest.raises(ConfigurationError, match=_NO_BUDGET):
+                await change(cost=1)
+    with pytest.raises(ConfigurationError, match=_NO_BUDGET):
+        _ = session.budget
     await session.close()
 
 
@@ -215,22 +221,22 @@ async def test_another_process_reads_the_budget_and_changes_it_within_a_second_o
     store = InProcessStore(clock=VirtualClock())
     session = with_budget(store)
     await started(session)
-    mine = session.memory.budget
+    mine = session.budget
     await mine.update_use(cost=10, accuracy=1.0)
-    async with SessionMemory.attach(store, "call") as other:
+    async with Budget.attach(store, "call") as other:
         await _pass()
-        assert await other.budget.use() == {"cost": 10.0, "accuracy": 1.0, "latency": None}
-        await other.budget.update_use(cost=5, accuracy=0.5)
-        assert await other.budget.use() == {"cost": 15.0, "accuracy": 0.75, "latency": None}
-        assert await other.budget.set_allocation(cost=50)
-        assert not await other.budget.set_allocation(cost=60, nx=True)
+        assert await other.use() == {"cost": 10.0, "accuracy": 1.0, "latency": None}
+        await other.update_use(cost=5, accuracy=0.5)
+        assert await other.use() == {"cost": 15.0, "accuracy": 0.75, "latency": None}
+        assert await other.set_allocation(cost=50)
+        assert not await other.set_allocation(cost=60, nx=True)
         await _pass(1.1)
         assert await mine.use() == {"cost": 15.0, "accuracy": 0.75, "latency": None}
-        assert await mine.allocation() == await other.budget.allocation()
+        assert await mine.allocation() == await other.allocation()
         await mine.set_allocation(cost=70)
         await _pass(3.0)
-        assert (await other.budget.allocation())["cost"] == (await mine.allocation())["cost"] == 70
-        assert await other.budget.use() == await mine.use()
+        assert (await other.allocation())["cost"] == (await mine.allocation())["cost"] == 70
+        assert await other.use() == await mine.use()
     await session.close()
 
 
@@ -242,11 +248,11 @@ async def test_a_limit_without_prices_that_another_process_sets_is_an_error_even
     session.on(ErrorOccurred, errors.append)
     await started(session)
     await _pass()
-    async with SessionMemory.attach(store, "call") as other:
-        await other.budget.set_allocation(cost=50)
+    async with Budget.attach(store, "call") as other:
+        await other.set_allocation(cost=50)
         await _pass(5.0)
     assert [event.source for event in errors] == ["budget"]
-    assert (await session.memory.budget.allocation())["cost"] == -1
+    assert (await session.budget.allocation())["cost"] == -1
     await session.close()
 
 
@@ -259,14 +265,14 @@ async def test_a_store_that_is_down_holds_up_no_decision_and_gets_the_use_when_i
     session.on(BudgetExceeded, lambda event: seen.append("reached"))
     await started(session)
     store.hangs = True
-    await session.memory.budget.update_use(cost=85)
+    await session.budget.update_use(cost=85)
     await _pass(0.01)
     assert seen == ["near"]
     await _pass(20.0)
     store.hangs = False
     await _pass(10.0)
-    async with SessionMemory.attach(store, "call") as other:
-        assert (await other.budget.use())["cost"] == 85
+    async with Budget.attach(store, "call") as other:
+        assert (await other.use())["cost"] == 85
     await session.close()
 
 
@@ -278,12 +284,12 @@ async def test_a_store_that_can_be_read_but_takes_no_writes_for_long_loses_none_
     store.is_full = True
     await session.memory.post(Markdown("hi"))
     for _ in range(1200):
-        await session.memory.budget.update_use(cost=0.0625)
+        await session.budget.update_use(cost=0.0625)
         await _pass(1.0)
     store.is_full = False
     await _pass(20.0)
-    async with SessionMemory.attach(store, "call") as other:
-        assert (await other.budget.use())["cost"] == 75.0
+    async with Budget.attach(store, "call") as other:
+        assert (await other.use())["cost"] == 75.0
     assert len(await store.records(Place("call", "parts"), 0, 10)) == 1
     assert (await session.close()).lost_writes == 0
 
@@ -295,13 +301,13 @@ async def test_use_that_comes_while_the_use_is_being_written_reaches_the_store_t
     await started(session)
     await _pass(1.0)
     for _ in range(3):
-        await session.memory.budget.update_use(cost=1)
-        await session.memory.budget.set_allocation(latency=1 + (await session.memory.budget.use())["cost"])  # type: ignore[operator]
+        await session.budget.update_use(cost=1)
+        await session.budget.set_allocation(latency=1 + (await session.budget.use())["cost"])  # type: ignore[operator]
         await _pass(0.15)
     await _pass(2.0)
-    async with SessionMemory.attach(store, "call") as other:
-        assert (await other.budget.use())["cost"] == 3.0
-        assert (await other.budget.allocation())["latency"] == 4.0
+    async with Budget.attach(store, "call") as other:
+        assert (await other.use())["cost"] == 3.0
+        assert (await other.allocation())["latency"] == 4.0
     await session.close()
 
 
@@ -331,168 +337,36 @@ async def test_speech_counts_for_the_voice_that_spoke_it_also_when_the_voice_cha
     await words
     await change
     await session.say("Seven.")
-    usage = await session.memory.budget.usage()
+    usage = await session.budget.usage()
     assert usage["other"].tts_characters == len("Seven.")
     assert usage["scripted"].tts_characters > len("Seven.")
     await session.close()
 
 
-# --- a session that goes on
+# --- the session
 
 
-def _answering(count: int) -> ScriptedLLM:
-    return ScriptedLLM(["Sure.", Usage(input_tokens=count)], default="Fine.")
+class Keyless(LocalTransport):
+    def check_hangup(self) -> None:
+        raise ConfigurationError("set LIVEKIT_API_KEY")
 
 
-@pytest.mark.parametrize("is_shared", [False, True])
-def test_a_resumed_session_goes_on_with_use_and_limits_and_counts_nothing_twice(is_shared: bool) -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        store = InProcessStore(clock=clock) if is_shared else None
-        first = _talking(60, store, "first")
-        await started(first)
-        await first.reply("Answer.")
-        await first.memory.budget.set_allocation(cost=150)
-        taken = first.snapshot()
-        await first.close()
-
-        second = _talking(50, store, "second")
-        await started(second, resume_from=taken)
-        assert await second.memory.budget.use() == {"cost": 60.0, "accuracy": None, "latency": None}
-        assert (await second.memory.budget.allocation())["cost"] == 150
-        await second.reply("Answer.")
-        assert (await second.memory.budget.use())["cost"] == 110.0
-        usage = await second.memory.budget.usage()
-        assert usage["scripted"].llm_input_tokens == 110
-        await second.close()
-
-    run_virtual(main())
+@virtually
+async def test_a_budget_that_is_to_hang_up_needs_a_transport_that_can_which_the_start_checks() -> None:
+    session = session_with(budget=budget(then="hangup"))
+    with pytest.raises(ConfigurationError, match="LIVEKIT_API_KEY"):
+        await session.start(Keyless(VirtualClock()))
+    assert session.agent_state.value == "closed"
 
 
-def _talking(tokens: int, store: InProcessStore | None, id: str) -> AgentSession[Any]:
-    agent = Agent("Be brief.", id="desk")
-    pipeline = SessionHarness(agent, _answering(tokens)).pipeline
-    memory = MemoryOptions(store=store, budget=budget())
-    return AgentSession(agent, pipeline, options=SessionOptions(clock=VirtualClock(), memory=memory), id=id)
-
-
-def test_a_session_that_continues_a_killed_one_takes_the_newest_use_of_the_store() -> None:
-    async def main() -> None:
-        store = InProcessStore(clock=VirtualClock())
-        first = _talking(60, store, "first")
-        await started(first)
-        taken = first.snapshot()
-        await first.reply("Answer.")
-        await _pass(1.0)
-        second = _talking(50, store, "second")
-        await started(second, resume_from=taken)  # the first one loses its lease
-        assert (await second.memory.budget.use())["cost"] == 60.0
-        await second.memory.budget.update_use(cost=1)
-        await first.wait_closed()
-        with pytest.raises(StoreError, match="another session has the memory"):
-            await first.memory.budget.update_use(cost=1000)
-        async with SessionMemory.attach(store, "first") as other:
-            assert (await other.budget.use())["cost"] == 61.0
-        await second.close()
-
-    run_virtual(main())
-
-
-def test_a_session_that_is_resumed_in_an_outage_goes_on_with_the_store_s_use_once_that_is_back() -> None:
-    async def main() -> None:
-        root = ScriptedStore()
-        dead, own = copy.copy(root), copy.copy(root)  # the same data, reached by two processes
-        first = _talking(60, dead, "first")
-        await started(first)
-        taken = first.snapshot()
-        await first.reply("Answer.")
-        async with SessionMemory.attach(root, "first") as other:
-            await other.budget.update_use(cost=3)
-            await other.budget.set_allocation(cost=150)
-            await _pass(2.0)
-            dead.is_down = own.is_down = True
-            await other.budget.update_use(cost=4)
-            second = _talking(50, own, "second")
-            await started(second, resume_from=taken)
-            mine = second.memory.budget
-            await mine.update_use(cost=5, accuracy=0.5)
-            assert await mine.use() == {"cost": 5.0, "accuracy": 0.5, "latency": None}
-            await _pass(20.0)
-            own.is_down = False
-            await _pass(10.0)
-            expected = {"cost": 60.0 + 3.0 + 4.0 + 5.0, "accuracy": 0.5, "latency": None}
-            assert await mine.use() == await other.budget.use() == expected
-            assert (await mine.usage())["scripted"].llm_input_tokens == 60
-            assert (await mine.allocation())["cost"] == (await other.budget.allocation())["cost"] == 150
-        await second.close()
-        await first.close()
-
-    run_virtual(main())
-
-
-def test_limits_that_are_set_in_an_outage_are_kept_when_the_store_is_back() -> None:
-    async def main() -> None:
-        store = ScriptedStore()
-        first = _talking(60, store, "first")
-        await started(first)
-        taken = first.snapshot()
-        await first.memory.budget.set_allocation(cost=150)
-        await first.close()
-        store.is_down = True
-        second = _talking(50, store, "second")
-        await started(second, resume_from=taken)
-        assert await second.memory.budget.set_allocation(cost=90)
-        store.is_down = False
-        await _pass(10.0)
-        async with SessionMemory.attach(store, "first") as other:
-            limits = await other.budget.allocation()
-        assert limits["cost"] == (await second.memory.budget.allocation())["cost"] == 90
-        await second.close()
-
-    run_virtual(main())
-
-
-@pytest.mark.parametrize("is_down", [False, True])
-def test_a_new_call_under_an_old_id_begins_with_its_own_limits_and_no_use(is_down: bool) -> None:
-    async def main() -> None:
-        store = ScriptedStore()
-        first = with_budget(store)
-        await started(first)
-        await first.memory.budget.update_use(cost=90, accuracy=0.5)
-        await first.memory.budget.set_allocation(cost=500)
-        await first.memory.data.set("visits", 1)
-        await first.close()
-        async with SessionMemory.attach(store, "call") as other:
-            await other.budget.update_use(cost=5)  # comes too late for that call
-            store.is_down = is_down
-            second = with_budget(store)
-            await started(second)
-            mine = second.memory.budget
-            await _pass(3.0)
-            store.is_down = False
-            await _pass(10.0)
-            assert await mine.use() == await other.budget.use() == {"cost": 0.0, "accuracy": None, "latency": None}
-            assert (await mine.allocation())["cost"] == (await other.budget.allocation())["cost"] == 100
-            await other.budget.update_use(cost=3)
-            await _pass(1.2)
-            assert (await mine.use())["cost"] == 3.0
-        assert await second.memory.data.get("visits") == 1
-        assert (await second.close()).lost_writes == 0
-
-    run_virtual(main())
-
-
-def test_the_budget_of_a_snapshot_that_is_none_is_refused() -> None:
-    async def main() -> None:
-        first = _talking(1, None, "first")
-        await started(first)
-        taken = first.snapshot()
-        await first.close()
-        taken["memory"]["budget"] = {"allocation": {"cost": "much"}}
-        with pytest.raises(ConfigurationError, match="the budget of a snapshot must be what snapshot"):
-            await started(_talking(1, None, "second"), resume_from=taken)
-
-    run_virtual(main())
+@virtually
+async def test_a_budget_begins_no_memory() -> None:
+    session = session_with(budget=budget())
+    await started(session)
+    await session.budget.update_use(cost=1)
+    assert list(session.snapshot()["extensions"]) == ["budget"]
+    report = await session.close()
+    assert "memory" not in [step.name for step in report.steps]
 
 
 async def _pass(seconds: float = 0.1) -> None:

@@ -7,12 +7,10 @@ from typing import TypeVar
 
 import anyio
 
-from vivavoce.agents.core.meter import Meter
-from vivavoce.agents.memory.budget.account import Account, Decision
-from vivavoce.agents.memory.budget.amounts import NO_LIMIT, Allocation, Kind
-from vivavoce.agents.memory.budget.options import BudgetOptions
-from vivavoce.agents.memory.budget.price import COUNTED, Price, PriceList
-from vivavoce.agents.records import UsageRecord
+from vivavoce.agents.budget.account import Account, Decision
+from vivavoce.agents.budget.amounts import NO_LIMIT, Allocation, Kind
+from vivavoce.agents.budget.price import COUNTED, Price, PriceList, Prices
+from vivavoce.agents.core.usage import UsageByModel
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.members import name_of
@@ -21,16 +19,21 @@ from vivavoce.pipelines.pipeline import Pipeline
 T = TypeVar("T")
 
 
-class BudgetMeter(Meter):
-    """The account of one session. It is made before the session's other parts, which report to it."""
+class BudgetMeter:
+    """The account of one session.
 
-    def __init__(self, options: BudgetOptions) -> None:
-        self.options = options
-        self._prices = PriceList(options.prices)
+    Args:
+        usage: Of the session.
+        prices, allocation, warn_at: As in `BudgetOptions`.
+    """
+
+    def __init__(self, usage: UsageByModel, prices: Prices | None, allocation: Allocation, *, warn_at: float) -> None:
+        self._prices = PriceList(prices)
         self._parts: set[tuple[str, str]] = set()
         """Kind and name of the components that the session uses, or may use."""
         self._unpriced: set[str] = set()
-        self.account = Account(options.allocation, warn_at=options.warn_at, price_of=self._price_of)
+        self.account = Account(allocation, warn_at=warn_at, price_of=self._price_of, usage=usage.models)
+        usage.listen(self._used)
         self._decisions: list[Decision] = []
         self._problems: list[ConfigurationError] = []
         self._news = anyio.Event()
@@ -82,9 +85,8 @@ class BudgetMeter(Meter):
 
     # --- inputs
 
-    def used(self, model: str, usage: UsageRecord) -> None:
-        """A model was used."""
-        self._decided(self.account.used(model, usage))
+    def _used(self) -> None:
+        self._decided(self.account.used())
 
     def answered(self, latency: float) -> None:
         """A turn was answered."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from vivavoce.agents.memory.budget.amounts import KINDS, NO_LIMIT, Allocation, check_limit
-from vivavoce.agents.memory.budget.price import Price, Prices
+from vivavoce.agents.budget.amounts import KINDS, NO_LIMIT, Allocation, check_limit
+from vivavoce.agents.budget.price import Price, Prices
+from vivavoce.agents.extension.extension import Attached, Extension
 from vivavoce.pipelines.core.checks import check_choice, check_function, check_items, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from vivavoce.agents.extension.extension import Host
 
 Degrade = Callable[[Any], Awaitable[None] | object]
 """Called with the session, it makes the rest of the call cheaper or faster; sync or async. The result of a sync one is
@@ -17,11 +21,13 @@ ignored, unless it is a coroutine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetOptions:
-    """The budget of a call (`session.memory.budget`).
+class BudgetOptions(Extension):
+    """The budget of a call (`session.budget`).
 
     Each option: docs/options.md.
     """
+
+    key: ClassVar[str] = "budget"
 
     cost: float = NO_LIMIT
     """The highest cost of the call, in the unit of the prices; -1: no limit. All components then need a price."""
@@ -77,3 +83,14 @@ class BudgetOptions:
     def allocation(self) -> Allocation:
         """The limits at the beginning of the call."""
         return Allocation(cost=float(self.cost), accuracy=float(self.accuracy), latency=float(self.latency))
+
+    def attach(self, host: Host) -> Attached:
+        """Make the budget of one session."""
+        from vivavoce.agents.budget.guard import BudgetGuard
+        from vivavoce.agents.budget.meter import BudgetMeter
+        from vivavoce.agents.budget.session_budget import SessionBudget
+
+        meter = BudgetMeter(host.context.usage, self.prices, self.allocation, warn_at=self.warn_at)
+        hangs_up = self.then == "hangup"
+        guard = BudgetGuard(host, meter, degrade=self.degrade, goodbye=self.goodbye, hangs_up=hangs_up)
+        return SessionBudget(host, meter, guard)

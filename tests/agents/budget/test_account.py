@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vivavoce.agents.memory.budget.account import TURNS, Account, Decision
-from vivavoce.agents.memory.budget.amounts import KINDS, Allocation, Kind, limits_of, uses_of
-from vivavoce.agents.memory.budget.price import Price
+from vivavoce.agents.budget.account import TURNS, Account, Decision
+from vivavoce.agents.budget.amounts import KINDS, Allocation, Kind, limits_of, uses_of
+from vivavoce.agents.budget.price import Price
+from vivavoce.agents.core.usage import UsageByModel
 from vivavoce.agents.records import UsageRecord
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -24,9 +25,21 @@ PRICES = {
 }
 
 
-def account(cost: float = -1, accuracy: float = -1, latency: float = -1, warn_at: float = 0.8) -> Account:
+class Counting(Account):
+    """An account, with the count of the models that it reads."""
+
+    def __init__(self, limits: Allocation, warn_at: float) -> None:
+        self._count = UsageByModel()
+        super().__init__(limits, warn_at=warn_at, price_of=PRICES.get, usage=self._count.models)
+
+    def use_model(self, name: str, used: UsageRecord) -> list[Decision]:
+        self._count.add(name, used)
+        return self.used()
+
+
+def account(cost: float = -1, accuracy: float = -1, latency: float = -1, warn_at: float = 0.8) -> Counting:
     limits = Allocation(cost=cost, accuracy=accuracy, latency=latency)
-    return Account(limits, warn_at=warn_at, price_of=PRICES.get)
+    return Counting(limits, warn_at)
 
 
 def told(decisions: list[Decision]) -> list[tuple[str, str]]:
@@ -53,7 +66,7 @@ def test_a_use_that_jumps_over_both_marks_is_a_warning_and_a_limit() -> None:
 
 def test_a_limit_of_nothing_is_reached_by_the_first_cost_and_not_before() -> None:
     budget = account(cost=0)
-    assert budget.used("acme/free", UsageRecord(llm_input_tokens=5)) == []
+    assert budget.use_model("acme/free", UsageRecord(llm_input_tokens=5)) == []
     assert not budget.is_over
     assert told(budget.spent(0.001)) == [("cost", "near"), ("cost", "reached")]
 
@@ -72,10 +85,10 @@ def test_another_limit_is_judged_anew_and_the_same_one_is_not() -> None:
 
 def test_models_are_counted_apart_and_a_model_without_a_price_is_free() -> None:
     budget = account()
-    budget.used("acme/mind", UsageRecord(llm_input_tokens=500_000, llm_input_audio_tokens=100_000))
-    budget.used("acme/ears", UsageRecord(stt_audio_seconds=60.0))
-    budget.used("acme/mind", UsageRecord(llm_input_tokens=100_000))
-    budget.used("unknown", UsageRecord(llm_input_tokens=1))
+    budget.use_model("acme/mind", UsageRecord(llm_input_tokens=500_000, llm_input_audio_tokens=100_000))
+    budget.use_model("acme/ears", UsageRecord(stt_audio_seconds=60.0))
+    budget.use_model("acme/mind", UsageRecord(llm_input_tokens=100_000))
+    budget.use_model("unknown", UsageRecord(llm_input_tokens=1))
     assert budget.usage["acme/mind"] == UsageRecord(llm_input_tokens=600_000, llm_input_audio_tokens=100_000)
     assert budget.costs == pytest.approx({"acme/mind": 3.0, "acme/ears": 0.006, "unknown": 0.0})
     assert budget.use()["cost"] == pytest.approx(3.006)
@@ -193,9 +206,9 @@ steps = st.lists(
 )
 
 
-def take(budget: Account, step: Step) -> list[Decision]:
+def take(budget: Counting, step: Step) -> list[Decision]:
     if isinstance(step.value, UsageRecord):
-        return budget.used(step.name, step.value)
+        return budget.use_model(step.name, step.value)
     found = getattr(budget, step.name)(step.value)
     return found or []
 

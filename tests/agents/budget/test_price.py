@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from vivavoce.agents.memory.budget.options import BudgetOptions
-from vivavoce.agents.memory.budget.price import Price, PriceList
+from vivavoce.agents.budget.options import BudgetOptions
+from vivavoce.agents.budget.price import Price, PriceList
 from vivavoce.agents.records import UsageRecord
 from vivavoce.pipelines.core.errors import ConfigurationError
 

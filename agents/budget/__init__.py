@@ -1,9 +1,9 @@
 """The budget of a call: limits for its cost, its latency and the accuracy of its answers.
 
-`Account` (account.py) is pure: it counts and decides when a limit is near or reached. `BudgetMeter` (meter.py) feeds it
-with the session's usage; `BudgetControl` (control.py) keeps it in the store and takes changes of other processes;
-`Budget` (budget.py) is the part that applications call. The session acts on the decisions
-(`agents/session/budget_guard.py`).
+`Account` (account.py) is pure: it decides when a limit is near or reached. `BudgetMeter` (meter.py) feeds it with the
+session's usage, which `core/usage.py` counts by model; `BudgetControl` (control.py) keeps it in a shared store of the
+memory and takes changes of other processes; `BudgetGuard` (guard.py) acts on the decisions; `Budget` (budget.py) is the
+part that applications call. `SessionBudget` (session_budget.py) hangs all of them at a session.
 
 Decisions:
 

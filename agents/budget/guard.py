@@ -12,28 +12,26 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Any
 
 import anyio
 
 from vivavoce.agents import events as ev
+from vivavoce.agents.budget.account import Decision
+from vivavoce.agents.budget.amounts import Kind
+from vivavoce.agents.budget.control import SOURCE
+from vivavoce.agents.budget.meter import BudgetMeter
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.memory.budget.account import Decision
-from vivavoce.agents.memory.budget.amounts import Kind
-from vivavoce.agents.memory.budget.meter import BudgetMeter
-from vivavoce.agents.memory.budget.options import Degrade
-from vivavoce.agents.session.checks import MAX_PRIORITY
-from vivavoce.agents.session.hang_ups import HangUps
-from vivavoce.agents.session.speeches import Speeches
+from vivavoce.agents.core.speech_handle import MAX_PRIORITY
+from vivavoce.agents.extension.extension import Host
 from vivavoce.agents.states import CloseReason
-from vivavoce.agents.turn.inputs import InterruptRequested
 from vivavoce.pipelines.core.errors import VoiceError
 
 logger = logging.getLogger(__name__)
 
-SOURCE = NAME = "budget"
-"""The source of `error` events."""
-
+Degrade = Callable[[Any], Awaitable[None] | object]
 DEGRADE_LIMIT = 10.0
 """Seconds for one function of `degrade`, while the session speaks nothing."""
 ANSWER_LIMIT = 60.0
@@ -43,19 +41,27 @@ GOODBYE_LIMIT = 60.0
 
 
 class BudgetGuard:
-    """Watches over the budget of one session."""
+    """Watches over the budget of one session.
 
-    def __init__(self, context: SessionContext, meter: BudgetMeter, speeches: Speeches, hang_ups: HangUps) -> None:
-        self._context = context
+    Args:
+        degrade, goodbye: As in `BudgetOptions`.
+        hangs_up: Whether it disconnects the caller at the end.
+    """
+
+    def __init__(
+        self, host: Host, meter: BudgetMeter, *, degrade: Sequence[Degrade], goodbye: str, hangs_up: bool
+    ) -> None:
+        self._host = host
+        self._context = host.context
         self._meter = meter
-        self._speeches = speeches
-        self._hang_ups = hang_ups
-        self._left = deque(meter.options.degrade)
+        self._goodbye = goodbye
+        self.hangs_up = hangs_up
+        self._left = deque(degrade)
         """The functions that were not called yet."""
 
     def open(self) -> None:
         """Begin to act, in a task of the session."""
-        self._context.group.start_soon(self._run, name=NAME)
+        self._context.group.start_soon(self._run, name=SOURCE)
 
     async def _run(self) -> None:
         closing, meter = self._context.closing, self._meter
@@ -92,33 +98,33 @@ class BudgetGuard:
     async def _end_call(self) -> None:
         """Let the present answer end and the caller hear the goodbye, then close; unless the limit was raised."""
         with anyio.move_on_after(ANSWER_LIMIT) as scope:
-            await self._hang_ups.heard(self._speeches.handles)
-        closing, options = self._context.closing, self._meter.options
+            await self._host.heard(self._host.speeches())
+        closing = self._context.closing
         if closing.is_asked or not self._meter.account.is_over:
             return
         logger.info("The cost of the call is over its limit; the session closes")
         if scope.cancelled_caught:
             logger.warning("The answer did not end within %g s, and is cut", ANSWER_LIMIT)
-            self._context.inbox.post(InterruptRequested(force=True))
+            self._host.interrupt(force=True)
         with anyio.move_on_after(GOODBYE_LIMIT) as scope:
             await self._say_goodbye()
         if scope.cancelled_caught:
             logger.warning("The goodbye did not end within %g s; the session closes without it", GOODBYE_LIMIT)
-        if options.then == "hangup":
-            self._hang_ups.end_call(CloseReason.BUDGET_EXCEEDED)
+        if self.hangs_up:
+            self._host.hang_up(CloseReason.BUDGET_EXCEEDED)
             await closing.asked.wait()  # also where the hangup fails, within its limit
         else:
             closing.request(CloseReason.BUDGET_EXCEEDED)
 
     async def _say_goodbye(self) -> None:
-        if not self._meter.options.goodbye:
+        if not self._goodbye:
             return
         try:
-            words = self._context.session.say(self._meter.options.goodbye, interruptible=False, priority=MAX_PRIORITY)
+            words = self._host.say(self._goodbye, interruptible=False, priority=MAX_PRIORITY)
         except VoiceError as error:  # it has no voice, or closes
             self._context.report_error(error, SOURCE)
             return
-        await self._hang_ups.heard([words])
+        await self._host.heard([words])
 
 
 async def _call(degrade: Degrade, context: SessionContext) -> None:

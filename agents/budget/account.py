@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from statistics import median
+from types import MappingProxyType
 from typing import Any, Literal
 
-from vivavoce.agents.memory.budget.amounts import KINDS, NO_LIMIT, Allocation, Kind
-from vivavoce.agents.memory.budget.price import Price
+from vivavoce.agents.budget.amounts import KINDS, NO_LIMIT, Allocation, Kind
+from vivavoce.agents.budget.price import Price
 from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.turn_records.turn_record import add_usage
 
+NO_USAGE: Mapping[str, UsageRecord] = MappingProxyType({})
 TURNS = 5
 """Turns whose median latency counts; and the new turns, or scores, after which a limit is judged anew."""
 
@@ -57,16 +59,24 @@ class Account:
     Args:
         warn_at: Share of a limit at which it is near.
         price_of: Returns the price of a model by name; None: it costs nothing.
+        usage: The usage of each model of this session by name, which others count.
     """
 
-    def __init__(self, allocation: Allocation, *, warn_at: float, price_of: Callable[[str], Price | None]) -> None:
+    def __init__(
+        self,
+        allocation: Allocation,
+        *,
+        warn_at: float,
+        price_of: Callable[[str], Price | None],
+        usage: Mapping[str, UsageRecord] = NO_USAGE,
+    ) -> None:
         self.allocation = allocation
         self._warn_at = warn_at
         self._price_of = price_of
         self._earlier = _Earlier()
         self._changes = 0
         """Of this session."""
-        self._usage: dict[str, UsageRecord] = {}
+        self._usage = usage
         self._reported = Fraction()
         """The cost that others have reported; exact."""
         self._scores, self._score_count = 0.0, 0
@@ -77,9 +87,8 @@ class Account:
 
     # --- inputs
 
-    def used(self, name: str, used: UsageRecord) -> list[Decision]:
-        """A model was used."""
-        self._usage[name] = add_usage(self._usage.get(name, UsageRecord()), used)
+    def used(self) -> list[Decision]:
+        """A model was used; `usage` has it."""
         return self._changed("cost")
 
     def spent(self, cost: float) -> list[Decision]:
