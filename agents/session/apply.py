@@ -105,7 +105,6 @@ def _forget_speech(parts: SessionParts, effect: fx.ForgetSpeech) -> None:
         parts.last_words.speech_failed(reply.failure.error)
     if record is None:
         return
-    parts.extensions.turn_over(record)
     parts.transcripts.turn(record)
     parts.tools.answer_over(record.turn_id, record.answers_turn_id)
     if effect.outcome != "cancelled" or not parts.machine.open_turn_id:  # else the turn that is open answers both
