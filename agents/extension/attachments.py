@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from anyio.lowlevel import checkpoint_if_cancelled
+
 from vivavoce.agents.core.context import Additions, SessionContext
-from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges
+from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges, RecordStep
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.pipelines.core.checks import shown
@@ -38,12 +40,19 @@ class Attachments:
     Args:
         extensions: In their order.
         limit: Seconds for `on_turn` and `on_tool_result` of an extension without a limit of its own.
+        record: Writes a step of a machine into the session's trace; None: no trace is written.
     Raises:
         ConfigurationError: Two extensions have one key, or one does not fit the session.
     """
 
     def __init__(
-        self, context: SessionContext, history: HistoryControl, extensions: Sequence[Extension], *, limit: float
+        self,
+        context: SessionContext,
+        history: HistoryControl,
+        extensions: Sequence[Extension],
+        *,
+        limit: float,
+        record: RecordStep | None = None,
     ) -> None:
         self._context = context
         self._limit = limit
@@ -56,7 +65,8 @@ class Attachments:
         for extension in extensions:
             if any(part.key == extension.key for part in self._parts):
                 raise ConfigurationError(f"a session needs each extension once, got two with the key {extension.key!r}")
-            attached = extension.attach(Host(extension.key, context, history, self, hook_timeout=limit))
+            host = Host(extension.key, context, history, self, hook_timeout=limit, record=record)
+            attached = extension.attach(host)
             self._parts.append(_Part(type(extension), extension.key, attached))
 
     # --- what extensions use
@@ -143,24 +153,43 @@ class Attachments:
         wanted = {part.attached.judges for part in self._parts}
         return "turn" if "turn" in wanted else "words" if "words" in wanted else "nothing"
 
+    async def look_ahead(self, turn: TurnInHand) -> None:
+        """Pass a turn that is not over to the extensions that judge words, until one answers or drops it."""
+        for part in self._parts:
+            if part.attached.judges == "words" and turn.awaits(part.key) and not turn.is_settled:
+                await self._take_turn(part, turn)
+
     async def take_turn(self, turn: TurnInHand) -> None:
-        """Pass a turn to the extensions, until one answers or drops it."""
+        """Pass a turn to the extensions, until one answers or drops it. One that had it ahead does not get it again."""
+        asked = [part for part in self._parts if type(part.attached).on_turn is not Attached.on_turn]
+        if not asked:
+            return
         self._turns[turn.handle.id] = turn
         turn.handle.add_done_callback(self._forget)
-        for part in self._parts:
-            if type(part.attached).on_turn is Attached.on_turn:
-                continue
+        for part in asked:
+            if turn.awaits(part.key):
+                await self._take_turn(part, turn)
+            await checkpoint_if_cancelled()  # the speech was cut at the very moment at which the wait ended
+            if not turn.is_remote:
+                turn.record.mark(part.key, "user_code", self._context.clock.now())
+            if turn.settled_by == part.key:
+                return
+
+    async def _take_turn(self, part: _Part, turn: TurnInHand) -> None:
+        is_waiting = not (turn.is_ahead or turn.is_remote)
+        turn.begin(part.key)
+        try:
             await self._context.hooks.run(
                 "turn hook",
                 f"on_turn of the extension {part.key!r}",
                 partial(part.attached.on_turn, turn),
                 self._limit_of(part),
-                "without its speeches",
+                "without its speeches" if is_waiting else "always",
                 source=part.key,
-                answer_id=turn.handle.id,
+                answer_id=turn.handle.id if is_waiting else "",
             )
-            if turn.is_settled:
-                return
+        finally:
+            turn.end()
 
     def _forget(self, handle: SpeechHandle) -> None:
         self._turns.pop(handle.id, None)
@@ -168,7 +197,12 @@ class Attachments:
     def undo(self, speech_id: str) -> None:
         """Have the extensions take back the turn that this speech was to answer."""
         if (turn := self._turns.get(speech_id)) is not None:
-            for part in self._parts:
+            self.undo_turn(turn)
+
+    def undo_turn(self, turn: TurnInHand) -> None:
+        """Have the extensions that had this turn take it back."""
+        for part in self._parts:
+            if turn.had(part.key):
                 part.attached.undo(turn)
 
     async def take_tool_result(self, call: ToolCall, output: str) -> bool:

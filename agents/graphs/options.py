@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from vivavoce.agents.extension.extension import Attached, Extension
 from vivavoce.pipelines.core.checks import check_instance
 
 if TYPE_CHECKING:
+    from vivavoce.agents.extension.extension import Host
     from vivavoce.agents.graphs.graph.state_graph import StateGraph
 
 
 @dataclass(frozen=True, slots=True)
-class GraphOptions:
+class GraphOptions(Extension):
     """The graph that a call follows (`session.graph`).
 
     Each option: docs/options.md.
     """
+
+    key: ClassVar[str] = "graph"
 
     graph: StateGraph
     """States and transitions that the conversation follows; a description, which sessions may share."""
@@ -26,3 +30,13 @@ class GraphOptions:
         from vivavoce.agents.graphs.graph.state_graph import StateGraph
 
         check_instance("graph", given, StateGraph)
+
+    def attach(self, host: Host) -> Attached:
+        """Make the graph of one session.
+
+        Raises:
+            GraphError: The graph has faults.
+        """
+        from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
+
+        return GraphRuntime(host, self.graph)

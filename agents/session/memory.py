@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.write_queue import store_refuses
+from vivavoce.agents.extension.attachments import Attachments
+from vivavoce.agents.extension.extension import Attached
+from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.history.sink import HistoryChange, HistorySink
@@ -21,6 +25,42 @@ from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.speech.guarding import guards_caller
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.pipeline import Pipeline
+
+
+class KeptGraph:
+    """The graph's state, in the memory's part of a snapshot until snapshots have a part for each extension."""
+
+    def __init__(self) -> None:
+        self._graph: Attached | None = None
+
+    def open(self, extensions: Attachments) -> None:
+        """Take the graph from the extensions of the session."""
+        self._graph = extensions.of(GraphOptions)
+
+    def taken(self) -> Any:
+        """Return the state as JSON."""
+        assert self._graph is not None, "open() comes first"
+        data = self._graph.take()
+        return None if data is None else data()
+
+    def check(self, taken: Any) -> None:
+        """Check that `resume()` can take that state.
+
+        Raises:
+            ConfigurationError: It is of another graph or shape.
+        """
+        assert self._graph is not None, "open() comes first"
+        self._graph.check_taken(taken)
+
+    def resume(self, taken: Any) -> None:
+        """Go on from a state."""
+        assert self._graph is not None, "open() comes first"
+        self._graph.restore(taken)
+
+    def data_changed(self) -> None:
+        """Private data have changed; called in any thread."""
+        graph: Any = self._graph
+        graph.data_changed()
 
 
 class _HeldSink(StoreHistorySink):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.audio.background_audio import BackgroundAudio, BackgroundAudioSource
@@ -21,12 +20,11 @@ from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.budget_guard import BudgetGuard
 from vivavoce.agents.session.caller import Caller
-from vivavoce.agents.session.graph import make_graph_runtime, make_session_graph
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.lifecycle.last_words import LastWords
 from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
-from vivavoce.agents.session.memory import make_memory, make_meter
+from vivavoce.agents.session.memory import KeptGraph, make_memory, make_meter
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.requests import PipelineRequests
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
@@ -48,14 +46,9 @@ from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import WakeUp
-from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
-    from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -93,19 +86,6 @@ class SessionParts:
     hang_ups: HangUps
     budget: BudgetGuard | None
     extensions: Attachments
-    graph: GraphRuntime | None
-    session_graph: SessionGraph | None
-
-    @property
-    def followed_graph(self) -> SessionGraph:
-        """The graph as applications know it.
-
-        Raises:
-            ConfigurationError: There is none.
-        """
-        if self.session_graph is None:
-            raise ConfigurationError("the session follows no graph; give it one: GraphOptions(StateGraph())")
-        return self.session_graph
 
     def open(self, transport: Transport) -> None:
         """Link the parts to the transport; the pipeline is open by now."""
@@ -119,8 +99,6 @@ class SessionParts:
         self.extensions.open(transport, self.hang_ups, self.checkpoints.changed)
         if self.budget is not None:
             self.budget.open()
-        if self.graph is not None:
-            self.graph.open(self.history, self.tools.leave_unanswered, self.checkpoints.changed)
 
 
 def build_parts(
@@ -143,25 +121,28 @@ def build_parts(
     context = _make_context(session, agent, pipeline, options, session_id, meter)
     hook_limit = options.speech.hook_timeout
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
-    graph = make_graph_runtime(context, options, pipeline, trace)
-    history, memory = make_memory(context, options, meter, graph)
-    extensions = Attachments(context, history, _extensions(options), limit=hook_limit)
+    kept = KeptGraph() if options.graph is not None else None
+    history, memory = make_memory(context, options, meter, kept)
+    record = None if trace is None else trace.record
+    extensions = Attachments(context, history, _extensions(options), limit=hook_limit, record=record)
+    if kept is not None:
+        kept.open(extensions)
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
     pipelines = PipelineSwitch(context, pipeline, history, turns := TurnTaking(context, options), options=options)
     flows = FlowRunner(context, flow, limit=hook_limit)
-    requests = PipelineRequests(context, pipelines, flows, turns, options, meter)
+    requests = PipelineRequests(context, pipelines, flows, turns, extensions, options, meter)
     session_agents = SessionAgents(context, history, setup, on_floor=memory.streams.took_floor, limit=hook_limit)
     agent_hooks = AgentHooks(context, limit=hook_limit)
     handoffs = Handoffs(context, history, setup, requests, session_agents, agent_hooks, limit=hook_limit)
     machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options)
     checkpoints = CheckpointFeed(context, history, machine, memory.take, lambda: handoffs.root.id)
-    tools = _make_tools(context, options, history, checkpoints, handoffs, graph)
+    tools = _make_tools(context, options, history, checkpoints, handoffs, extensions)
     frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
     transcripts = TranscriptFeed(on_final=memory.streams.note_transcript)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
     background = BackgroundAudio(context, playout, background_audio)
-    replies = _make_replies(context, options, history, tools, AnswerSources(flows, graph), playout, seeing)
+    replies = _make_replies(context, options, history, tools, AnswerSources(flows, extensions), playout, seeing)
     caller = Caller(context, playout, background, recording, frame_hooks, seeing, memory.replies)
     speeches = Speeches(replies, machine, records, handoffs)
     return SessionParts(
@@ -196,14 +177,12 @@ def build_parts(
         hang_ups=(hang_ups := HangUps(context, speeches, playout, caller)),
         budget=None if meter is None else BudgetGuard(context, meter, speeches, hang_ups),
         extensions=extensions,
-        graph=graph,
-        session_graph=make_session_graph(context, graph),
     )
 
 
 def _extensions(options: SessionOptions) -> list[Extension]:
     """Return the extensions of a session, in their order."""
-    own: tuple[Extension | None, ...] = (options.dialogues,)
+    own: tuple[Extension | None, ...] = (options.graph, options.dialogues)
     return [*(one for one in own if one is not None), *options.extensions]
 
 
@@ -213,7 +192,7 @@ def _make_tools(
     history: HistoryControl,
     checkpoints: CheckpointFeed,
     handoffs: Handoffs,
-    graph: GraphRuntime | None,
+    extensions: Attachments,
 ) -> ToolCalls:
     return ToolCalls(
         context,
@@ -222,7 +201,7 @@ def _make_tools(
         timeout=options.tool_timeout,
         max_threads=options.max_tool_threads,
         hand_off=handoffs.from_tool,
-        on_result=None if graph is None else graph.called,
+        take_result=extensions.take_tool_result,
     )
 
 

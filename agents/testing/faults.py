@@ -18,7 +18,7 @@ FAILING = (
     "policy",
     "context_window",
     "guard",
-    "dialogue",
+    "graph",
     "dialogues",
     "turn",
     "decision loop",

@@ -15,11 +15,12 @@ from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.core.threads import ThreadPool
 from vivavoce.agents.graphs.graph.state import Transition
 from vivavoce.agents.graphs.machine.rules import OnState
+from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.graphs.runtime.turns import BodyVoice
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
-SOURCE = "dialogue"
+SOURCE = GraphOptions.key
 """The source of `error` events."""
 THREADS = 4
 """Plain bodies that run at a time; one that hangs counts until it ends."""

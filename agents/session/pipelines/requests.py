@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.memory.budget.meter import BudgetMeter
-from vivavoce.agents.session.graph import check_graph_model, check_graph_turns
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.change import PipelineChangeControl
 from vivavoce.agents.session.pipelines.early import EarlySwap
@@ -38,6 +38,7 @@ class PipelineRequests:
         pipelines: PipelineSwitch,
         flows: FlowRunner,
         turn_taking: TurnTaking,
+        extensions: Attachments,
         options: SessionOptions,
         meter: BudgetMeter | None,
     ) -> None:
@@ -45,6 +46,7 @@ class PipelineRequests:
         self._pipelines = pipelines
         self._flows = flows
         self._turn_taking = turn_taking
+        self._extensions = extensions
         self._options = options
         self._meter = meter
         self._ears: PipelineChangeControl | None = None
@@ -91,7 +93,7 @@ class PipelineRequests:
     # --- of agents
 
     def check_agent(self, agent: Agent, behind: Sequence[Agent] = ()) -> None:
-        """Refuse an agent whose overrides do not fit the session's own pipeline, or that lacks a model for its graph.
+        """Refuse an agent whose overrides do not fit the session's own pipeline, or that do not fit an extension.
 
         Args:
             behind: The agents behind a task, the outermost first.
@@ -107,7 +109,7 @@ class PipelineRequests:
         if has_components:
             self._check(agents, pipeline)
         else:
-            check_graph_model(self._options, agents[0], pipeline)
+            self._extensions.check(agents[0], pipeline)
             if overrides.endpointing is None:
                 return
         self._turn_taking.check(agents, pipeline)
@@ -247,7 +249,6 @@ class PipelineRequests:
         """Refuse a pipeline that does not fit the last of these agents; the others stand behind, outermost first."""
         check_wiring(agents[-1], pipeline)
         check_flow(self._flows.flow, pipeline, self._options)
-        check_graph_turns(self._options, pipeline)
-        check_graph_model(self._options, agents[0], pipeline)
+        self._extensions.check(agents[0], pipeline)
         if self._meter is not None:
             self._meter.check(pipeline)

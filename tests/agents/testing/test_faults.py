@@ -146,7 +146,7 @@ def graph_of(body: Any = None, condition: Any = None) -> SessionHarness:
 def test_code_of_a_conversation_graph_that_fails_fails_the_test(code: Any, told: str) -> None:
     with pytest.raises(AssertionError, match=told):
         graph_of(**code).run(until=3.0)
-    graph_of(**code).expects_error("dialogue").run(until=3.0)
+    graph_of(**code).expects_error("graph").run(until=3.0)
 
 
 def test_an_error_that_is_expected_fails_nothing() -> None:
