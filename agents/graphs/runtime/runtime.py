@@ -14,7 +14,7 @@ import anyio
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.call_site import calling_tool
-from vivavoce.agents.core.context import NO_ADDITIONS, Additions
+from vivavoce.agents.core.context import NO_ADDITIONS
 from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.extension.extension import Attached, Judges
 from vivavoce.agents.graphs.graph.intent import Intent
@@ -30,7 +30,7 @@ from vivavoce.agents.graphs.runtime.fit import check_model, check_turns
 from vivavoce.agents.graphs.runtime.kept_machine import KeptMachine
 from vivavoce.agents.graphs.runtime.session_events import listen
 from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
-from vivavoce.agents.graphs.runtime.turns import BodyVoice, JudgedTurn, SayVoice, WaitingTool
+from vivavoce.agents.graphs.runtime.turns import JUDGE_LIMIT, BodyVoice, JudgedTurn, JudgeLimit, SayVoice, WaitingTool
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.agents.turn.inputs import ToolsStarted
 from vivavoce.pipelines.core.clock import TimerHandle
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.pipeline import Pipeline
 
 logger = logging.getLogger(__name__)
-
-JUDGE_LIMIT = 30.0
-"""Seconds for which a turn or a tool waits until it is judged, without those of bodies, which have their own limits."""
 
 
 class GraphRuntime(Attached):
@@ -71,19 +68,21 @@ class GraphRuntime(Attached):
         self._kept = KeptMachine(self._rules, host.context.clock, host.record)
         self._states = {state.name: state for state in graph.states}
         self._intents = {intent.name: intent for intent in graph.intents}
-        self._additions = {name: self._additions_of(state) for name, state in self._states.items()}
+        self._additions = {
+            name: additions_of(state, [self._intents[one] for one in self._rules.states[name].intents], self._choose)
+            for name, state in self._states.items()
+        }
         self._code = GraphCode(host.context, limit=host.hook_timeout)
         self._inputs: deque[i.GraphInput] = deque()
         self._news = anyio.Event()
         self._timer: TimerHandle | None = None
         self._is_open = False
-        self._free_since = math.inf
-        """Since when no body runs, in seconds of the event loop; inf before the beginning, and while one runs."""
+        self._limit = JudgeLimit()
         self._turns: dict[str, JudgedTurn] = {}
         """Turns by their events; the event of a turn has the id of the speech that answers it."""
         self._waiters: dict[str, WaitingTool] = {}
         self._chosen: set[str] = set()
-        """The calls that have chosen an intent and were answered by a body."""
+        """The calls that have chosen an intent, and were answered by a body."""
         self._data_done = anyio.Event()
         self._events: dict[str, GraphEvent] = {}
         self.event: GraphEvent | None = None
@@ -114,7 +113,7 @@ class GraphRuntime(Attached):
 
     def entered(self) -> None:
         """The conversation begins, or goes on."""
-        self._free_since = anyio.current_time()
+        self._limit.counts()
         self._post(i.Begun())
         if self._machine.state:
             self._show_state()
@@ -220,7 +219,7 @@ class GraphRuntime(Attached):
     async def _data_judged(self, turn: JudgedTurn | None, speech_id: str) -> None:
         """Wait until private data, which a tool of that speech has perhaps changed, are judged; not for a body."""
         is_waiting = not (self._data_done.is_set() or self._is_waited_for(speech_id))
-        if is_waiting and await self._in_time(self._data_done) and turn is not None:
+        if is_waiting and await self._limit.in_time(self._data_done) and turn is not None:
             turn.spoken.record.answered_in(self._machine.state)
 
     async def _choose(self, intent: Intent, context: RunContext, slots: Any) -> str:
@@ -269,7 +268,7 @@ class GraphRuntime(Attached):
         self._events[event.id] = GraphEvent(event.name, data)
         self._post(given)
         try:
-            is_in_time = await self._in_time(waiter.done)
+            is_in_time = await self._limit.in_time(waiter.done)
         finally:
             del self._waiters[event.id]
             if self._turns.pop(event.id, None) is not None and turn is not None:
@@ -297,7 +296,7 @@ class GraphRuntime(Attached):
         if not self._machine.is_begun or self._code.is_running:
             turn.leave_floor()
         try:
-            is_in_time = await self._in_time(judged.decided)
+            is_in_time = await self._limit.in_time(judged.decided)
         finally:
             turn.want_floor()
             if not judged.decided.is_set():  # the answer was cut, or this took too long
@@ -305,15 +304,6 @@ class GraphRuntime(Attached):
                 judged.settle()
         if not is_in_time:
             self._report(f"the graph did not judge a turn within {JUDGE_LIMIT:g} s; the model answers it")
-
-    async def _in_time(self, judged: anyio.Event) -> bool:
-        """Wait for a judgement; return whether it came within `JUDGE_LIMIT`, which begins anew behind each body."""
-        began = anyio.current_time()
-        while (left := max(began, self._free_since) + JUDGE_LIMIT - anyio.current_time()) > 0:
-            with anyio.move_on_after(min(left, JUDGE_LIMIT)):
-                await judged.wait()
-                return True
-        return False
 
     def undo(self, turn: TurnInHand) -> None:
         """Judge the turn no more, and take its move back unless a body answers it."""
@@ -479,11 +469,11 @@ class GraphRuntime(Attached):
         name = f"the {'fallback ' * effect.is_fallback}body of the graph's state {effect.state!r}"
 
         def ended(has_failed: bool) -> None:
-            self._free_since = anyio.current_time()
+            self._limit.counts()
             self._post(i.BodyEnded(effect.run, has_failed))
 
         self._code.run_body(name, body, voice, answer_id=answer_id, on_end=ended)
-        self._free_since = math.inf
+        self._limit.stands_still()
 
     # --- small parts
 
@@ -492,10 +482,6 @@ class GraphRuntime(Attached):
         if (turn := self._turns.get(event_id)) is not None and turn.takes_answer:
             return turn.spoken.handle.id
         return next((one.spoken.handle.id for one in self._turns.values() if one.is_waiting), "")
-
-    def _additions_of(self, state: State) -> Additions:
-        intents = [self._intents[name] for name in self._rules.states[state.name].intents]
-        return additions_of(state, intents, self._choose)
 
     def _report(self, problem: str) -> None:
         self._context.report_error(SessionError(problem), SOURCE, is_recovered=True)

@@ -1,7 +1,8 @@
-"""JudgedTurn, WaitingTool: who waits for the graph. BodyVoice: how the text of a body gets to the caller."""
+"""JudgedTurn, WaitingTool: who waits for the graph, at most for a JudgeLimit. BodyVoice: the way of a body's text."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import anyio
@@ -11,6 +12,33 @@ from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.extension.text_parts import PartText, TextParts
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.graphs.options import GraphOptions
+
+JUDGE_LIMIT = 30.0
+"""Seconds for which a turn or a tool waits until it is judged, without those of bodies, which have their own limits."""
+
+
+class JudgeLimit:
+    """The limit of those waits, which begins anew behind each body; it stands still before the beginning."""
+
+    def __init__(self) -> None:
+        self._counts_since = math.inf
+
+    def counts(self) -> None:
+        """Begin it anew: the conversation begins, or no body runs any more."""
+        self._counts_since = anyio.current_time()
+
+    def stands_still(self) -> None:
+        """Let it stand still, since a body runs."""
+        self._counts_since = math.inf
+
+    async def in_time(self, judged: anyio.Event) -> bool:
+        """Wait for a judgement; return whether it came within the limit."""
+        began = anyio.current_time()
+        while (left := max(began, self._counts_since) + JUDGE_LIMIT - anyio.current_time()) > 0:
+            with anyio.move_on_after(min(left, JUDGE_LIMIT)):
+                await judged.wait()
+                return True
+        return False
 
 
 class BodyVoice(ABC):
