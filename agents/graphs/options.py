@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from vivavoce.agents.extension.extension import Attached, Extension
 from vivavoce.pipelines.core.checks import check_instance
+from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from vivavoce.agents.extension.attachments import Attachments
     from vivavoce.agents.extension.extension import Host
     from vivavoce.agents.graphs.graph.state_graph import StateGraph
+    from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +43,16 @@ class GraphOptions(Extension):
         from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
 
         return GraphRuntime(host, self.graph)
+
+
+def graph_of(extensions: Attachments) -> SessionGraph:
+    """Return the graph of a session, as applications know it.
+
+    Raises:
+        ConfigurationError: The session follows none.
+    """
+    if (attached := extensions.of(GraphOptions)) is None:
+        raise ConfigurationError("the session follows no graph; give it one: GraphOptions(StateGraph())")
+    graph: Any = attached.face
+    followed: SessionGraph = graph
+    return followed

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.given_audio import GivenAudio
-from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.event_source import EventSource
 from vivavoce.agents.core.inbox import InterruptedFromThread
 from vivavoce.agents.core.speech_handle import SpeechHandle
-from vivavoce.agents.graphs.options import GraphOptions
+from vivavoce.agents.graphs.options import graph_of
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.records import TurnRecord, UsageRecord
@@ -36,12 +35,12 @@ from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.checks import check_flag
-from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.tools import ToolChoice
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from vivavoce.agents.audio.recording.session_recording import SessionRecording
     from vivavoce.agents.extension.extension import Extension
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 
@@ -304,11 +303,7 @@ class Conversation(EventSource):
         Raises:
             ConfigurationError: The session follows no graph.
         """
-        if (attached := self._parts.extensions.of(GraphOptions)) is None:
-            raise ConfigurationError("the session follows no graph; give it one: GraphOptions(StateGraph())")
-        graph: Any = attached.face
-        followed: SessionGraph = graph
-        return followed
+        return graph_of(self._parts.extensions)
 
     def extension(self, kind: type[Extension]) -> Any:
         """Return what an extension of the session offers its application (`Attached.face`).

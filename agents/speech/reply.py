@@ -19,7 +19,6 @@ from anyio import CancelScope
 from vivavoce.agents.agent import AgentControl, StopResponse
 from vivavoce.agents.core.call_site import call_site
 from vivavoce.agents.core.speech_handle import SpeechSite
-from vivavoce.agents.extension.text_parts import TextParts
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.flow_model import FlowModel
 from vivavoce.agents.speech.flow_parts import FlowParts, pass_floor
@@ -46,6 +45,7 @@ from vivavoce.pipelines.tts.base import AudioChunk
 if TYPE_CHECKING:
     from vivavoce.agents.audio.utterance import Utterance
     from vivavoce.agents.core.speech_handle import SpeechControl
+    from vivavoce.agents.extension.text_parts import TextParts
     from vivavoce.agents.extension.turn_in_hand import TurnInHand
     from vivavoce.agents.records import TurnOutcome
     from vivavoce.agents.speech.context import ReplyContext
