@@ -238,8 +238,9 @@ class SessionHarness(RanSession):
     def expects_error(self, source: str | None = None, *, contains: str | None = None) -> Self:
         """Expect at least one such `error` event in the run, and accept all such errors. Call it before they come.
 
-        Without it an error of the application's own code (`hook`, `handler`, `tool`, `guard`, `graph`, an extension …) fails the
-        test, and so does an error that closes the session (`session`). A tool's `ToolError` is an answer and no error.
+        Without it an error of the application's own code (`hook`, `handler`, `tool`, `guard`, `graph`, the key of an
+        extension …) fails the test, and so does an error that closes the session (`session`). A tool's `ToolError` is
+        an answer and no error.
 
         Args:
             source: Source of the event; None: any.

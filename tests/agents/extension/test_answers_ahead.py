@@ -133,7 +133,7 @@ def test_an_answer_ahead_is_the_answer_once_the_turn_is_over(waits: float) -> No
     assert harness.llm.requests == []
     harness.expect_history(("user", "hello there"), ("assistant", "Mine."))
     assert len(part(harness).turns) == 1
-    assert harness.played[0].at >= 2.9
+    assert harness.played[0].start >= 2.9
 
 
 def test_a_turn_that_is_dropped_ahead_is_dropped_once_it_is_over() -> None:

@@ -10,7 +10,7 @@ import pytest
 from kit.extensions import Look, Looking, OnTurn, Second, answering, drop
 from kit.graphs import RealtimeHarness
 from kit.keeping import Keeping
-from vivavoce.agents import Agent, ContentGuard, GuardVerdict, SessionOptions, SpeechLimits, function_tool
+from vivavoce.agents import Agent, ContentGuard, GuardedText, GuardVerdict, SessionOptions, SpeechLimits, function_tool
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.extension.extension import Extension, Host
 from vivavoce.agents.extension.text_parts import TextParts
@@ -58,23 +58,23 @@ def test_material_is_in_the_first_request_of_the_answer_alone(kind: type[Session
     async def add(host: Host, turn: TurnInHand) -> None:
         turn.add("The soup is leek.", source="the menu")
 
-    llm = ScriptedLLM([ToolCall("c1", "look_up", "{}")], "Leek soup.")
+    llm = ScriptedLLM([ToolCall(call_id="c1", name="look_up", arguments="{}")], "Leek soup.")
     harness = harness_with(Look(add), llm=llm, kind=kind, agent=Cook("Help.")).run(until=5.0)
     first, second = harness.llm.requests
     assert first.extra_instructions == (
         "Material from the menu for this answer:\n<material>\nThe soup is leek.\n</material>"
     )
     assert second.extra_instructions == ""
-    assert [item.role for item in harness.session.history if hasattr(item, "role")] == ["user", "assistant"]
+    assert [item.content for item in harness.session.history.messages()] == ["what is there", "Leek soup."]
     assert [text for _, text, _ in part(harness).turns] == ["what is there"]
 
 
 @KINDS
 def test_the_words_are_those_that_hook_and_guard_have_left(kind: type[SessionHarness]) -> None:
-    def judge(text: Any) -> GuardVerdict:
-        return GuardVerdict("replace", text="what is served")
+    async def judge(text: GuardedText) -> GuardVerdict:
+        return GuardVerdict("replace", "what is served")
 
-    guard = ContentGuard(judge, agent=False, caller=True)
+    guard = ContentGuard(judge=judge, agent=False)
     harness = harness_with(Look(), kind=kind, guard=guard).run(until=5.0)
     assert [text for _, text, _ in part(harness).turns] == ["what is served"]
 
@@ -126,7 +126,7 @@ def test_an_extension_behind_one_that_has_settled_the_turn_is_not_asked(first: O
     harness = harness_with(Look(first), Second(answering("Never."))).run(until=5.0)
     assert len(part(harness).turns) == 1
     assert part(harness, Second).turns == []
-    assert "Never." not in str(harness.session.history)
+    assert "Never." not in [item.content for item in harness.session.history.messages()]
 
 
 def test_the_first_answer_counts_and_one_behind_on_turn_does_not() -> None:
@@ -240,17 +240,17 @@ def test_a_model_whose_server_has_begun_the_answer_does_not_wait() -> None:
         turn.add("too late")
         added.append(turn)
 
-    model = ScriptedRealtimeModel([0.1, "Soup."])
+    model = ScriptedRealtimeModel()
     harness = SessionHarness(Agent("Help."), model=model, options=SessionOptions(extensions=(Look(look),)))
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(2.0)
-        model.start_reply()
+        model.start_reply([0.1, "Soup."])
 
     harness.caller.says("what is there", 0.5, 1.5)
     harness.run(scenario, until=8.0)
     harness.expect_history(("user", "what is there"), ("assistant", "Soup."))
-    assert harness.played[0].at < 3.0
+    assert harness.played[0].start < 3.0
     assert len(part(harness).turns) == 1
     assert [(turn.is_remote, turn.material, turn.settled_by) for turn in added] == [(True, [], "")]
 
@@ -263,7 +263,7 @@ def test_a_result_that_it_has_answered_is_not_given_to_the_model(answers: bool, 
             """Look it up."""
             return "found"
 
-    llm = ScriptedLLM(["Soup.", ToolCall("c1", "look_up", "{}")], "Fish.")
+    llm = ScriptedLLM(["Soup.", ToolCall(call_id="c1", name="look_up", arguments="{}")], "Fish.")
     harness = harness_with(Look(answers_tools=answers), Second(), llm=llm, agent=Cook("Help.")).run(until=8.0)
     assert part(harness).results == part(harness, Second).results == ["found"]
     assert [item.content for item in harness.session.history.messages("assistant")] == said
