@@ -84,12 +84,7 @@ class DialogueMoved(SessionEvent):
 
 @dataclass(frozen=True, slots=True)
 class GraphEvent:
-    """An event of the application for its conversation graph: `session.graph.receive_event()`.
-
-    Args:
-        name: The name that `when_event()` compares.
-        data: The application's own, for bodies and conditions.
-    """
+    """An event for the conversation graph: the name that `when_event()` compares, and data for its code."""
 
     name: str
     data: Any = field(default=None, repr=False)
@@ -101,11 +96,7 @@ class GraphEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphEventPosted(SessionEvent):
-    """An extension has posted an event for the conversation graph, if the session follows one.
-
-    Args:
-        event: Its name and data, as the graph gets them.
-    """
+    """An extension has posted an event for the conversation graph, if the session follows one."""
 
     name: ClassVar[str] = "graph_event_posted"
     event: GraphEvent

@@ -42,8 +42,7 @@
 the step of the close. *Limit*: `quiet` counts while the session speaks nothing, anew after each speech; `between`
 counts while nothing is spoken that the code asked for, anew after each such speech; `without` does the same and goes on
 where it stood. (1) `hook_timeout` between its speeches from when a handoff waits for it.
-(2) ahead of a turn's end in the task of the answer that is begun ahead, and beside the answer of a model's server in a
-task; there the limit counts always.
+(2) Of a turn that is ahead, or that a model's server has begun to answer, in a task; its limit counts always.
 
 *Awaits the close*: by `close()`, `leave()` or `wait_closed()`. Code that the close waits for must not wait for the
 close: in a step of the close it raises a SessionError; a hook is cut there; the close does not wait for a handler that

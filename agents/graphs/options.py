@@ -40,9 +40,9 @@ class GraphOptions(Extension):
         Raises:
             GraphError: The graph has faults.
         """
-        from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
+        from vivavoce.agents.graphs.runtime.attached import AttachedGraph
 
-        return GraphRuntime(host, self.graph)
+        return AttachedGraph(host, self.graph)
 
 
 def graph_of(extensions: Attachments) -> SessionGraph:

@@ -1,5 +1,6 @@
 """A session's conversation graph at work.
 
+* `attached`: the graph as an extension of the session: its checks and snapshots.
 * `runtime`: feeds the machine in one task of the session, and carries out its effects.
 * `session_events`: gives it the events of the session that the graph names.
 * `code`: runs bodies, conditions and classifiers of the application, through `agents/core/hooks`.

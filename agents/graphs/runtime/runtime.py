@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, AgentControl
+from vivavoce.agents.agent import AgentControl
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.context import NO_ADDITIONS
 from vivavoce.agents.events import GraphEvent
@@ -25,12 +24,18 @@ from vivavoce.agents.graphs.machine import inputs as i
 from vivavoce.agents.graphs.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
 from vivavoce.agents.graphs.machine.rules import USER_TURN, Event, EventKind, OnTool
 from vivavoce.agents.graphs.runtime.additions import additions_of
-from vivavoce.agents.graphs.runtime.code import SOURCE, GraphCode
-from vivavoce.agents.graphs.runtime.fit import check_model, check_turns
+from vivavoce.agents.graphs.runtime.code import GraphCode
 from vivavoce.agents.graphs.runtime.kept_machine import KeptMachine
 from vivavoce.agents.graphs.runtime.session_events import listen
-from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
-from vivavoce.agents.graphs.runtime.turns import JUDGE_LIMIT, BodyVoice, JudgedTurn, JudgeLimit, SayVoice, WaitingTool
+from vivavoce.agents.graphs.runtime.turns import (
+    JUDGE_LIMIT,
+    KEY,
+    BodyVoice,
+    JudgedTurn,
+    JudgeLimit,
+    SayVoice,
+    WaitingTool,
+)
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.agents.turn.inputs import ToolsStarted
 from vivavoce.pipelines.core.clock import TimerHandle
@@ -43,7 +48,6 @@ if TYPE_CHECKING:
     from vivavoce.agents.graphs.graph.state_graph import StateGraph
     from vivavoce.pipelines.io import Transport
     from vivavoce.pipelines.llm.tools import ToolCall
-    from vivavoce.pipelines.pipeline import Pipeline
 
 logger = logging.getLogger(__name__)
 
@@ -89,18 +93,8 @@ class GraphRuntime(Attached):
         """The last event that was judged."""
         self.intent: IntentMatch | None = None
         """The intent of the last speech."""
-        self.face = SessionGraph(host.context, self)
 
     # --- life
-
-    def check(self, agent: Agent, pipeline: Pipeline) -> None:
-        """Check that the pipeline knows the words in time, and has a model where that is to choose intents.
-
-        Raises:
-            CapabilityError: It does not, or has none.
-        """
-        check_turns(self._rules, pipeline)
-        check_model(self._rules, agent, pipeline)
 
     def link(self, transport: Transport) -> None:
         """Take events."""
@@ -109,7 +103,7 @@ class GraphRuntime(Attached):
 
     async def begin(self) -> None:
         """Begin the task: `restore()` comes no more, which would lose the events that the machine has taken."""
-        self._context.group.start_soon(self._run, name=SOURCE)
+        self._context.group.start_soon(self._run, name=KEY)
 
     def entered(self) -> None:
         """The conversation begins, or goes on."""
@@ -135,28 +129,6 @@ class GraphRuntime(Attached):
     async def aclose(self) -> None:
         """Wait for the end of that."""
         await self._code.ended()
-
-    # --- snapshots
-
-    def take(self) -> Callable[[], Any]:
-        """Take the state of the machine; in any thread once it has been closed."""
-        return self._kept.take()
-
-    def check_taken(self, data: Any) -> None:
-        """Check that `restore()` can take that state.
-
-        Raises:
-            ConfigurationError: It is of another graph or shape.
-        """
-        self._kept.check(data)
-
-    def restore(self, data: Any) -> None:
-        """Go on from that state.
-
-        Raises:
-            ConfigurationError: It is of another graph or shape.
-        """
-        self._events = {event.id: GraphEvent(event.name) for event in self._kept.restore(data)}
 
     # --- reading
 
@@ -361,7 +333,7 @@ class GraphRuntime(Attached):
 
     def _failed(self, at: str, error: Exception) -> None:
         logger.error("The conversation graph failed at %s: %s", at, describe(error))
-        self._context.report_error(error, SOURCE)
+        self._context.report_error(error, KEY)
 
     def _answer_failed(self, effect: e.GraphEffect) -> None:
         match effect:
@@ -484,7 +456,7 @@ class GraphRuntime(Attached):
         return next((one.spoken.handle.id for one in self._turns.values() if one.is_waiting), "")
 
     def _report(self, problem: str) -> None:
-        self._context.report_error(SessionError(problem), SOURCE, is_recovered=True)
+        self._context.report_error(SessionError(problem), KEY, is_recovered=True)
 
 
 def _event_of(given: i.GraphInput) -> str:

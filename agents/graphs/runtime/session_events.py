@@ -9,7 +9,7 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.core.emitter import SessionEmitter
 from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.graphs.machine.rules import EventKind, GraphRules, OnEvent, OnFile, OnForm
-from vivavoce.agents.graphs.runtime.code import SOURCE
+from vivavoce.agents.graphs.runtime.turns import KEY
 
 
 class Receive(Protocol):
@@ -37,5 +37,5 @@ def _noted(receive: Receive, name: str, event: ev.SessionEvent) -> None:
         receive(GraphEvent(name, event.file), kind="file", subject=event.file.media_type)
     elif isinstance(event, ev.FormSubmitted):
         receive(GraphEvent(name, event.form), kind="form", subject=type(event.form).__name__)
-    elif not (isinstance(event, ev.ErrorOccurred) and event.source == SOURCE):  # its own errors would be a loop
+    elif not (isinstance(event, ev.ErrorOccurred) and event.source == KEY):  # its own errors would be a loop
         receive(GraphEvent(name, event))

@@ -11,8 +11,9 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.extension.text_parts import PartText, TextParts
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
-from vivavoce.agents.graphs.options import GraphOptions
 
+KEY = "graph"
+"""The key of `GraphOptions`, and the source of `error` events."""
 JUDGE_LIMIT = 30.0
 """Seconds for which a turn or a tool waits until it is judged, without those of bodies, which have their own limits."""
 
@@ -93,13 +94,13 @@ class JudgedTurn(BodyVoice):
 
     def moved(self, transition: str, *, is_undone: bool) -> None:
         """It has led to a move, by that transition if one is named; `is_undone`: the move was taken back."""
-        self.spoken.note_taken(GraphOptions.key, is_taken=not is_undone)
+        self.spoken.note_taken(KEY, is_taken=not is_undone)
         if transition:
             self.spoken.record.moved(transition)
 
     def judged(self, state: str) -> None:
         """It is judged, and the conversation is in that state."""
-        self.spoken.note_taken(GraphOptions.key, is_taken=True)
+        self.spoken.note_taken(KEY, is_taken=True)
         self.spoken.record.answered_in(state)
         self.settle()
 

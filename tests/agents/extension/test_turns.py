@@ -223,7 +223,7 @@ def test_an_interruption_by_the_application_ends_it_at_once() -> None:
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(3.0)
-        harness.session.interrupt()
+        await harness.session.interrupt()
 
     harness = harness_with(Look(wait)).run(scenario, until=6.0)
     assert [end - 3.0 for end in ends] == [pytest.approx(0.0, abs=0.01)]
