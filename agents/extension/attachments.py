@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.context import Additions, SessionContext
 from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges, RecordStep
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
@@ -142,8 +143,7 @@ class Attachments:
 
     def entered(self) -> None:
         """Note that `on_enter` is over."""
-        for part in self._parts:
-            part.attached.entered()
+        self._each("entered", lambda attached: attached.entered())
 
     # --- turns and tools
 
@@ -201,9 +201,7 @@ class Attachments:
 
     def undo_turn(self, turn: TurnInHand) -> None:
         """Have the extensions that had this turn take it back."""
-        for part in self._parts:
-            if turn.had(part.key):
-                part.attached.undo(turn)
+        self._each("undo", lambda attached: attached.undo(turn), lambda part: turn.had(part.key))
 
     async def take_tool_result(self, call: ToolCall, output: str) -> bool:
         """Pass the result of a tool to the extensions; return whether one has answered it."""
@@ -235,8 +233,7 @@ class Attachments:
 
     def turn_over(self, record: TurnRecord) -> None:
         """Note the end of a turn."""
-        for part in self._parts:
-            part.attached.turn_over(record)
+        self._each("turn_over", lambda attached: attached.turn_over(record))
 
     # --- snapshots
 
@@ -265,8 +262,7 @@ class Attachments:
 
     def end(self) -> None:
         """Have all extensions take nothing more."""
-        for part in self._parts:
-            part.attached.end()
+        self._each("end", lambda attached: attached.end())
 
     def closing_after(self, step: CloseAfter) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
         """Return the steps of the close that come behind `step`."""
@@ -283,5 +279,16 @@ class Attachments:
 
     def release(self) -> None:
         """Free the objects that sessions share."""
-        for part in self._parts:
-            part.attached.release()
+        self._each("release", lambda attached: attached.release())
+
+    def _each(
+        self, what: str, call: Callable[[Attached], None], which: Callable[[_Part], bool] = lambda part: True
+    ) -> None:
+        """Make a synchronous call of the extensions; an error of one is an `error` event, and the others get theirs."""
+        for part in filter(which, self._parts):
+            name = f"{what} of the extension {part.key!r}"
+            try:
+                with application_code(name):
+                    call(part.attached)
+            except Exception as error:  # noqa: BLE001 - the user-callback boundary
+                self._context.hooks.failed(name, error, part.key)

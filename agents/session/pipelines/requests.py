@@ -93,7 +93,7 @@ class PipelineRequests:
     # --- of agents
 
     def check_agent(self, agent: Agent, behind: Sequence[Agent] = ()) -> None:
-        """Refuse an agent whose overrides do not fit the session's own pipeline, or that do not fit an extension.
+        """Refuse an agent whose overrides do not fit the session's own pipeline, or one that an extension refuses.
 
         Args:
             behind: The agents behind a task, the outermost first.

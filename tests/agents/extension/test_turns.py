@@ -12,7 +12,7 @@ from kit.graphs import RealtimeHarness
 from kit.keeping import Keeping
 from vivavoce.agents import Agent, ContentGuard, GuardedText, GuardVerdict, SessionOptions, SpeechLimits, function_tool
 from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.extension.extension import Extension, Host
+from vivavoce.agents.extension.extension import Attached, Extension, Host
 from vivavoce.agents.extension.text_parts import TextParts
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.session_watch import watch_scope
@@ -21,6 +21,29 @@ from vivavoce.pipelines.core.errors import ConfigurationError, ProviderTimeoutEr
 from vivavoce.pipelines.llm.tools import ToolCall
 
 KINDS = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])
+
+
+class Broken(Extension):
+    """Its plain calls raise."""
+
+    key = "broken"
+
+    def attach(self, host: Host) -> Attached:
+        return BrokenPart()
+
+
+class BrokenPart(Attached):
+    async def on_turn(self, turn: TurnInHand) -> None:
+        await anyio.sleep(1.5)
+
+    def entered(self) -> None:
+        raise OSError("entered is broken")
+
+    def undo(self, turn: TurnInHand) -> None:
+        raise OSError("undo is broken")
+
+    def end(self) -> None:
+        raise OSError("end is broken")
 
 
 def harness_with(
@@ -289,6 +312,18 @@ def test_one_whose_snapshot_has_the_effect_of_a_turn_does_not_get_it_again_after
     assert part(second).turns == []
     assert [text for _, text, _ in part(second, Second).turns] == ["what is there"]
     second.expect_history(("user", "what is there"), ("assistant", "Soup."))
+
+
+def test_an_extension_whose_plain_calls_raise_harms_neither_the_others_nor_the_close() -> None:
+    harness = harness_with(Second(), Broken(), Look()).expects_error("broken", contains="undo is broken")
+    harness.caller.says("to eat", 2.0, 2.5)
+    harness.run(until=8.0)
+    assert errors(harness) == [("broken", OSError)] * 3  # entered, undo, end
+    assert part(harness, Second).undone == ["what is there"]
+    assert part(harness).undone == []  # it had not got the turn yet
+    harness.expect_history(("user", "what is there to eat"), ("assistant", "Soup."))
+    assert harness.close_report is not None
+    assert harness.close_report.error is None
 
 
 def test_two_extensions_with_one_key_are_refused() -> None:
