@@ -96,7 +96,7 @@ class GraphEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphEventPosted(SessionEvent):
-    """An extension has posted an event for the conversation graph, if the session follows one."""
+    """An extension has posted `event` for the conversation graph, if the session follows one."""
 
     name: ClassVar[str] = "graph_event_posted"
     event: GraphEvent

@@ -315,7 +315,7 @@ def test_one_whose_snapshot_has_the_effect_of_a_turn_does_not_get_it_again_after
 
 
 def test_an_extension_whose_plain_calls_raise_harms_neither_the_others_nor_the_close() -> None:
-    harness = harness_with(Second(), Broken(), Look()).expects_error("broken", contains="undo is broken")
+    harness = harness_with(Second(), Broken(), Look()).expects_error("broken")
     harness.caller.says("to eat", 2.0, 2.5)
     harness.run(until=8.0)
     assert errors(harness) == [("broken", OSError)] * 3  # entered, undo, end
