@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from vivavoce.agents.dialogues.edge import Edge, Node
     from vivavoce.agents.dialogues.local_channel import LocalChannel
     from vivavoce.agents.dialogues.options import DialogueOptions
+    from vivavoce.agents.events import GraphEvent
     from vivavoce.agents.extension.extension import Extension
     from vivavoce.agents.graphs.graph.intent import Intent
-    from vivavoce.agents.graphs.graph.state import GraphEvent, State
+    from vivavoce.agents.graphs.graph.state import State
     from vivavoce.agents.graphs.graph.state_graph import StateGraph
     from vivavoce.agents.graphs.intents.classifier import IntentClassifier, IntentMatch, ModelIntents
     from vivavoce.agents.graphs.intents.llm_intents import LLMIntents
@@ -140,7 +141,7 @@ _PLACES = {
     "GetPhoneNumber": "vivavoce.agents.tasks.ready.phone",
     "GetPostalAddress": "vivavoce.agents.tasks.ready.postal",
     "GraphError": "vivavoce.pipelines.core.errors",
-    "GraphEvent": "vivavoce.agents.graphs.graph.state",
+    "GraphEvent": "vivavoce.agents.events",
     "GraphOptions": "vivavoce.agents.graphs.options",
     "GuardVerdict": "vivavoce.agents.guard.content_guard",
     "GuardedText": "vivavoce.agents.guard.content_guard",

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from vivavoce.agents.records import CloseReport, ComponentRecord, ReceivedFile, TurnRecord
 from vivavoce.agents.states import AgentState, UserState
+from vivavoce.pipelines.core.checks import check_text
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -78,6 +80,26 @@ class DialogueMoved(SessionEvent):
     state: str
     reason: Literal["begin", "transition", "return", "request", "undo"]
     transition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEvent:
+    """An event for the conversation graph: the name that `when_event()` compares, and data for its code."""
+
+    name: str
+    data: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not check_text("name", self.name):
+            raise ConfigurationError("name must name the event, got ''")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphEventPosted(SessionEvent):
+    """An extension has posted `event` for the conversation graph, if the session follows one."""
+
+    name: ClassVar[str] = "graph_event_posted"
+    event: GraphEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,7 +409,7 @@ class ErrorOccurred(SessionEvent):
         source: The part: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
             (given to `say`), "tool", "handler", "hook", "policy", "room" (its transport gave no text where text is
             needed), "avatar" (it is missing or lost), "turn" (a rule of the turn machine is at fault), "memory" (its
-            store), "budget" (its functions and prices), "dialogue" (code of a graph), "dialogues" (their handlers and
+            store), "budget" (its functions and prices), "graph" (code of a graph), "dialogues" (their handlers and
             channel), the key of an extension …
         is_recovered: Whether the session continues without any loss.
         successor: Provider and model of the component that took the place of the one that failed, for the members of
@@ -452,6 +474,7 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     FileReceived,
     FileRefused,
     FormSubmitted,
+    GraphEventPosted,
     HistoryItemAdded,
     HistoryItemRemoved,
     HistoryItemReplaced,

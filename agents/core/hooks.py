@@ -7,7 +7,7 @@
 | `on_wake_up` | task | `callback_timeout` quiet | event `on_wake_up` | goes on | cuts: `wake-up` |
 | `on_empty_reply` | task | `hook_timeout` quiet | event `hook` | goes on | waits: `handlers` |
 | `on_stream` | task | `hook_timeout` between | event `on_stream` | goes on | waits: `handlers` |
-| handler of a dialogue | task | `hook_timeout` between | event `dialogue` | goes on | waits: `handlers` |
+| handler of a dialogue | task | `hook_timeout` between | event `dialogues` | goes on | waits: `handlers` |
 | validators of a message | the loop | none | rejects the message | (they cannot) | – |
 | `on_enter` in the start | task | none (1) | fails the start | is cut | cuts: `on_enter` |
 | `on_enter` in a handoff | task | `hook_timeout` between | event `hook` | is cut | cuts: `on_enter` |
@@ -25,14 +25,14 @@
 | `cleanup` of a replaced flow | task | `hook_timeout` | event `hook` | is cut | waits: its `cleanup` |
 | `cleanup` of a flow in the close | step | the step's | in the report | SessionError | is the step |
 | validators of a form's model | task | 10 s | event `form` | goes on | waits: `handlers` |
-| body of a graph's state | task, thread | `hook_timeout` between | event `dialogue` | is cut | cuts: `dialogue` |
-| condition, classifier of a graph | task | `hook_timeout` between | event `dialogue` | is cut | cuts: `dialogue` |
+| body of a graph's state | task, thread | `hook_timeout` between | event `graph` | is cut | cuts: `graph` |
+| condition, classifier of a graph | task | `hook_timeout` between | event `graph` | is cut | cuts: `graph` |
 | async tool | task | its `timeout` | the call's output | waits, is cut | cuts: `tools` |
 | sync tool | thread | its `timeout` | the call's output | (it cannot) | leaves it behind |
-| `on_turn` of an extension | speech | `turn_limit` without | event, its name | waits, is cut | cuts: `speech` |
-| `on_tool_result` of an extension | tool | `turn_limit` without | event, its name | waits, is cut | cuts: `tools` |
-| `undo`, `turn_over`, `end` of an extension | the loop | none | event, its name | (it cannot) | – |
-| `open`, `begin` of an extension | task | `start_step` | fails the start | waits, is cut | cuts: its name |
+| `on_turn` of an extension | speech (2) | `turn_limit` without | event, its key | waits, is cut | cuts: `speech` |
+| `on_tool_result` of an extension | tool | `turn_limit` without | event, its key | waits, is cut | cuts: `tools` |
+| `undo`, `turn_over`, `end` of an extension | the loop | none | event, its key | (it cannot) | – |
+| `open`, `begin` of an extension | task | `start_step` | fails the start | waits, is cut | cuts: its key |
 | `aclose` of an extension | step | the step's | in the report | SessionError | is the step |
 | `degrade` of a budget | task | 10 s quiet | event `budget` | goes on | waits: `handlers` |
 | history sink | task | 10 s a write | event, once | waits until its limit | waits: `history sink` |
@@ -43,6 +43,7 @@
 the step of the close. *Limit*: `quiet` counts while the session speaks nothing, anew after each speech; `between`
 counts while nothing is spoken that the code asked for, anew after each such speech; `without` does the same and goes on
 where it stood. (1) `hook_timeout` between its speeches from when a handoff waits for it.
+(2) Of a turn that is ahead, or that a model's server has begun to answer, in a task; its limit counts always.
 
 *Awaits the close*: by `close()`, `leave()` or `wait_closed()`. Code that the close waits for must not wait for the
 close: in a step of the close it raises a SessionError; a hook is cut there; the close does not wait for a handler that

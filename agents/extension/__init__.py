@@ -13,7 +13,8 @@ synchronous, on the session's event loop. Long work belongs in `host.context.gro
 *Start*: `attach` in the constructor, `check`, `restore` of a snapshot, `open` before the room is joined, `link` once
 there is a transport, `begin` when all parts run, the agent's `on_enter`, `entered`.
 *Turn*: the agent's hook, the content guard, `on_turn` of one extension after the other until one answers or drops the
-turn, and the request with the material of all.
+turn, and the request with the material of all. Where an answer is begun ahead, `on_turn` of the extensions that judge
+words comes in its task, and not again if the turn ends with the same words.
 *Close*: `end` of all, then `aclose` as a step behind the one that `close_after` names, in the opposite order of the
 start, and `release` when the session is over.
 """

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from anyio.lowlevel import checkpoint_if_cancelled
+
 from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.context import Additions, SessionContext
-from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges
+from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges, RecordStep
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.pipelines.core.checks import shown
@@ -39,12 +41,19 @@ class Attachments:
     Args:
         extensions: In their order.
         limit: Seconds for `on_turn` and `on_tool_result` of an extension without a limit of its own.
+        record: Writes a step of a machine into the session's trace; None: no trace is written.
     Raises:
         ConfigurationError: Two extensions have one key, or one does not fit the session.
     """
 
     def __init__(
-        self, context: SessionContext, history: HistoryControl, extensions: Sequence[Extension], *, limit: float
+        self,
+        context: SessionContext,
+        history: HistoryControl,
+        extensions: Sequence[Extension],
+        *,
+        limit: float,
+        record: RecordStep | None = None,
     ) -> None:
         self._context = context
         self._limit = limit
@@ -57,7 +66,8 @@ class Attachments:
         for extension in extensions:
             if any(part.key == extension.key for part in self._parts):
                 raise ConfigurationError(f"a session needs each extension once, got two with the key {extension.key!r}")
-            attached = extension.attach(Host(extension.key, context, history, self, hook_timeout=limit))
+            host = Host(extension.key, context, history, self, hook_timeout=limit, record=record)
+            attached = extension.attach(host)
             self._parts.append(_Part(type(extension), extension.key, attached))
 
     # --- what extensions use
@@ -137,8 +147,7 @@ class Attachments:
 
     def entered(self) -> None:
         """Note that `on_enter` is over."""
-        for part in self._parts:
-            part.attached.entered()
+        self._each("entered", lambda attached: attached.entered())
 
     # --- turns and tools
 
@@ -148,24 +157,43 @@ class Attachments:
         wanted = {part.attached.judges for part in self._parts}
         return "turn" if "turn" in wanted else "words" if "words" in wanted else "nothing"
 
+    async def look_ahead(self, turn: TurnInHand) -> None:
+        """Pass a turn that is not over to the extensions that judge words, until one answers or drops it."""
+        for part in self._parts:
+            if part.attached.judges == "words" and turn.awaits(part.key) and not turn.is_settled:
+                await self._take_turn(part, turn)
+
     async def take_turn(self, turn: TurnInHand) -> None:
-        """Pass a turn to the extensions, until one answers or drops it."""
+        """Pass a turn to the extensions, until one answers or drops it. One that had it ahead does not get it again."""
+        asked = [part for part in self._parts if type(part.attached).on_turn is not Attached.on_turn]
+        if not asked:
+            return
         self._turns[turn.handle.id] = turn
         turn.handle.add_done_callback(self._forget)
-        for part in self._parts:
-            if type(part.attached).on_turn is Attached.on_turn:
-                continue
+        for part in asked:
+            if turn.awaits(part.key):
+                await self._take_turn(part, turn)
+            await checkpoint_if_cancelled()  # the speech was cut at the very moment at which the wait ended
+            if not turn.is_remote:
+                turn.record.mark(part.key, "user_code", self._context.clock.now())
+            if turn.settled_by == part.key:
+                return
+
+    async def _take_turn(self, part: _Part, turn: TurnInHand) -> None:
+        is_waiting = not (turn.is_ahead or turn.is_remote)
+        turn.begin(part.key)
+        try:
             await self._context.hooks.run(
                 "turn hook",
                 f"on_turn of the extension {part.key!r}",
                 partial(part.attached.on_turn, turn),
                 self._limit_of(part),
-                "without its speeches",
+                "without its speeches" if is_waiting else "always",
                 source=part.key,
-                answer_id=turn.handle.id,
+                answer_id=turn.handle.id if is_waiting else "",
             )
-            if turn.is_settled:
-                return
+        finally:
+            turn.end()
 
     def _forget(self, handle: SpeechHandle) -> None:
         self._turns.pop(handle.id, None)
@@ -173,8 +201,11 @@ class Attachments:
     def undo(self, speech_id: str) -> None:
         """Have the extensions take back the turn that this speech was to answer."""
         if (turn := self._turns.get(speech_id)) is not None:
-            for part in self._parts:
-                self._call(part, "undo", partial(part.attached.undo, turn))
+            self.undo_turn(turn)
+
+    def undo_turn(self, turn: TurnInHand) -> None:
+        """Have the extensions that had this turn take it back."""
+        self._each("undo", lambda attached: attached.undo(turn), lambda part: turn.had(part.key))
 
     async def take_tool_result(self, call: ToolCall, output: str) -> bool:
         """Pass the result of a tool to the extensions; return whether one has answered it."""
@@ -206,17 +237,7 @@ class Attachments:
 
     def turn_over(self, record: TurnRecord) -> None:
         """Note the end of a turn."""
-        for part in self._parts:
-            self._call(part, "turn_over", partial(part.attached.turn_over, record))
-
-    def _call(self, part: _Part, what: str, call: Callable[[], None], *, reports: bool = True) -> None:
-        """Make a call that cannot wait. An error of the extension is logged, and an `error` event if it `reports`."""
-        name = f"{what} of the extension {part.key!r}"
-        try:
-            with application_code(name):
-                call()
-        except Exception as error:  # noqa: BLE001 - the user-callback boundary
-            self._context.hooks.failed(name, error, part.key if reports else "")
+        self._each("turn_over", lambda attached: attached.turn_over(record))
 
     # --- snapshots
 
@@ -245,8 +266,7 @@ class Attachments:
 
     def end(self) -> None:
         """Have all extensions take nothing more."""
-        for part in self._parts:
-            self._call(part, "end", part.attached.end)
+        self._each("end", lambda attached: attached.end())
 
     def closing_after(self, step: CloseAfter) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
         """Return the steps of the close that come behind `step`."""
@@ -263,8 +283,28 @@ class Attachments:
 
     def release(self) -> None:
         """Free the objects that sessions share."""
-        for part in self._parts:
-            self._call(part, "release", part.attached.release, reports=False)
+        self._each("release", lambda attached: attached.release(), reports=False)
+
+    def _each(
+        self,
+        what: str,
+        call: Callable[[Attached], None],
+        which: Callable[[_Part], bool] = lambda part: True,
+        *,
+        reports: bool = True,
+    ) -> None:
+        """Make a synchronous call of the extensions; an error of one is logged, and the others get theirs.
+
+        Args:
+            reports: Whether an error is an `error` event too.
+        """
+        for part in filter(which, self._parts):
+            name = f"{what} of the extension {part.key!r}"
+            try:
+                with application_code(name):
+                    call(part.attached)
+            except Exception as error:  # noqa: BLE001 - the user-callback boundary
+                self._context.hooks.failed(name, error, part.key if reports else "")
 
 
 async def _awaited(opening: Awaitable[None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 from vivavoce.agents.core.context import Additions, SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent
     from vivavoce.agents.extension.turn_in_hand import TurnInHand
     from vivavoce.agents.records import TurnRecord
+    from vivavoce.agents.turn.trace.record import TraceStep
     from vivavoce.pipelines.io import Transport
     from vivavoce.pipelines.llm.tools import ToolCall
     from vivavoce.pipelines.pipeline import Pipeline
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Judges = Literal["nothing", "words", "turn"]
 """What an extension must know before an answer begins: nothing, so that answers may be begun ahead; the words, which
 may still change; or the whole turn, so that none is begun ahead."""
+RecordStep: TypeAlias = "Callable[[TraceStep], None]"
+"""Takes a step of a machine, which it only enqueues."""
 CloseAfter = Literal["tools", "on_exit", "handlers", "history"]
 """The step of the close behind which an extension is closed."""
 
@@ -82,10 +85,14 @@ class Attached:
     # --- turns and tools
 
     async def on_turn(self, turn: TurnInHand) -> None:
-        """Look at a turn before its answer. An error is one `error` event, and the turn goes on."""
+        """Look at a turn before its answer. An error is one `error` event, and the turn goes on.
+
+        A turn that is ahead (`TurnInHand.is_ahead`) comes only while `judges` is "words", and in a task of the answer
+        that is begun ahead. It does not come again when it is over, if its words are the same.
+        """
 
     def undo(self, turn: TurnInHand) -> None:
-        """Take back the effect of a turn: the caller goes on, or its answer was withdrawn unheard."""
+        """Take back the effect of a turn: the caller goes on, or its answer was withdrawn unheard, or begun in vain."""
 
     async def on_tool_result(self, call: ToolCall, output: str) -> bool:
         """Look at the result of a tool before a model gets it; return whether that was the answer to it."""
@@ -155,6 +162,7 @@ class Host:
         context: Of the session: its clock, task group, events, errors, and the runs of application code.
         history: Of the conversation.
         hook_timeout: Seconds for one run of the application's code (`SpeechLimits.hook_timeout`).
+        record: Writes a step of a machine into the session's trace; None: no trace is written.
     """
 
     def __init__(
@@ -165,11 +173,13 @@ class Host:
         others: Others,
         *,
         hook_timeout: float,
+        record: RecordStep | None = None,
     ) -> None:
         self._key = key
         self.context = context
         self.history = history
         self.hook_timeout = hook_timeout
+        self.record = record
         self._others = others
 
     def attached(self, kind: type[Extension]) -> Attached | None:

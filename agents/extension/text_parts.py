@@ -15,9 +15,14 @@ from vivavoce.pipelines.llm.base import TextDelta
 
 
 class TextParts:
-    """The text: one task pushes it, another one reads part after part until `is_over`."""
+    """The text: one task pushes it, another one reads part after part until `is_over`.
 
-    def __init__(self) -> None:
+    Args:
+        has_limit: Whether the code that pushes it has a limit of its own: those of a model's text do not count then.
+    """
+
+    def __init__(self, *, has_limit: bool = False) -> None:
+        self.has_limit = has_limit
         self._pieces: deque[TextDelta | None] = deque()
         """None is the end of a part."""
         self._end = ""

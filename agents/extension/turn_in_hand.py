@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished
@@ -14,66 +13,134 @@ if TYPE_CHECKING:
     from vivavoce.agents.extension.text_parts import TextParts
     from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 
+NoteTaken = Callable[[str, bool], None]
+"""Called with the key of an extension, and whether its state has the effect of the turn."""
 
-@dataclass(slots=True, eq=False, kw_only=True)
+
 class TurnInHand:
     """A turn of the caller.
 
+    It is *ahead* while it may still change: an answer to its words is begun before the turn is over. Then there is no
+    speech yet, and code that speaks is not put before any. `answer` and `drop` are noted ahead, no model is asked for
+    those words, and the turn is answered or dropped so if it is committed with the same words. If it is not, the
+    extension gets `undo`, and another turn with the new words.
+
     Args:
-        handle: Of the speech that answers it.
-        text: The caller's words, behind the hook of the agent and the content guard.
-        record: Of the turn.
-        is_remote: Whether the model's server has begun the answer, so that nothing waits for the extensions: `add` and
-            `answer` have no effect.
+        text: The caller's words; of a turn that is over, behind the hook of the agent and the content guard.
+        taken_by: The keys of the extensions that had the turn before a crash; they do not get it again.
     """
 
-    handle: SpeechHandle
-    turn_id: str
-    text: str = field(repr=False)
-    record: TurnRecordBuilder
-    inbox: Inbox
-    note_taken: Callable[[bool], None]
-    """Called with whether the state of an extension has the effect of the turn: after a crash, the extension does not
-    get a turn again that its snapshot has the effect of."""
-    is_remote: bool = False
-    material: list[str] = field(default_factory=list, repr=False)
-    """Added to the instructions of the answer's first request."""
-    answering: TextParts | None = field(default=None, repr=False)
-    """The text that answers the turn in place of the model."""
-    is_dropped: bool = False
-    _has_left: bool = False
+    def __init__(
+        self, turn_id: str, text: str, *, inbox: Inbox, note_taken: NoteTaken, taken_by: Collection[str] = ()
+    ) -> None:
+        self.turn_id = turn_id
+        self.text = text
+        self.is_ahead = True
+        """Whether the turn may still change."""
+        self.is_remote = False
+        """Whether the model's server has begun the answer: nothing waits for the extensions, and `add`, `answer` and
+        `drop` have no effect."""
+        self.material: list[str] = []
+        """Added to the instructions of the answer's first request."""
+        self.answering: TextParts | None = None
+        """The text that answers the turn in place of the model."""
+        self.is_dropped = False
+        self.settled_by = ""
+        """The key of the extension that answers the turn, or has dropped it."""
+        self._inbox = inbox
+        self._note_taken = note_taken
+        self._taken_by = taken_by
+        self._handle: SpeechHandle | None = None
+        self._record: TurnRecordBuilder | None = None
+        self._asked: list[str] = []
+        self._asks = ""
+        """The key of the extension whose `on_turn` runs."""
+        self._has_left = False
 
     @property
-    def is_settled(self) -> bool:
-        """Whether an extension has answered or dropped it."""
-        return self.is_dropped or self.answering is not None
+    def handle(self) -> SpeechHandle:
+        """Of the speech that answers it; none while it is ahead."""
+        assert self._handle is not None, "a turn that is ahead has no speech"
+        return self._handle
+
+    @property
+    def record(self) -> TurnRecordBuilder:
+        """The record of the turn; none while it is ahead."""
+        assert self._record is not None, "a turn that is ahead has no record"
+        return self._record
+
+    # --- for extensions
 
     def add(self, material: str, *, source: str = "") -> None:
-        """Give the model `material` for this answer alone; the history does not get it.
+        """Give the model `material` for the first request of this answer; the history does not get it.
 
         Args:
             source: Where it comes from, for the model.
         """
+        if self.is_remote:
+            return
         title = f"Material from {source}" if source else "Material"
         self.material.append(f"{title} for this answer:\n<material>\n{material}\n</material>")
 
     def answer(self, parts: TextParts) -> None:
-        """Answer the turn by that text, in place of the model. The first answer counts."""
-        if not self.is_settled:
-            self.answering = parts
+        """Answer the turn by that text, in place of the model; in `on_turn`. The first answer counts."""
+        if self._may_settle:
+            self.answering, self.settled_by = parts, self._asks
 
     def drop(self) -> None:
-        """Drop the turn: nobody answers it, and the history does not keep it."""
-        self.is_dropped = self.answering is None
+        """Drop the turn, in `on_turn`: nothing answers it, and the history does not keep it."""
+        if self._may_settle:
+            self.is_dropped, self.settled_by = True, self._asks
+
+    def note_taken(self, key: str, *, is_taken: bool) -> None:
+        """Note whether the state of that extension has the effect of the turn; without effect while it is ahead.
+
+        After a crash, an extension does not get a turn again that its snapshot has the effect of.
+        """
+        if not self.is_ahead:
+            self._note_taken(key, is_taken)
 
     def leave_floor(self) -> None:
         """Wait without the floor, which code that runs may need."""
-        if not self._has_left:
+        if not (self._has_left or self.is_ahead):
             self._has_left = True
-            self.inbox.post(ToolsAwaited(self.handle.id))
+            self._inbox.post(ToolsAwaited(self.handle.id))
 
     def want_floor(self) -> None:
         """Wait for the floor again, if the turn has left it."""
         if self._has_left:
             self._has_left = False
-            self.inbox.post(ToolsFinished(self.handle.id))
+            self._inbox.post(ToolsFinished(self.handle.id))
+
+    # --- for the session
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether an extension has answered or dropped it."""
+        return bool(self.settled_by)
+
+    @property
+    def _may_settle(self) -> bool:
+        return bool(self._asks) and not (self.is_settled or self.is_remote)
+
+    def commit(self, handle: SpeechHandle, record: TurnRecordBuilder, text: str, *, is_remote: bool = False) -> None:
+        """The turn is over with these words, and that speech answers it."""
+        self._handle, self._record = handle, record
+        self.text, self.is_remote, self.is_ahead = text, is_remote, False
+
+    def awaits(self, key: str) -> bool:
+        """Whether that extension is still to get the turn."""
+        return key not in self._asked and key not in self._taken_by
+
+    def had(self, key: str) -> bool:
+        """Whether that extension has got the turn."""
+        return key in self._asked
+
+    def begin(self, key: str) -> None:
+        """Note that `on_turn` of that extension begins."""
+        self._asked.append(key)
+        self._asks = key
+
+    def end(self) -> None:
+        """Note that it has ended."""
+        self._asks = ""

@@ -134,11 +134,12 @@ class CheckpointFeed:
             turn.passed = replace(turn.passed, instructions=instructions)
             self.changed()
 
-    def turn_judged(self, turn_id: str, *, is_judged: bool) -> None:
-        """The conversation graph has taken the turn, or has given it back."""
+    def turn_taken(self, turn_id: str, key: str, is_taken: bool) -> None:
+        """Note whether the state of the extension with that key has the effect of the turn."""
         turn = self._turns.get(turn_id)
-        if turn is not None and turn.passed.is_judged != is_judged:
-            turn.passed = replace(turn.passed, is_judged=is_judged)
+        if turn is not None and (key in turn.passed.taken_by) != is_taken:
+            others = tuple(other for other in turn.passed.taken_by if other != key)
+            turn.passed = replace(turn.passed, taken_by=(*others, key) if is_taken else others)
             self.changed()
 
     def turn_over(self, *turn_ids: str) -> None:

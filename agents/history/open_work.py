@@ -37,11 +37,11 @@ class PassedCode:
 
     Args:
         instructions: What `on_user_turn_completed` has left for the answer; None: it has not run.
-        is_judged: Whether the conversation graph has taken the turn.
+        taken_by: The keys of the extensions whose states have the effect of the turn.
     """
 
     instructions: str | None = field(default=None, repr=False)
-    is_judged: bool = False
+    taken_by: tuple[str, ...] = ()
 
 
 NOTHING_PASSED = PassedCode()
@@ -79,7 +79,7 @@ class OpenWork:
         ]
         return {
             "turn_id": self.turn_id,
-            "passed": asdict(self.passed),
+            "passed": {"instructions": self.passed.instructions, "taken_by": list(self.passed.taken_by)},
             "calls": calls,
             "results": list(self.results),
         }
@@ -111,8 +111,9 @@ NO_OPEN_WORK = OpenWork()
 
 def _passed(data: Mapping[str, Any]) -> PassedCode:
     instructions = data.get("instructions")
+    taken_by = ["graph"] if data.get("is_judged") else data.get("taken_by", ())  # before there were other extensions
     return PassedCode(
-        instructions=None if instructions is None else _text(instructions), is_judged=bool(data.get("is_judged"))
+        instructions=None if instructions is None else _text(instructions), taken_by=tuple(map(_text, taken_by))
     )
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.given_audio import GivenAudio
-from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.event_source import EventSource
 from vivavoce.agents.core.inbox import InterruptedFromThread
 from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.graphs.options import graph_of
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.records import TurnRecord, UsageRecord
@@ -40,6 +40,7 @@ from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from vivavoce.agents.audio.recording.session_recording import SessionRecording
     from vivavoce.agents.budget.budget import Budget
     from vivavoce.agents.extension.extension import Extension
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
@@ -312,7 +313,7 @@ class Conversation(EventSource):
         Raises:
             ConfigurationError: The session follows no graph.
         """
-        return self._parts.followed_graph
+        return graph_of(self._parts.extensions)
 
     def extension(self, kind: type[Extension]) -> Any:
         """Return what an extension of the session offers its application (`Attached.face`).

@@ -27,7 +27,6 @@ from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.components.requests import PipelineRequests
 from vivavoce.agents.session.components.switch import PipelineSwitch
-from vivavoce.agents.session.graph import KeptGraph, make_graph_runtime, make_session_graph
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.history import make_history
@@ -58,8 +57,6 @@ from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from vivavoce.agents.budget.budget import Budget
-    from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
-    from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -95,8 +92,6 @@ class SessionParts:
     tasks: Tasks
     hang_ups: HangUps
     extensions: Attachments
-    graph: GraphRuntime | None
-    session_graph: SessionGraph | None
 
     @property
     def memory(self) -> SessionMemory:
@@ -117,17 +112,6 @@ class SessionParts:
             raise ConfigurationError(NO_BUDGET)
         return cast("Budget", attached.face)
 
-    @property
-    def followed_graph(self) -> SessionGraph:
-        """The graph as applications know it.
-
-        Raises:
-            ConfigurationError: There is none.
-        """
-        if self.session_graph is None:
-            raise ConfigurationError("the session follows no graph; give it one: GraphOptions(StateGraph())")
-        return self.session_graph
-
     def open(self, transport: Transport) -> None:
         """Link the parts to the transport; the pipeline is open by now."""
         self.caller.open()
@@ -138,8 +122,6 @@ class SessionParts:
         self.speeches.open()
         self.handoffs.open(self.checkpoints.changed)
         self.extensions.open(transport, self.hang_ups, self.checkpoints.changed)
-        if self.graph is not None:
-            self.graph.open(self.history, self.tools.leave_unanswered, self.checkpoints.changed)
 
 
 def build_parts(
@@ -161,9 +143,9 @@ def build_parts(
     context = _make_context(session, agent, pipeline, options, session_id)
     hook_limit = options.speech.hook_timeout
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
-    graph = make_graph_runtime(context, options, pipeline, trace)
     history = make_history(context, options)
-    extensions = Attachments(context, history, _extensions(options, graph), limit=hook_limit)
+    record = None if trace is None else trace.record
+    extensions = Attachments(context, history, _extensions(options), limit=hook_limit, record=record)
     extensions.check(agent, pipeline)
     memory = extensions.of(MemoryOptions)
     assert isinstance(memory, MemoryControl), "each session has a memory"
@@ -178,12 +160,12 @@ def build_parts(
     handoffs = Handoffs(context, history, setup, requests, session_agents, agent_hooks, limit=hook_limit)
     machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options, extensions)
     checkpoints = CheckpointFeed(context, history, machine, extensions.take, lambda: handoffs.root.id)
-    tools = _make_tools(context, options, history, checkpoints, handoffs, graph)
+    tools = _make_tools(context, options, history, checkpoints, handoffs, extensions)
     frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
     transcripts = TranscriptFeed(on_final=memory.streams.note_transcript)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
     background = BackgroundAudio(context, playout, background_audio)
-    replies = _make_replies(context, options, history, tools, AnswerSources(flows, graph), playout, seeing)
+    replies = _make_replies(context, options, history, tools, AnswerSources(flows, extensions), playout, seeing)
     caller = Caller(context, playout, background, recording, frame_hooks, seeing, rich_replies)
     speeches = Speeches(replies, machine, records, handoffs)
     return SessionParts(
@@ -216,15 +198,12 @@ def build_parts(
         tasks=Tasks(context, handoffs, requests, agent_hooks, tools, speeches),
         hang_ups=HangUps(context, speeches, playout, caller),
         extensions=extensions,
-        graph=graph,
-        session_graph=make_session_graph(context, graph),
     )
 
 
-def _extensions(options: SessionOptions, graph: GraphRuntime | None) -> list[Extension]:
+def _extensions(options: SessionOptions) -> list[Extension]:
     """Return the extensions of a session, in their order."""
-    kept = None if graph is None else KeptGraph(graph)
-    own: tuple[Extension | None, ...] = (options.memory or UnusedMemory(), options.budget, kept, options.dialogues)
+    own = (options.memory or UnusedMemory(), options.budget, options.graph, options.dialogues)
     return [*(one for one in own if one is not None), *options.extensions]
 
 
@@ -234,7 +213,7 @@ def _make_tools(
     history: HistoryControl,
     checkpoints: CheckpointFeed,
     handoffs: Handoffs,
-    graph: GraphRuntime | None,
+    extensions: Attachments,
 ) -> ToolCalls:
     return ToolCalls(
         context,
@@ -243,7 +222,7 @@ def _make_tools(
         timeout=options.tool_timeout,
         max_threads=options.max_tool_threads,
         hand_off=handoffs.from_tool,
-        on_result=None if graph is None else graph.called,
+        take_result=extensions.take_tool_result,
     )
 
 

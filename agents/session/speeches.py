@@ -188,8 +188,8 @@ class Speeches:
 
     def cancel(self, effect: fx.CancelSpeech) -> None:
         """Silence the speech and let it end."""
-        if effect.is_withdrawn and self._context.dialogue is not None:
-            self._context.dialogue.undo(effect.speech_id)
+        if effect.is_withdrawn:
+            self._context.extensions.undo(effect.speech_id)
         if (reply := self._at_work(effect.speech_id)) is not None and reply.is_running:
             reply.cancel(effect.outcome)
             self._records.cut(reply.record, self._playout, effect, position=reply.played)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.current_job import current_job, has_job_ended, required_job, server_credentials
+from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.job import CloseCall, WaitForClose
-from vivavoce.agents.session.graph import check_no_flow
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.turn_taking import check_turns, turn_traits, warn_of_waits
 from vivavoce.agents.speech.flow import ConversationFlow, check_run
@@ -109,7 +109,11 @@ def check_flow(flow: ConversationFlow | None, pipeline: Pipeline, options: Sessi
     if not isinstance(flow, ConversationFlow):
         raise ConfigurationError(f"conversation_flow must be a ConversationFlow, got {shown(flow)}; subclass it")
     check_run(flow)
-    check_no_flow(options)
+    if any(isinstance(one, GraphOptions) for one in (options.graph, *options.extensions)):  # both would answer
+        raise ConfigurationError(
+            "a session follows a conversation graph or a ConversationFlow, got both; "
+            "leave GraphOptions(…) or the flow out"
+        )
     if not pipeline.capabilities.takes_flow:
         raise CapabilityError(
             pipeline.name, "takes_flow", "the text of a conversation flow needs a CascadingPipeline with a tts"

@@ -22,16 +22,16 @@ from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.llm.tools import ToolChoice
 
 if TYPE_CHECKING:
+    from vivavoce.agents.extension.attachments import Attachments
     from vivavoce.agents.speech.flow import FlowRunner
-    from vivavoce.agents.speech.turn_dialogue import TurnDialogue
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerSources:
-    """The code that answers in place of the model: a conversation flow, or the states of a graph, if there is one."""
+    """The code that may answer in place of the model: a conversation flow, and the extensions of the session."""
 
     flows: FlowRunner
-    dialogue: TurnDialogue | None
+    extensions: Attachments
 
 
 class ReplyContext:
@@ -62,7 +62,7 @@ class ReplyContext:
         self.checkpoints = tools.checkpoints
         self.tools = tools
         self.flows = sources.flows
-        self.dialogue = sources.dialogue
+        self.extensions = sources.extensions
         self.stages = Stages(session)
         self.playout = playout
         self.guarding = guarding

@@ -17,6 +17,7 @@ import anyio
 from anyio import CancelScope
 
 from vivavoce.agents.audio.utterance import LOOKAHEAD_SECONDS
+from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.text_channel import TextChannel
@@ -50,11 +51,24 @@ class PreemptiveReply:
 
     Args:
         request: The request that the model would get if the turn were over now.
+        turn: The turn, if extensions are to look at its words first; their material is added to the request.
         with_voice: Whether its text is synthesised ahead too.
     """
 
-    def __init__(self, attempt_id: str, context: ReplyContext, request: GenerateRequest, *, with_voice: bool) -> None:
+    def __init__(
+        self,
+        attempt_id: str,
+        context: ReplyContext,
+        request: GenerateRequest,
+        turn: TurnInHand | None = None,
+        *,
+        with_voice: bool,
+    ) -> None:
         self.id = attempt_id
+        self.turn = turn
+        """The turn that extensions look at, or have looked at; None once it is dropped."""
+        self.looked = anyio.Event()
+        """Set when they have."""
         self.with_voice = with_voice
         self._asked_at = 0.0
         self.first_token: float | None = None
@@ -85,6 +99,8 @@ class PreemptiveReply:
         """
         if self._error is not None or self._is_dropped or self._agent is not self._context.live.agent:
             return False
+        if self.turn is not None and self.turn.is_settled:
+            return False
         return _is_equivalent(self._request, request)
 
     def drop(self, record: TurnRecordBuilder | None = None) -> None:
@@ -97,6 +113,9 @@ class PreemptiveReply:
             return
         self._is_dropped = True
         self._call.cut()
+        turn, self.turn = self.turn, None
+        if turn is not None and turn.is_ahead:
+            self._context.extensions.undo_turn(turn)
         if not self._is_taken:
             self.fallbacks.pass_on_to(self._context.session.log.fell_back)
         for event in self._events.drain():
@@ -145,7 +164,18 @@ class PreemptiveReply:
 
     async def _work(self) -> None:
         with self._context.session.observer.attempt(self.id, self._request.turn_id):
-            await self._ask()
+            if (turn := self.turn) is not None:
+                await self._look(turn)
+            if turn is None or not turn.is_settled:
+                await self._ask()
+
+    async def _look(self, turn: TurnInHand) -> None:
+        """Have the extensions look at the turn; their material goes into the request."""
+        try:
+            await self._context.extensions.look_ahead(turn)
+        finally:
+            self.looked.set()
+        self._request = replace(self._request, extra_instructions="\n".join(turn.material))
 
     async def _ask(self) -> None:
         if not self.with_voice:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.preemptive import PreemptiveReply
+from vivavoce.agents.speech.turn_extensions import turn_ahead
 from vivavoce.agents.turn.effects import DropAttempt, StartAttempt
 
 
@@ -22,18 +23,19 @@ class PreemptiveReplies:
     def start(self, effect: StartAttempt) -> None:
         """Begin one, where the pipeline lets one begin; a conversation flow's turns have effects, so that none is.
 
-        Nor does an async `context_window`, or a conversation graph that judges the words first.
+        Nor does an async `context_window`, or an extension that must know the whole turn. Extensions that judge words
+        look at those of the attempt first, in its own task.
         """
-        context = self._context
-        if not context.live.capabilities.can_preempt or context.flows.answers:
-            return
-        if context.dialogue is not None and context.dialogue.judges_speech:
+        context, judges = self._context, self._context.extensions.judges
+        if not context.live.capabilities.can_preempt or context.flows.answers or judges == "turn":
             return
         chat, may_call = context.context_ahead(effect.turn_id, effect.text), context.limits.max_tool_steps > 0
         if chat is None:
             return
         request = context.step_request(chat, turn_id=effect.turn_id, may_call=may_call)
-        self._current = attempt = PreemptiveReply(effect.attempt_id, context, request, with_voice=self._with_voice)
+        turn = turn_ahead(context, effect.turn_id, effect.text) if judges == "words" else None
+        attempt = PreemptiveReply(effect.attempt_id, context, request, turn, with_voice=self._with_voice)
+        self._current = attempt
         context.session.group.start_soon(attempt.run, name=f"{effect.attempt_id} of {effect.turn_id}")
 
     def drop(self, effect: DropAttempt) -> None:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
@@ -19,7 +19,6 @@ from anyio import CancelScope
 from vivavoce.agents.agent import AgentControl, StopResponse
 from vivavoce.agents.core.call_site import call_site
 from vivavoce.agents.core.speech_handle import SpeechSite
-from vivavoce.agents.extension.text_parts import TextParts
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.flow_model import FlowModel
 from vivavoce.agents.speech.flow_parts import FlowParts, pass_floor
@@ -29,7 +28,8 @@ from vivavoce.agents.speech.pictures import Pictures
 from vivavoce.agents.speech.reply_audio import BrokenAnswer, ReplyAudio
 from vivavoce.agents.speech.reply_tools import MOST_REFUSED_ANSWERS, ReplyTools
 from vivavoce.agents.speech.text_channel import TextChannel
-from vivavoce.agents.speech.turn_hook import completed_turn, edit_turn, judge_turn
+from vivavoce.agents.speech.turn_extensions import pass_extensions, turn_to_answer
+from vivavoce.agents.speech.turn_hook import completed_turn, edit_turn
 from vivavoce.agents.speech.voice import synthesise
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
@@ -45,6 +45,8 @@ from vivavoce.pipelines.tts.base import AudioChunk
 if TYPE_CHECKING:
     from vivavoce.agents.audio.utterance import Utterance
     from vivavoce.agents.core.speech_handle import SpeechControl
+    from vivavoce.agents.extension.text_parts import TextParts
+    from vivavoce.agents.extension.turn_in_hand import TurnInHand
     from vivavoce.agents.records import TurnOutcome
     from vivavoce.agents.speech.context import ReplyContext
     from vivavoce.agents.speech.preemptive import PreemptiveReply
@@ -87,8 +89,8 @@ class Reply:
         self._attempt = attempt
         self._asked_at: float | None = None
         self._scope: CancelScope | None = None
-        self.flow: TextParts | None = None
-        """The text of the code that answers: a flow's, or that of a graph's state."""
+        self._turn: TurnInHand | None = None
+        self._flow: FlowParts | None = None
         self._stopped: TurnOutcome | None = None
         self.failure = Failure()
         """The failure of the speech, if there is one."""
@@ -110,6 +112,11 @@ class Reply:
     def played(self) -> float:
         """Seconds of it that were played in its finished steps, and in one that was just stopped."""
         return self.record.audio.played + self._audio.unsettled
+
+    @property
+    def flow(self) -> TextParts | None:
+        """The text of the code that answers: a flow's, or that of an extension."""
+        return self._flow if self._turn is None or self._turn.answering is None else self._turn.answering
 
     # --- from outside, synchronous
 
@@ -234,10 +241,11 @@ class Reply:
                 self.request, audio, self.context, self.record, blaming=blaming, limit=limit, voice=self.voice
             )
             return "completed"
-        if item is not None and self.context.dialogue is not None:
-            await self._judge(item, transcript)
-        if self.flow is not None:
-            await self._answer_by_body(self.flow)
+        if item is not None:
+            self._turn = turn_to_answer(self.context, self.request, transcript, self.handle, self.record, self._attempt)
+            await pass_extensions(self.context, self._turn, item, self._attempt)
+        if self._turn is not None and self._turn.answering is not None:
+            await self._answer_by_extension(self._turn.answering, self._turn.settled_by)
         elif item is not None and self.context.flows.answers and not self.request.remote_reply_id:
             await self._answer_by_flow(item, transcript)
         else:
@@ -254,7 +262,7 @@ class Reply:
         )
         source = await self.context.flows.begin_turn(self.handle, transcript, model)
         self.record.mark("hook", "user_code", self.context.clock.now())
-        self.flow = flow = FlowParts(source, self.context.session.hooks, self.handle.id)
+        self._flow = flow = FlowParts(source, self.context.session.hooks, self.handle.id)
         model.open(flow)
         async with anyio.create_task_group() as group:
             group.start_soon(flow.run)
@@ -272,25 +280,14 @@ class Reply:
         if not (flow.hook.handles or flow.has_rested):
             self._audio.note_if_empty("flow")
 
-    async def _judge(self, item: ChatMessage, transcript: str) -> None:
-        """Let the graph judge the turn; `flow` is the text of the body that answers, if one does."""
-
-        def answer(parts: TextParts) -> None:
-            self.flow = parts
-
-        is_remote = bool(self.request.remote_reply_id)
-        await judge_turn(self.context, item, transcript, self.handle, self.record, answer, is_remote=is_remote)
-        await self._unless_cut()
-        self.record.mark("dialogue", "user_code", self.context.clock.now())
-
-    async def _answer_by_body(self, parts: TextParts) -> None:
+    async def _answer_by_extension(self, parts: TextParts, key: str) -> None:
         self.drop_attempt()
         self._text_stage = FLOW_STAGE
-        with self.failure.blaming("dialogue"):
-            await self._generate_step(parts.next_part(), "dialogue")
+        with self.failure.blaming(key):
+            await self._generate_step(parts.next_part(), key)
             while not parts.is_over:
                 await self._pass_floor(parts)
-                await self._generate_step(parts.next_part(), "dialogue")
+                await self._generate_step(parts.next_part(), key)
 
     async def _pass_floor(self, parts: TextParts) -> None:
         await pass_floor(parts, self.context.session.inbox, self.handle.id, self._yield_floor)
@@ -340,11 +337,12 @@ class Reply:
             context, to_hear = await self.context.request_context(self.record, self._words_before(self.handle.id))
         for picture in self._pictures.messages:
             context.append(picture)
+        material = self._turn.material if is_first and self._turn is not None else ()
         return self.context.step_request(
             context,
             turn_id=self.record.turn_id,
             may_call=may_call,
-            extra_instructions="\n".join(part for part in (self._extra_instructions, to_hear, note) if part),
+            extra_instructions="\n".join(part for part in (self._extra_instructions, *material, to_hear, note) if part),
             tool_choice=self.request.tool_choice if is_first else None,
         )
 
@@ -363,7 +361,7 @@ class Reply:
     async def _generate_step(
         self,
         source: AsyncGenerator[LLMEvent | AudioChunk, None],
-        component: Literal["llm", "flow", "dialogue"],
+        component: str,
         attempt: PreemptiveReply | None = None,
         request: GenerateRequest | None = None,
         *,
@@ -382,8 +380,8 @@ class Reply:
         async with anyio.create_task_group() as group:
             watch = NO_WATCH if attempt is not None else context.session.observer.model_step(component, number, request)
             watchdog = self.limit(component, context.limits.llm_first_token, context.limits.llm_stall, watch)
-            if component == "dialogue":
-                watchdog.hold()  # the run of the body has its own limit
+            if self.flow is not None and self.flow.has_limit:
+                watchdog.hold()
             try:
                 self.record.mark("unattributed", "runtime", context.clock.now())  # the loop's delay until here
                 watchdog.arm(context.limits.llm_first_token)

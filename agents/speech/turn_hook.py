@@ -1,19 +1,13 @@
-"""The code that a turn passes before its answer: the hook `on_user_turn_completed`, and the conversation graph.
+"""The hook `on_user_turn_completed`, which a turn passes before its answer.
 
-Speech that they ask for is heard before the turn's answer; they may await it.
+Speech that it asks for is heard before the turn's answer; it may await that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.core.speech_handle import SpeechHandle
-from vivavoce.agents.extension.text_parts import TextParts
 from vivavoce.agents.speech.context import ReplyContext
-from vivavoce.agents.speech.turn_dialogue import SpokenTurn
-from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 
@@ -57,24 +51,3 @@ def edit_turn(context: ReplyContext, item: ChatMessage, turn: CompletedTurn) -> 
         context.history.remove(item)
     context.checkpoints.hook_has_run(item.turn_id, turn.instructions)
     return is_edited
-
-
-async def judge_turn(
-    context: ReplyContext,
-    item: ChatMessage,
-    text: str,
-    handle: SpeechHandle,
-    record: TurnRecordBuilder,
-    answer: Callable[[TextParts], None],
-    *,
-    is_remote: bool,
-) -> None:
-    """Let the graph judge the turn of `item`, whose words are `text`; arguments as of `SpokenTurn`.
-
-    It does not judge words again that it has taken before a crash: they have had their move.
-    """
-    assert context.dialogue is not None
-    checkpoints, turn_id = context.checkpoints, item.turn_id
-    if not checkpoints.passed(turn_id).is_judged:
-        taken = partial(checkpoints.turn_judged, turn_id)
-        await context.dialogue.judge(SpokenTurn(handle, turn_id, text, record, answer, taken, is_remote))

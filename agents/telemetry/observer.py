@@ -118,10 +118,8 @@ class SessionObserver:
         """Make the span of a speech's turn current in the speech's task."""
         return NO_WATCH
 
-    def model_step(
-        self, component: Literal["llm", "flow", "dialogue"], number: int = 0, request: GenerateRequest | None = None
-    ) -> Watch:
-        """Watch step `number` (from 0) of a model with its `request`, or a part of a flow, or of a body of a graph."""
+    def model_step(self, component: str, number: int = 0, request: GenerateRequest | None = None) -> Watch:
+        """Watch step `number` (from 0) of a model ("llm") with its `request`, or a part of the text of code."""
         return NO_WATCH
 
     def attempt(self, attempt_id: str, turn_id: str) -> Watch:

@@ -4,6 +4,7 @@ session.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from vivavoce.agents.events import Closed, ErrorOccurred
@@ -18,7 +19,7 @@ FAILING = (
     "policy",
     "context_window",
     "guard",
-    "dialogue",
+    "graph",
     "dialogues",
     "turn",
     "decision loop",
@@ -56,10 +57,12 @@ class Faults:
 
     Args:
         recording: The session's recording.
+        keys: Of the application's own extensions, whose errors fail a run too.
     """
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, keys: Iterable[str] = ()) -> None:
         self._recording = recording
+        self._failing = frozenset((*FAILING, *keys))
         self._expected: list[_Expected] = []
 
     def expect(self, source: str | None, contains: str | None) -> None:
@@ -89,7 +92,7 @@ class Faults:
         found: list[_Fault] = []
         for event in self._recording.events:
             at = round(event.at, DIGITS)
-            if isinstance(event, ErrorOccurred) and (all_sources or event.source in FAILING):
+            if isinstance(event, ErrorOccurred) and (all_sources or event.source in self._failing):
                 found.append(_Fault(event.source, told_error(event.error), at))
             elif isinstance(event, Closed) and event.report.reason == CloseReason.ERROR:
                 found.append(_Fault(SESSION, f"closed by itself: {event.report.error}", at))

@@ -139,7 +139,7 @@ class SessionHarness(RanSession):
         if not isinstance(self._options.clock, LoopClock):
             raise ConfigurationError(f"the clock is the harness's, got {self._options.clock!r}; leave it out")
         self._arguments: SessionArguments = more  # the remaining arguments
-        self._faults = Faults(self.recording)
+        self._faults = Faults(self.recording, [one.key for one in self._options.extensions])
         self.resume_from: Mapping[str, Any] | None = None
         """A snapshot with which the session continues; set it before the run."""
         self.close_report: CloseReport | None = None
@@ -223,8 +223,9 @@ class SessionHarness(RanSession):
     def expects_error(self, source: str | None = None, *, contains: str | None = None) -> Self:
         """Expect at least one such `error` event in the run, and accept all such errors. Call it before they come.
 
-        Without it an error of the application's own code (`hook`, `handler`, `tool`, `guard`, `dialogue` …) fails the
-        test, and so does an error that closes the session (`session`). A tool's `ToolError` is an answer and no error.
+        Without it an error of the application's own code (`hook`, `handler`, `tool`, `guard`, `graph`, the key of an
+        extension …) fails the test, and so does an error that closes the session (`session`). A tool's `ToolError` is
+        an answer and no error.
 
         Args:
             source: Source of the event; None: any.

@@ -6,7 +6,7 @@ as idempotent runs again. Any other one may have had its effect: the model is to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -22,7 +22,7 @@ from vivavoce.agents.history.open_work import BegunCall
 from vivavoce.agents.records import ToolRecord
 from vivavoce.agents.tools.batch import AwaitHandoff, StepCalls, ToolBatch
 from vivavoce.agents.tools.context import RunContext
-from vivavoce.agents.tools.executor import ResultCallback, ToolExecutor
+from vivavoce.agents.tools.executor import ToolExecutor
 from vivavoce.agents.turn.inputs import AnswerOwed, ResultsCarried, ToolCallSettled, ToolsRunning
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.core.ids import new_id
@@ -48,7 +48,8 @@ class ToolCalls:
         timeout: Seconds for a call of a tool without a timeout of its own.
         max_threads: Sync tools that run at a time.
         hand_off: Requests a handoff to the agent that a tool of that turn returned, and returns the wait for its end.
-        on_result: Awaited with the output of each call that did not fail, before it is settled.
+        take_result: Awaited with the output of each call that did not fail, before it is settled; returns whether that
+            was the answer to it, so that no model gets the output.
     """
 
     def __init__(
@@ -60,13 +61,14 @@ class ToolCalls:
         timeout: float,
         max_threads: int,
         hand_off: Callable[[Agent, str], AwaitHandoff],
-        on_result: ResultCallback | None = None,
+        take_result: Callable[[ToolCall, str], Awaitable[bool]] | None = None,
     ) -> None:
         self._context = context
         self._history = history
         self.checkpoints = checkpoints
         """Keeps the calls, and the turns that have no answer yet."""
         self._hand_off = hand_off
+        self._take_result = take_result
         self._pending: list[StepCalls] = []
         """The calls that are not in the history yet."""
         self._uncarried: list[StepCalls] = []
@@ -82,7 +84,7 @@ class ToolCalls:
             watch=lambda call, is_known: context.observer.tool(call, is_known=is_known),
             on_settled=self._on_settled,
             on_error=lambda error: context.report_error(error, "tool"),
-            on_result=on_result,
+            on_result=None if take_result is None else self._on_result,
             before_run=checkpoints.calls_kept,
         )
 
@@ -206,7 +208,7 @@ class ToolCalls:
         return step is not None
 
     def leave_unanswered(self, call_id: str) -> None:
-        """Let no model receive the outputs of that call's step: another agent has the conversation."""
+        """Let no model receive the outputs of that call's step: they are answered, or another agent answers."""
         self.when_committed(call_id, _nothing)
 
     def end_task(self, task: Agent) -> None:
@@ -293,6 +295,11 @@ class ToolCalls:
         while self._pending:
             self._idle = anyio.Event()
             await self._idle.wait()
+
+    async def _on_result(self, call: ToolCall, output: str) -> None:
+        assert self._take_result is not None
+        if await self._take_result(call, output):
+            self.leave_unanswered(call.call_id)
 
     def _on_settled(self, call: ToolCall, output: ToolOutput, seconds: float) -> None:
         self._context.inbox.post(ToolCallSettled(call.call_id))

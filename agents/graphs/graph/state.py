@@ -1,4 +1,4 @@
-"""State, Transition, GraphEvent: the parts of a StateGraph."""
+"""State, Transition: the parts of a StateGraph."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.graphs.graph.condition import Condition, ConditionFunction, words
 from vivavoce.agents.graphs.graph.intent import Intent
 from vivavoce.agents.graphs.machine.rules import (
@@ -29,23 +30,6 @@ if TYPE_CHECKING:
     from vivavoce.agents.graphs.intents.classifier import IntentClassifier, ModelIntents
 
 BodyT = TypeVar("BodyT", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class GraphEvent:
-    """An event of the application, for `session.graph.receive_event()`.
-
-    Args:
-        name: The name that `when_event()` compares.
-        data: The application's own, for bodies and conditions.
-    """
-
-    name: str
-    data: Any = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if not check_text("name", self.name):
-            raise ConfigurationError("name must name the event, got ''")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

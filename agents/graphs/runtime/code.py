@@ -15,12 +15,10 @@ from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.core.threads import ThreadPool
 from vivavoce.agents.graphs.graph.state import Transition
 from vivavoce.agents.graphs.machine.rules import OnState
-from vivavoce.agents.graphs.runtime.turns import BodyVoice
+from vivavoce.agents.graphs.runtime.turns import KEY, BodyVoice
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
-SOURCE = "dialogue"
-"""The source of `error` events."""
 THREADS = 4
 """Plain bodies that run at a time; one that hangs counts until it ends."""
 
@@ -32,7 +30,7 @@ class BodyRun(Run):
 
     def __init__(self, context: SessionContext, name: str, limit: float, voice: BodyVoice, answer_id: str) -> None:
         clock: Clock = "between its speeches"
-        super().__init__(context.hooks, "turn hook", name, limit, clock, answer_id=answer_id, source=SOURCE)
+        super().__init__(context.hooks, "turn hook", name, limit, clock, answer_id=answer_id, source=KEY)
         self._voice = voice
 
     def hold(self) -> None:
@@ -188,7 +186,7 @@ class GraphCode:
     def _ask(self, name: str, call: Callable[[], Awaitable[None]], then: Callable[[Run], None], answer_id: str) -> Run:
         clock: Clock = "between its speeches"
         start = self._context.hooks.start
-        run = start("turn hook", name, call, self._limit, clock, source=SOURCE, answer_id=answer_id)
+        run = start("turn hook", name, call, self._limit, clock, source=KEY, answer_id=answer_id)
         self._questions = [*(one for one in self._questions if not one.is_over), run]
         self._context.group.start_soon(self._end, run, lambda: then(run), name=f"end of {name}")
         return run

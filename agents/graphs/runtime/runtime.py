@@ -5,81 +5,88 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import AgentControl
 from vivavoce.agents.core.call_site import calling_tool
-from vivavoce.agents.core.context import NO_ADDITIONS, Additions, SessionContext
+from vivavoce.agents.core.context import NO_ADDITIONS
+from vivavoce.agents.events import GraphEvent
+from vivavoce.agents.extension.extension import Attached, Judges
 from vivavoce.agents.graphs.graph.intent import Intent
-from vivavoce.agents.graphs.graph.state import GraphEvent, State, transition_of
-from vivavoce.agents.graphs.graph.state_graph import StateGraph
+from vivavoce.agents.graphs.graph.state import State, transition_of
 from vivavoce.agents.graphs.intents.classifier import IntentClassifier, IntentMatch, match_of
 from vivavoce.agents.graphs.machine import effects as e
 from vivavoce.agents.graphs.machine import inputs as i
 from vivavoce.agents.graphs.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
 from vivavoce.agents.graphs.machine.rules import USER_TURN, Event, EventKind, OnTool
-from vivavoce.agents.graphs.machine.saved import restored
 from vivavoce.agents.graphs.runtime.additions import additions_of
-from vivavoce.agents.graphs.runtime.code import SOURCE, GraphCode
+from vivavoce.agents.graphs.runtime.code import GraphCode
+from vivavoce.agents.graphs.runtime.kept_machine import KeptMachine
 from vivavoce.agents.graphs.runtime.session_events import listen
-from vivavoce.agents.graphs.runtime.turns import BodyVoice, JudgedTurn, SayVoice, WaitingTool
-from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.speech.turn_dialogue import SpokenTurn, TurnDialogue
+from vivavoce.agents.graphs.runtime.turns import (
+    JUDGE_LIMIT,
+    KEY,
+    BodyVoice,
+    JudgedTurn,
+    JudgeLimit,
+    SayVoice,
+    WaitingTool,
+)
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.agents.turn.inputs import ToolsStarted
 from vivavoce.pipelines.core.clock import TimerHandle
 from vivavoce.pipelines.core.errors import SessionError, describe
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.llm.tools import ToolCall
+
+if TYPE_CHECKING:
+    from vivavoce.agents.extension.extension import Host
+    from vivavoce.agents.extension.turn_in_hand import TurnInHand
+    from vivavoce.agents.graphs.graph.state_graph import StateGraph
+    from vivavoce.pipelines.io import Transport
+    from vivavoce.pipelines.llm.tools import ToolCall
 
 logger = logging.getLogger(__name__)
 
-JUDGE_LIMIT = 30.0
-"""Seconds for which a turn or a tool waits until it is judged, without those of bodies, which have their own limits."""
 
-
-class GraphRuntime(TurnDialogue):
+class GraphRuntime(Attached):
     """The graph of one session at work.
 
-    Args:
-        make_machine: Makes the machine: `GraphMachine`, or one that is recorded.
-        limit: Seconds for one run of a condition or a classifier, and of a body between its speeches.
     Raises:
         GraphError: The graph has faults.
     """
 
-    def __init__(
-        self, context: SessionContext, graph: StateGraph, make_machine: Callable[..., GraphMachine], *, limit: float
-    ) -> None:
+    turn_limit = math.inf  # `JUDGE_LIMIT`, which leaves the time of bodies out
+    close_after = "tools"
+
+    def __init__(self, host: Host, graph: StateGraph) -> None:
         self.graph = graph
         for warning in graph.check():
             logger.warning("The conversation graph: %s", warning)
-        self._context = context
+        self._host = host
+        self._context = host.context
         self._rules = graph.rules()
-        self._make_machine, self._machine = make_machine, make_machine(self._rules)
+        self._kept = KeptMachine(self._rules, host.context.clock, host.record)
         self._states = {state.name: state for state in graph.states}
         self._intents = {intent.name: intent for intent in graph.intents}
-        self._additions = {name: self._additions_of(state) for name, state in self._states.items()}
-        self._code = GraphCode(context, limit=limit)
-        self._leave_unanswered: Callable[[str], None] | None = None
-        self._history: HistoryControl | None = None
-        self._moved_outside: Callable[[], None] | None = None
+        self._additions = {
+            name: additions_of(state, [self._intents[one] for one in self._rules.states[name].intents], self._choose)
+            for name, state in self._states.items()
+        }
+        self._code = GraphCode(host.context, limit=host.hook_timeout)
         self._inputs: deque[i.GraphInput] = deque()
         self._news = anyio.Event()
         self._timer: TimerHandle | None = None
         self._is_open = False
-        self._free_since = math.inf
-        """Since when no body runs, in seconds of the event loop; inf before the beginning, and while one runs."""
-        self._last: dict[str, Any] | None = None
-        """The state at the close."""
+        self._limit = JudgeLimit()
         self._turns: dict[str, JudgedTurn] = {}
         """Turns by their events; the event of a turn has the id of the speech that answers it."""
         self._waiters: dict[str, WaitingTool] = {}
+        self._chosen: set[str] = set()
+        """The calls that have chosen an intent, and were answered by a body."""
         self._data_done = anyio.Event()
         self._events: dict[str, GraphEvent] = {}
         self.event: GraphEvent | None = None
@@ -89,75 +96,45 @@ class GraphRuntime(TurnDialogue):
 
     # --- life
 
-    def open(
-        self, history: HistoryControl, leave_unanswered: Callable[[str], None], moved_outside: Callable[[], None]
-    ) -> None:
-        """Take events.
-
-        Args:
-            leave_unanswered: Called with the id of a tool's call whose result a body has answered.
-            moved_outside: Called after a move that no turn has led to.
-        """
-        self._history, self._is_open = history, True
-        self._leave_unanswered, self._moved_outside = leave_unanswered, moved_outside
+    def link(self, transport: Transport) -> None:
+        """Take events."""
+        self._is_open = True
         listen(self._context.log.emitter, self._rules, self.receive)
 
-    def follow(self) -> None:
-        """Begin the task: `resume()` comes no more, which would lose the events that the machine has taken."""
-        self._context.group.start_soon(self._run, name=SOURCE)
+    async def begin(self) -> None:
+        """Begin the task: `restore()` comes no more, which would lose the events that the machine has taken."""
+        self._context.group.start_soon(self._run, name=KEY)
 
-    def begin(self) -> None:
-        """The conversation begins, or goes on: `on_enter` is over."""
-        self._free_since = anyio.current_time()
+    def entered(self) -> None:
+        """The conversation begins, or goes on."""
+        self._limit.counts()
         self._post(i.Begun())
         if self._machine.state:
             self._show_state()
 
-    def close(self) -> None:
+    def end(self) -> None:
         """Take no more events, and cut the code that runs; the close cuts the answers and tools that wait for it."""
         if self._is_open:
-            self._last = self.taken()
+            self._kept.close()
         self._is_open = False
         self._inputs.clear()
         self._arm(None)
         self._code.cut()
 
     @property
-    def has_code(self) -> bool:
+    def has_work(self) -> bool:
         """Whether a body, a condition or a classifier runs."""
         return self._code.is_running
 
-    async def code_ended(self) -> None:
-        """Wait for the end of that; the caller limits it."""
+    async def aclose(self) -> None:
+        """Wait for the end of that."""
         await self._code.ended()
 
-    # --- snapshots
-
-    def taken(self) -> dict[str, Any]:
-        """Return the state of the machine as JSON, in any thread once it has been closed."""
-        if self._last is not None:
-            return self._last
-        return self._machine.to_json(now=self._context.clock.now())
-
-    def check(self, taken: Any) -> None:
-        """Check that `resume()` can take that state.
-
-        Raises:
-            ConfigurationError: It is of another graph or shape.
-        """
-        restored(taken, self._rules)
-
-    def resume(self, taken: Mapping[str, Any]) -> None:
-        """Go on from that state; `follow()` comes next.
-
-        Raises:
-            ConfigurationError: It is of another graph or shape.
-        """
-        saved = restored(taken, self._rules)
-        self._machine = self._make_machine(self._rules, saved, now=self._context.clock.now())
-        self._events = {event.id: GraphEvent(event.name) for event in saved.events}
-
     # --- reading
+
+    @property
+    def _machine(self) -> GraphMachine:
+        return self._kept.machine
 
     @property
     def state(self) -> State | None:
@@ -170,10 +147,11 @@ class GraphRuntime(TurnDialogue):
         return tuple(self._events.get(event.id, GraphEvent(event.name)) for event in self._machine.waiting)
 
     @property
-    def judges_speech(self) -> bool:
+    def judges(self) -> Judges:
         """Whether speech is judged before it is answered."""
         rules = self._rules.states.get(self._machine.state)
-        return rules is not None and rules.judges_speech and not AgentControl.of(self._context.live.agent).is_task
+        is_task = AgentControl.of(self._context.live.agent).is_task
+        return "turn" if rules is not None and rules.judges_speech and not is_task else "nothing"
 
     # --- events
 
@@ -196,21 +174,24 @@ class GraphRuntime(TurnDialogue):
                 self._data_done = anyio.Event()
             self._post(i.DataChanged())
 
-    async def called(self, call: ToolCall, output: str) -> None:
+    async def on_tool_result(self, call: ToolCall, output: str) -> bool:
         """Take the call of a tool, if a state waits for one of that name; wait until it, or changed data, is judged."""
         rules = self._rules.states.values()
         tool = calling_tool()
         speech_id = "" if tool is None else tool.speech_id
         turn = self._turns.get(speech_id)
         if not any(rule.trigger == OnTool(call.name) for state in rules for rule in state.rules):
-            return await self._data_judged(turn, speech_id)
+            await self._data_judged(turn, speech_id)
+            is_answered = call.call_id in self._chosen
+            self._chosen.discard(call.call_id)
+            return is_answered
         event = Event(new_id("event"), "tool", call.name)
-        self._answered_by(call.call_id, await self._judged(event, i.EventReceived(event), output, turn, speech_id))
+        return await self._judged(event, i.EventReceived(event), output, turn, speech_id)
 
     async def _data_judged(self, turn: JudgedTurn | None, speech_id: str) -> None:
         """Wait until private data, which a tool of that speech has perhaps changed, are judged; not for a body."""
         is_waiting = not (self._data_done.is_set() or self._is_waited_for(speech_id))
-        if is_waiting and await self._in_time(self._data_done) and turn is not None:
+        if is_waiting and await self._limit.in_time(self._data_done) and turn is not None:
             turn.spoken.record.answered_in(self._machine.state)
 
     async def _choose(self, intent: Intent, context: RunContext, slots: Any) -> str:
@@ -222,7 +203,8 @@ class GraphRuntime(TurnDialogue):
         text = "" if turn is None else turn.spoken.text
         is_behind_body = self._is_waited_for(context.speech.id)
         ran_body = await self._judged(event, i.IntentChosen(event, intent.name), text, turn, context.speech.id)
-        self._answered_by(context.call_id, ran_body)
+        if ran_body:
+            self._chosen.add(context.call_id)
         if is_behind_body:
             return "The intent is noted; it counts as soon as the present state has done its part."
         if self._machine.state == before and not ran_body:
@@ -258,7 +240,7 @@ class GraphRuntime(TurnDialogue):
         self._events[event.id] = GraphEvent(event.name, data)
         self._post(given)
         try:
-            is_in_time = await self._in_time(waiter.done)
+            is_in_time = await self._limit.in_time(waiter.done)
         finally:
             del self._waiters[event.id]
             if self._turns.pop(event.id, None) is not None and turn is not None:
@@ -267,13 +249,9 @@ class GraphRuntime(TurnDialogue):
             self._report(f"the graph did not take the call of {event.name!r} within {JUDGE_LIMIT:g} s")
         return waiter.ran_body
 
-    def _answered_by(self, call_id: str, has_body: bool) -> None:
-        if has_body and self._leave_unanswered is not None:
-            self._leave_unanswered(call_id)
-
     # --- turns of the caller
 
-    async def judge(self, turn: SpokenTurn) -> None:
+    async def on_turn(self, turn: TurnInHand) -> None:
         """Wait until the turn is judged, or a body answers it."""
         if not self._is_open or AgentControl.of(self._context.live.agent).is_task:
             return
@@ -288,28 +266,22 @@ class GraphRuntime(TurnDialogue):
             return
         self._code.wait_for(event_id)
         if not self._machine.is_begun or self._code.is_running:
-            judged.leave_floor(self._context.inbox)
+            turn.leave_floor()
         try:
-            is_in_time = await self._in_time(judged.decided)
+            is_in_time = await self._limit.in_time(judged.decided)
         finally:
-            judged.want_floor(self._context.inbox)
+            turn.want_floor()
             if not judged.decided.is_set():  # the answer was cut, or this took too long
-                self.undo(event_id)
+                self._undo(event_id)
                 judged.settle()
         if not is_in_time:
             self._report(f"the graph did not judge a turn within {JUDGE_LIMIT:g} s; the model answers it")
 
-    async def _in_time(self, judged: anyio.Event) -> bool:
-        """Wait for a judgement; return whether it came within `JUDGE_LIMIT`, which begins anew behind each body."""
-        began = anyio.current_time()
-        while (left := max(began, self._free_since) + JUDGE_LIMIT - anyio.current_time()) > 0:
-            with anyio.move_on_after(min(left, JUDGE_LIMIT)):
-                await judged.wait()
-                return True
-        return False
+    def undo(self, turn: TurnInHand) -> None:
+        """Judge the turn no more, and take its move back unless a body answers it."""
+        self._undo(turn.handle.id)
 
-    def undo(self, speech_id: str) -> None:
-        """Judge the turn that this speech was to answer no more, and take its move back unless a body answers it."""
+    def _undo(self, speech_id: str) -> None:
         if speech_id in self._turns:
             self._inputs = deque(one for one in self._inputs if _event_of(one) != speech_id)
             self._inputs.appendleft(i.TurnUndone(speech_id))  # before the answer to a question about it
@@ -361,7 +333,7 @@ class GraphRuntime(TurnDialogue):
 
     def _failed(self, at: str, error: Exception) -> None:
         logger.error("The conversation graph failed at %s: %s", at, describe(error))
-        self._context.report_error(error, SOURCE)
+        self._context.report_error(error, KEY)
 
     def _answer_failed(self, effect: e.GraphEffect) -> None:
         match effect:
@@ -419,8 +391,7 @@ class GraphRuntime(TurnDialogue):
         state, event = self._states[self._machine.state], self._events[effect.event_id]
         classifier = state.intents
         assert isinstance(classifier, IntentClassifier)
-        assert self._history is not None, "open() comes first"
-        intents, history = [self._intents[name] for name in effect.intents], self._history.for_model()
+        intents, history = [self._intents[name] for name in effect.intents], self._host.history.for_model()
         self.intent = None
 
         def found(match: IntentMatch | None) -> None:
@@ -440,18 +411,15 @@ class GraphRuntime(TurnDialogue):
         if turn is not None:
             turn.moved(transition, is_undone=effect.reason == "undo")
         self._show_state()
-        if turn is None and self._moved_outside is not None:
-            self._moved_outside()
+        if turn is None:
+            self._host.changed()
         self._context.log.note(
             ev.DialogueMoved, old=effect.source, state=effect.state, reason=effect.reason, transition=transition
         )
 
     def _show_state(self) -> None:
         """Give the answering model the instructions and tools of the present state."""
-        live, added = self._context.live, self._additions.get(self._machine.state, NO_ADDITIONS)
-        if added != live.additions:
-            live.additions = added
-            live.connection.update(live.instructions, live.tools, is_history_changed=False)
+        self._host.add_to_agent(self._additions.get(self._machine.state, NO_ADDITIONS))
 
     def _run_body(self, effect: e.RunBody) -> None:
         state = self._states[effect.state]
@@ -467,17 +435,17 @@ class GraphRuntime(TurnDialogue):
             turn.answer()
         for other in self._turns.values():
             if other.is_waiting:
-                other.leave_floor(self._context.inbox)
+                other.spoken.leave_floor()
         if waiter is not None:
             waiter.body_runs()
         name = f"the {'fallback ' * effect.is_fallback}body of the graph's state {effect.state!r}"
 
         def ended(has_failed: bool) -> None:
-            self._free_since = anyio.current_time()
+            self._limit.counts()
             self._post(i.BodyEnded(effect.run, has_failed))
 
         self._code.run_body(name, body, voice, answer_id=answer_id, on_end=ended)
-        self._free_since = math.inf
+        self._limit.stands_still()
 
     # --- small parts
 
@@ -487,12 +455,8 @@ class GraphRuntime(TurnDialogue):
             return turn.spoken.handle.id
         return next((one.spoken.handle.id for one in self._turns.values() if one.is_waiting), "")
 
-    def _additions_of(self, state: State) -> Additions:
-        intents = [self._intents[name] for name in self._rules.states[state.name].intents]
-        return additions_of(state, intents, self._choose)
-
     def _report(self, problem: str) -> None:
-        self._context.report_error(SessionError(problem), SOURCE, is_recovered=True)
+        self._context.report_error(SessionError(problem), KEY, is_recovered=True)
 
 
 def _event_of(given: i.GraphInput) -> str:

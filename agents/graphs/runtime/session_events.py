@@ -1,4 +1,4 @@
-"""The events of the session that its graph names, as events of the graph."""
+"""The events of the session that its graph names, and those that extensions post for it, as events of the graph."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Protocol
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.emitter import SessionEmitter
-from vivavoce.agents.graphs.graph.state import GraphEvent
+from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.graphs.machine.rules import EventKind, GraphRules, OnEvent, OnFile, OnForm
-from vivavoce.agents.graphs.runtime.code import SOURCE
+from vivavoce.agents.graphs.runtime.turns import KEY
 
 
 class Receive(Protocol):
@@ -19,8 +19,9 @@ class Receive(Protocol):
 
 
 def listen(emitter: SessionEmitter, rules: GraphRules, receive: Receive) -> None:
-    """Have the session's own events that the graph names received."""
-    names = {event.name for event in ev.EVENT_TYPES}
+    """Have the session's own events that the graph names received, and those that are posted for it."""
+    emitter.on(ev.GraphEventPosted, lambda posted: receive(posted.event))
+    names = {event.name for event in ev.EVENT_TYPES} - {ev.GraphEventPosted.name}
     triggers = [rule.trigger for state in rules.states.values() for rule in state.rules]
     wanted: dict[str, None] = {one.name: None for one in triggers if isinstance(one, OnEvent) and one.name in names}
     if any(isinstance(one, OnFile) for one in triggers):
@@ -36,5 +37,5 @@ def _noted(receive: Receive, name: str, event: ev.SessionEvent) -> None:
         receive(GraphEvent(name, event.file), kind="file", subject=event.file.media_type)
     elif isinstance(event, ev.FormSubmitted):
         receive(GraphEvent(name, event.form), kind="form", subject=type(event.form).__name__)
-    elif not (isinstance(event, ev.ErrorOccurred) and event.source == SOURCE):  # its own errors would be a loop
+    elif not (isinstance(event, ev.ErrorOccurred) and event.source == KEY):  # its own errors would be a loop
         receive(GraphEvent(name, event))

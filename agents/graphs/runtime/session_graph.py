@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.graphs.graph.state import GraphEvent, State
+from vivavoce.agents.events import GraphEvent
+from vivavoce.agents.graphs.graph.state import State
 from vivavoce.agents.graphs.intents.classifier import IntentMatch
-from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
 from vivavoce.pipelines.core.checks import check_instance, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
 
 
 class SessionGraph:

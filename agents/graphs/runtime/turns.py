@@ -1,17 +1,45 @@
-"""JudgedTurn, WaitingTool: who waits for the graph. BodyVoice: how the text of a body gets to the caller."""
+"""JudgedTurn, WaitingTool: who waits for the graph, at most for a JudgeLimit. BodyVoice: the way of a body's text."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import anyio
 
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.extension.text_parts import PartText, TextParts
-from vivavoce.agents.speech.turn_dialogue import SpokenTurn
-from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished
+from vivavoce.agents.extension.turn_in_hand import TurnInHand
+
+KEY = "graph"
+"""The key of `GraphOptions`, and the source of `error` events."""
+JUDGE_LIMIT = 30.0
+"""Seconds for which a turn or a tool waits until it is judged, without those of bodies, which have their own limits."""
+
+
+class JudgeLimit:
+    """The limit of those waits, which begins anew behind each body; it stands still before the beginning."""
+
+    def __init__(self) -> None:
+        self._counts_since = math.inf
+
+    def counts(self) -> None:
+        """Begin it anew: the conversation begins, or no body runs any more."""
+        self._counts_since = anyio.current_time()
+
+    def stands_still(self) -> None:
+        """Let it stand still, since a body runs."""
+        self._counts_since = math.inf
+
+    async def in_time(self, judged: anyio.Event) -> bool:
+        """Wait for a judgement; return whether it came within the limit."""
+        began = anyio.current_time()
+        while (left := max(began, self._counts_since) + JUDGE_LIMIT - anyio.current_time()) > 0:
+            with anyio.move_on_after(min(left, JUDGE_LIMIT)):
+                await judged.wait()
+                return True
+        return False
 
 
 class BodyVoice(ABC):
@@ -34,13 +62,12 @@ class BodyVoice(ABC):
 class JudgedTurn(BodyVoice):
     """One turn. Its bodies answer it by one text, in the order in which they run."""
 
-    def __init__(self, spoken: SpokenTurn) -> None:
+    def __init__(self, spoken: TurnInHand) -> None:
         self.spoken = spoken
         self.decided = anyio.Event()
         """Set when it is judged, or a body answers it."""
         self._parts: TextParts | None = None
         self._is_settled = False
-        self._has_left = False
 
     @property
     def is_over(self) -> bool:
@@ -57,35 +84,23 @@ class JudgedTurn(BodyVoice):
         """Whether its answer waits for the judgement."""
         return self.takes_answer and not self.decided.is_set()
 
-    def leave_floor(self, inbox: Inbox) -> None:
-        """Wait without the floor, which a body that runs may need."""
-        if not self._has_left:
-            self._has_left = True
-            inbox.post(ToolsAwaited(self.spoken.handle.id))
-
-    def want_floor(self, inbox: Inbox) -> None:
-        """Wait for the floor again, if it has left that."""
-        if self._has_left:
-            self._has_left = False
-            inbox.post(ToolsFinished(self.spoken.handle.id))
-
     def answer(self) -> None:
         """A body begins to answer it."""
         if self._parts is None:
-            self._parts = TextParts()
+            self._parts = TextParts(has_limit=True)
             self.spoken.answer(self._parts)
         self._parts.begin_text()
         self.decided.set()
 
     def moved(self, transition: str, *, is_undone: bool) -> None:
         """It has led to a move, by that transition if one is named; `is_undone`: the move was taken back."""
-        self.spoken.taken(is_judged=not is_undone)
+        self.spoken.note_taken(KEY, is_taken=not is_undone)
         if transition:
             self.spoken.record.moved(transition)
 
     def judged(self, state: str) -> None:
         """It is judged, and the conversation is in that state."""
-        self.spoken.taken(is_judged=True)
+        self.spoken.note_taken(KEY, is_taken=True)
         self.spoken.record.answered_in(state)
         self.settle()
 

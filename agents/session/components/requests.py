@@ -9,7 +9,6 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.components.switch import PipelineSwitch
-from vivavoce.agents.session.graph import check_graph_model, check_graph_turns
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.turn_taking import TurnTaking
 from vivavoce.agents.session.wiring import check_flow, check_wiring, warn_if_deaf
@@ -90,7 +89,7 @@ class PipelineRequests:
     # --- of agents
 
     def check_agent(self, agent: Agent, behind: Sequence[Agent] = ()) -> None:
-        """Refuse an agent whose overrides do not fit the session's own pipeline, or that lacks a model for its graph.
+        """Refuse an agent whose overrides do not fit the session's own pipeline, or one that an extension refuses.
 
         Args:
             behind: The agents behind a task, the outermost first.
@@ -106,7 +105,7 @@ class PipelineRequests:
         if has_components:
             self._check(agents, pipeline)
         else:
-            check_graph_model(self._options, agents[0], pipeline)
+            self._extensions.check(agents[0], pipeline)
             if overrides.endpointing is None:
                 return
         self._turn_taking.check(agents, pipeline)
@@ -255,6 +254,4 @@ class PipelineRequests:
         """Refuse a pipeline that does not fit the last of these agents; the others stand behind, outermost first."""
         check_wiring(agents[-1], pipeline)
         check_flow(self._flows.flow, pipeline, self._options)
-        check_graph_turns(self._options, pipeline)
-        check_graph_model(self._options, agents[0], pipeline)
         self._extensions.check(agents[0], pipeline)

@@ -53,8 +53,6 @@ class SessionClose:
         parts, closing = self._parts, self._context.closing
         parts.tasks.close()
         parts.agent_hooks.close()
-        if parts.graph is not None:
-            parts.graph.close()
         parts.extensions.end()
         self._sequence = sequence = CloseSequence(self._context, parts.options.close_timeout)
         parts.pipelines.close()
@@ -149,8 +147,6 @@ class SessionClose:
             if parts.wake_up_call.is_running:
                 steps.append(("wake-up", parts.wake_up_call.cut))
             steps += [("speech", self._cut_speech), ("tools", parts.tools.cancel)]
-            if parts.graph is not None and parts.graph.has_code:
-                steps.append(("dialogue", parts.graph.code_ended))
             steps += parts.extensions.closing_after("tools")
             if parts.last_words.is_apology_due:
                 steps.append(("apology", self._apologise))

@@ -100,8 +100,6 @@ class SessionStart:
             await self._make("open", parts.extensions.to_open())
             self._begin(snapshot)
             parts.caller.end_wait()
-        if parts.graph is not None:
-            parts.graph.follow()
         await parts.handoffs.components_taken()
         parts.checkpoints.open()
         await self._make("begin", parts.extensions.to_begin())
@@ -112,8 +110,6 @@ class SessionStart:
         else:
             parts.agent_hooks.resume()
         self._loop.step(i.SessionStarted())
-        if parts.graph is not None:
-            parts.graph.begin()
         parts.extensions.entered()
         parts.tools.resume()
         parts.checkpoints.changed()

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from vivavoce.agents.graphs.graph.state import GraphEvent, State
+from vivavoce.agents.events import GraphEvent
+from vivavoce.agents.graphs.graph.state import State
 from vivavoce.agents.graphs.graph.state_graph import StateGraph
 from vivavoce.agents.graphs.intents.classifier import ModelIntents
 from vivavoce.agents.graphs.intents.patterns import PatternIntents

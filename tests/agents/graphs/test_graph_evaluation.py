@@ -60,7 +60,7 @@ def test_of_65_events_that_wait_the_oldest_is_dropped_and_reported() -> None:
     one.when_event("go").go_to(two)
     two.when_event("news").go_to(one)
     harness = graph_harness(graph)
-    harness.expects_error("dialogue", contains="more than 64 events wait")
+    harness.expects_error("graph", contains="more than 64 events wait")
 
     async def act(harness: SessionHarness) -> None:
         dialogue = harness.session.graph
@@ -74,7 +74,7 @@ def test_of_65_events_that_wait_the_oldest_is_dropped_and_reported() -> None:
         await harness.until(2.0)
         assert dialogue.events == tuple(news[1:])
         (error,) = harness.recording.of(ErrorOccurred)
-        assert (error.source, error.is_recovered) == ("dialogue", True)
+        assert (error.source, error.is_recovered) == ("graph", True)
         dialogue.receive_event(GraphEvent("go"))
         await harness.until(3.0)
         assert (dialogue.event, dialogue.events) == (news[1], tuple(news[2:]))
@@ -90,7 +90,7 @@ def test_an_event_that_moves_without_end_is_stopped_and_reported_and_the_next_on
     two.when_condition(lambda session: session.graph.event == GraphEvent("loop")).go_to(two)
     two.when_event("stop").go_to(three)
     harness = graph_harness(graph)
-    harness.expects_error("dialogue", contains="one event caused 32 moves; the graph stops in the state 'two'")
+    harness.expects_error("graph", contains="one event caused 32 moves; the graph stops in the state 'two'")
 
     async def act(harness: SessionHarness) -> None:
         for name in ("loop", "stop"):
@@ -145,7 +145,7 @@ def test_the_initial_body_runs_behind_on_enter_and_a_turn_is_judged_behind_its_h
     assert ran == [["Hello."]]
     assert [text for _, text in harness.messages] == ["Hello.", "For when?", "book a table", "Fine."]
     stages = [(one.name, one.owner, round(one.seconds, 2)) for one in harness.session.turns[-1].stages]
-    at = stages.index(("dialogue", "user_code", 0.4))
+    at = stages.index(("graph", "user_code", 0.4))
     assert stages[at - 1] == ("hook", "user_code", 0.3)
 
 
@@ -207,7 +207,7 @@ def test_a_classifier_that_answers_something_else_than_a_match_is_an_error_with_
     one, two = graph.new_state("one", initial=True), graph.new_state("two")
     one.when_intent_matched(graph.new_intent("bye")).go_to(two)
     harness = graph_harness(graph, ScriptedLLM("Fine."))
-    harness.expects_error("dialogue")
+    harness.expects_error("graph")
     harness.caller.says("goodbye then", 1.0, 2.0)
     harness.run(until=5.0)
 
@@ -313,9 +313,9 @@ def test_a_condition_that_hangs_behind_a_body_blocks_neither_the_turn_that_waits
     one.when_event("go").go_to(two)
     llm = ScriptedLLM("Fine.")
     harness = graph_harness(graph, llm, kind=kind, speech=SpeechLimits(hook_timeout=limit))
-    harness.expects_error("dialogue", contains=f"did not end within {limit:g} s")
+    harness.expects_error("graph", contains=f"did not end within {limit:g} s")
     if limit > 30.0:
-        harness.expects_error("dialogue", contains="did not judge a turn within 30 s")
+        harness.expects_error("graph", contains="did not judge a turn within 30 s")
     harness.caller.says("hello there", 1.0, 2.0)
 
     async def act(harness: SessionHarness) -> None:
@@ -390,7 +390,7 @@ def test_a_body_does_not_wait_for_a_classifier_that_hangs_about_a_turn_that_goes
         yield "We close soon."
 
     harness = graph_harness(graph, ScriptedLLM("Fine."), kind=kind, speech=SpeechLimits(hook_timeout=20.0))
-    harness.expects_error("dialogue", contains="did not end within 20 s")
+    harness.expects_error("graph", contains="did not end within 20 s")
     harness.caller.says("book a table", 1.0, 2.0)
     harness.caller.says("for my four old friends and me", 2.8, 6.0, interims=[(3.4, "for my four old friends")])
     harness.run(until=30.0)

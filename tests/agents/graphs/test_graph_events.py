@@ -138,7 +138,7 @@ def test_a_condition_that_raises_does_not_hold_and_a_plain_body_runs_in_a_thread
     one.when_event("x").with_condition(broken).go_to(two)
     one.when_event("x").with_condition(operator.truth).go_to(three)
     harness = graph_harness(graph)
-    harness.expects_error("dialogue", contains="no condition")
+    harness.expects_error("graph", contains="no condition")
 
     async def act(harness: SessionHarness) -> None:
         harness.session.graph.receive_event(GraphEvent("x"))

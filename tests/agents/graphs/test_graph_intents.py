@@ -315,7 +315,7 @@ def test_a_classifier_that_fails_leaves_the_answer_to_the_model(hangs: bool) -> 
     one, two = graph.new_state("one", initial=True), graph.new_state("two")
     one.when_intent_matched(graph.new_intent("x")).go_to(two)
     harness = graph_harness(graph, ScriptedLLM("I see."))
-    harness.expects_error("dialogue")
+    harness.expects_error("graph")
     harness.caller.says("hello there", 1.0, 2.0)
     harness.run(until=16.0)
 

@@ -203,7 +203,7 @@ def test_a_body_that_raises_takes_when_failed(kind: type[SessionHarness]) -> Non
 
     details.when_failed().go_to(done)
     harness = graph_harness(graph, ScriptedLLM(), kind=kind)
-    harness.expects_error("dialogue", contains="the calendar is down")
+    harness.expects_error("graph", contains="the calendar is down")
     harness.caller.says("book a table", 3.0, 4.0)
     harness.run(until=8.0)
 

@@ -128,8 +128,8 @@ class Call:
 
     def allow(self, event: ErrorOccurred) -> None:
         """Let an error of the graph fail nothing yet: `check()` looks at its text."""
-        if event.source == "dialogue":
-            self.harness.expects_error("dialogue")
+        if event.source == "graph":
+            self.harness.expects_error("graph")
 
     def act(self, action: Action, session: AgentSession[Any]) -> None:
         """Do what the application does."""

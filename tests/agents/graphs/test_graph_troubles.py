@@ -123,7 +123,7 @@ def test_an_effect_that_fails_is_answered_so_that_the_graph_goes_on() -> None:
     taken["extensions"]["graph"]["arrivals"].append(speech)
 
     second = graph_harness(slow_graph(0.1))
-    second.expects_error("dialogue")
+    second.expects_error("graph")
     second.resume_from = taken
     second.caller.says("book a table", 1.0, 2.0)
     second.run(until=6.0)
@@ -380,7 +380,7 @@ def test_the_error_of_a_body_is_no_event_of_its_graph_but_other_errors_are() -> 
         raise RuntimeError("no calendar")
 
     harness = graph_harness(graph, ScriptedLLM("Hello."))
-    harness.expects_error("dialogue", contains="no calendar")
+    harness.expects_error("graph", contains="no calendar")
     harness.expects_error("handler", contains="no handler")
 
     async def act(harness: SessionHarness) -> None:
@@ -429,7 +429,7 @@ def test_a_body_that_hangs_in_a_turn_takes_when_failed(kind: type[SessionHarness
 
     details.when_failed().go_to(done)
     harness = graph_harness(graph, kind=kind)
-    harness.expects_error("dialogue", contains="did not end within 10 s")
+    harness.expects_error("graph", contains="did not end within 10 s")
     harness.caller.says("book a table", 3.0, 4.0)
     harness.run(until=18.0)
 
@@ -445,7 +445,7 @@ def test_a_body_that_returns_its_text_fails_with_the_remedy_and_does_not_go_unhe
     hall.body(lambda session: returned)
     hall.when_failed().go_to(kitchen)
     harness = graph_harness(graph)
-    harness.expects_error("dialogue")
+    harness.expects_error("graph")
     harness.run(until=1.0)
 
     assert way(harness) == ["hall", "kitchen"]

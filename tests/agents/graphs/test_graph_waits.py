@@ -100,10 +100,10 @@ def test_a_body_outside_of_turns_that_hangs_behind_its_text_fails_and_leaves_the
         await harness.session.say("Second words.")
         assert harness.now < 8.0
 
-    harness.expects_error("dialogue").run(scenario, until=12.0)
+    harness.expects_error("graph").run(scenario, until=12.0)
 
     errors = [(event.source, type(event.error)) for event in harness.recording.of(ErrorOccurred)]
-    assert errors == [("dialogue", TimeoutError)]
+    assert errors == [("graph", TimeoutError)]
     assert way(harness) == ["one", "two"]
     assert sorted(text.strip() for _, text in harness.messages) == ["Hello.", "Second words.", "Sorry."]
 
@@ -314,7 +314,7 @@ def test_an_answer_that_was_not_judged_in_time_waits_for_no_body(kind: type[Sess
 
     llm = ScriptedLLM("Fine.", delay=4.0)
     harness = graph_harness(graph, llm, kind=kind, speech=SpeechLimits(hook_timeout=60.0))
-    harness.expects_error("dialogue", contains="did not judge a turn within 30 s")
+    harness.expects_error("graph", contains="did not judge a turn within 30 s")
     harness.caller.says("hello there", 1.0, 2.0)
     harness.run(until=45.0)
 
@@ -462,7 +462,7 @@ def test_a_condition_that_awaits_the_close_is_cut_at_its_limit() -> None:
     one.when_condition(waits).go_to(two)
     one.after(1.0).go_to(two)
     harness = graph_harness(graph, speech=SpeechLimits(hook_timeout=3.0))
-    harness.expects_error("dialogue", contains="did not end within 3 s")
+    harness.expects_error("graph", contains="did not end within 3 s")
     harness.run(until=5.0)
 
     assert way(harness) == ["one", "two"]

@@ -138,15 +138,15 @@ def graph_of(body: Any = None, condition: Any = None) -> SessionHarness:
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ({"body": returns_text}, "dialogue: ConfigurationError: a body must yield its text"),
-        ({"body": raising_body}, 'dialogue: KeyError: "body\'s mistake"'),
-        ({"condition": raising_condition}, 'dialogue: KeyError: "condition\'s mistake"'),
+        ({"body": returns_text}, "graph: ConfigurationError: a body must yield its text"),
+        ({"body": raising_body}, 'graph: KeyError: "body\'s mistake"'),
+        ({"condition": raising_condition}, 'graph: KeyError: "condition\'s mistake"'),
     ],
 )
 def test_code_of_a_conversation_graph_that_fails_fails_the_test(code: Any, told: str) -> None:
     with pytest.raises(AssertionError, match=told):
         graph_of(**code).run(until=3.0)
-    graph_of(**code).expects_error("dialogue").run(until=3.0)
+    graph_of(**code).expects_error("graph").run(until=3.0)
 
 
 def test_an_error_that_is_expected_fails_nothing() -> None:

@@ -1,0 +1,52 @@
+"""Checks whether an agent and its pipeline fit a conversation graph."""
+
+from __future__ import annotations
+
+from vivavoce.agents.agent import Agent, AgentControl
+from vivavoce.agents.graphs.machine.rules import GraphRules
+from vivavoce.pipelines.core.errors import CapabilityError
+from vivavoce.pipelines.pipeline import Pipeline
+
+
+def check_turns(rules: GraphRules, pipeline: Pipeline) -> None:
+    """Refuse a pipeline, or a fallback of it, whose model may answer before the graph has judged the words.
+
+    Raises:
+        CapabilityError: Speech may move the graph before the answer, and the pipeline's server decides turns, or its
+            transcripts may come after the answer.
+    """
+    if not any(state.judges_speech for state in rules.states.values()):
+        return
+    remedy = ""
+    if pipeline.capabilities.decides_turns == "remote":
+        remedy = "switch off the turn detection of the model's server"
+    elif pipeline.capabilities.hears_audio:
+        remedy = "give it an stt, since the model's transcripts may come after the answer"
+    if remedy:
+        remedy += ", or let ModelIntents() choose, without fallback bodies and without when_event() for turns"
+        raise CapabilityError(pipeline.name, "a graph that judges speech before the answer", remedy)
+    if pipeline.fallback is not None:
+        check_turns(rules, pipeline.fallback)
+
+
+def check_model(rules: GraphRules, agent: Agent, pipeline: Pipeline) -> None:
+    """Refuse a pipeline, or a fallback of it, without the model that is to choose the intents of the graph.
+
+    An agent with an `llm_stage` of its own may answer, and choose, without the pipeline's model.
+
+    Raises:
+        CapabilityError: A state leaves its intents to the model that answers, and the pipeline has none.
+    """
+    if AgentControl.of(agent).overrides("llm_stage"):
+        return
+    states = [name for name, state in rules.states.items() if state.intents and not state.has_classifier]
+    if states and not pipeline.capabilities.can_reply:
+        where = f"state{'s' * (len(states) > 1)} {', '.join(map(repr, states))}"
+        raise CapabilityError(
+            pipeline.name,
+            "a graph whose intents the model chooses",
+            f"in the {where} ModelIntents() has it choose; give the pipeline an llm, or the graph a classifier that "
+            "needs none: StateGraph(PatternIntents())",
+        )
+    if pipeline.fallback is not None:
+        check_model(rules, agent, pipeline.fallback)
