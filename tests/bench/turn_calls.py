@@ -47,7 +47,7 @@ def draw(calls: int) -> list[Call]:
 
     class Drawn(TurnLaws):  # type: ignore[misc]
         def _feed(self, event: TurnInput) -> list[Effect]:
-            if not isinstance(self.late_answers, Deaf):
+            if not isinstance(self.late_answers, Deaf):  # type: ignore[has-type]
                 self.late_answers = Deaf(self.floor)
             return list(super()._feed(event))
 
