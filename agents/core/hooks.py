@@ -31,7 +31,7 @@
 | sync tool | thread | its `timeout` | the call's output | (it cannot) | leaves it behind |
 | `on_turn` of an extension | speech (2) | `turn_limit` without | event, its key | waits, is cut | cuts: `speech` |
 | `on_tool_result` of an extension | tool | `turn_limit` without | event, its key | waits, is cut | cuts: `tools` |
-| `undo`, `turn_over`, `end` of an extension | the loop | none | event, its key | (it cannot) | – |
+| `entered`, `undo`, `turn_over`, `end` of one | the loop | none | event, its key | (it cannot) | – |
 | `open`, `begin` of an extension | task | `start_step` | fails the start | waits, is cut | cuts: its key |
 | `aclose` of an extension | step | the step's | in the report | SessionError | is the step |
 | `degrade` of a budget | task | 10 s quiet | event `budget` | goes on | waits: `handlers` |
@@ -49,8 +49,7 @@ where it stood. (1) `hook_timeout` between its speeches from when a handoff wait
 close: in a step of the close it raises a SessionError; a hook is cut there; the close does not wait for a handler that
 does so, which goes on after the close. The limit of such a handler stands still, since the close has its own.
 A step is known by its task: a task that `on_exit` starts and then waits for may await the close, and costs the step its
-whole limit.
-*The close* names the step that waits for the code or cuts it; code that clings is left behind and named there.
+whole limit. *The close* names the step that waits for the code or cuts it, and code that clings and is left behind.
 
 An exit (`SystemExit`, `KeyboardInterrupt`) is an error like any other (`application_code`).
 

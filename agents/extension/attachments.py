@@ -84,9 +84,9 @@ class Attachments:
         """
         if isinstance(kind, type) and issubclass(kind, Extension) and (attached := self.of(kind)) is not None:
             return attached.face
-        names = ", ".join(part.kind.__name__ for part in self._parts) or "none"
+        keys = ", ".join(part.key for part in self._parts)
         raise ConfigurationError(
-            f"need the class of an extension of the session, got {shown(kind)}; the session has {names}; give it "
+            f"need the class of an extension of the session, got {shown(kind)}; the session has {keys}; give it "
             "another one by SessionOptions(extensions=(…,))"
         )
 

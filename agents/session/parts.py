@@ -146,7 +146,6 @@ def build_parts(
     history = make_history(context, options)
     record = None if trace is None else trace.record
     extensions = Attachments(context, history, _extensions(options), limit=hook_limit, record=record)
-    extensions.check(agent, pipeline)
     memory = extensions.of(MemoryOptions)
     assert isinstance(memory, MemoryControl), "each session has a memory"
     memory.replies.open(rich_replies := RichReplies(context))

@@ -50,7 +50,7 @@ def test_the_application_gets_one_note_of_the_call_when_it_ends() -> None:
     assert latency is not None
     answer = "We will see you on friday. Is there anything else?"
     assert notes == [f"call {session.id}, 1 turns\n'on friday', answered after {latency:.1f} s: '{answer}'"]
-    with pytest.raises(ConfigurationError, match="the session has CallNotes"):
+    with pytest.raises(ConfigurationError, match="the session has memory, call notes"):
         session.extension(SessionOptions)  # type: ignore[arg-type]
 
 

@@ -315,15 +315,15 @@ def test_one_whose_snapshot_has_the_effect_of_a_turn_does_not_get_it_again_after
 
 
 def test_an_extension_whose_plain_calls_raise_harms_neither_the_others_nor_the_close() -> None:
-    harness = harness_with(Second(), Broken(), Look()).expects_error("broken")
+    harness = harness_with(Look(), Broken(), Second()).expects_error("broken")
     harness.caller.says("to eat", 2.0, 2.5)
     harness.run(until=8.0)
     assert errors(harness) == [("broken", OSError)] * 3  # entered, undo, end
-    assert part(harness, Second).undone == ["what is there"]
-    assert part(harness).undone == []  # it had not got the turn yet
+    assert part(harness).undone == ["what is there"]
+    assert part(harness, Second).undone == []  # it had not got the turn yet
     harness.expect_history(("user", "what is there to eat"), ("assistant", "Soup."))
     assert harness.close_report is not None
-    assert harness.close_report.error is None
+    assert not harness.close_report.error
 
 
 def test_two_extensions_with_one_key_are_refused() -> None:
