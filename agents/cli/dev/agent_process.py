@@ -16,6 +16,7 @@ from anyio.streams.text import TextReceiveStream
 
 from vivavoce.agents.cli.dev.child import ChildRequest
 from vivavoce.agents.cli.dev.wire import Message, encode, messages
+from vivavoce.pipelines.core import native_threads
 from vivavoce.pipelines.core.child_process import end_child, send_to_child
 from vivavoce.pipelines.core.errors import WorkerError
 
@@ -63,6 +64,7 @@ class AgentProcess:
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
+            env=native_threads.environment(),
             start_new_session=True,  # Ctrl-C is for the parent; the child ends when its stdin does
         )
         self._process = process
