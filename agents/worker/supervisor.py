@@ -382,10 +382,10 @@ class Supervisor:
             self._lost[lease] = now + LOST_LIMIT
 
     def _lost_calls(self) -> tuple[str, ...]:
-        """The leases of the calls that are to go on here: a worker that drains gets no dispatch, but promised jobs."""
-        leases = self._lost if self._is_draining else ()
+        """The leases of the calls that go on in free slots: a draining worker gets no dispatch, but promised jobs."""
+        leases, free = self._lost if self._is_draining else (), max(0, self._options.max_jobs - len(self._slots))
         promised = {slot.lease for slot in self._slots.values()}
-        return tuple(lease for lease in leases if lease not in promised)
+        return tuple(lease for lease in leases if lease not in promised)[:free]
 
     def _count_end(self, error: str) -> None:
         counts = self._counts

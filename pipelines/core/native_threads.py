@@ -12,7 +12,8 @@ and take the cores from the event loops (on a worker with six cores, six calls b
   `on_one_core()`.
 
 A variable that is set is never changed. A fork waits until no library is being loaded. A program that another thread
-starts in such a moment inherits the library's variables.
+starts in such a moment inherits the library's variables, unless it is started with `environment()`: processes of
+vivavoce that run an application's code are.
 """
 
 from __future__ import annotations
@@ -92,6 +93,10 @@ class _Process:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._changing = threading.Lock()
+        """Held for a moment, while the environment is changed or copied."""
+        self._added: set[str] = set()
+        """The variables that are set for now."""
         self._loaded: set[str] = set()
         self._used: set[str] = set()
         if hasattr(os, "register_at_fork"):
@@ -126,23 +131,34 @@ class _Process:
     def _bounding(self, library: NativeLibrary) -> Iterator[None]:
         with self._lock:
             added = library.missing | (LIBRARIES[library.loads].missing if library.loads else {})
-            os.environ.update(added)
+            with self._changing:
+                self._added |= added.keys()
+                os.environ.update(added)
             try:
                 yield
             finally:
-                for name in added:
-                    os.environ.pop(name, None)
+                with self._changing:
+                    self._added -= added.keys()
+                    for name in added:
+                        os.environ.pop(name, None)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment without the variables that are set for now."""
+        with self._changing:
+            return {name: value for name, value in os.environ.items() if name not in self._added}
 
     # A child has no other thread that would end the loading, put back the variables and release the lock.
 
     def _before_fork(self) -> None:
         self._lock.acquire()
+        self._changing.acquire()
 
     def _after_fork_here(self) -> None:
+        self._changing.release()
         self._lock.release()
 
     def _after_fork_in_child(self) -> None:
-        self._lock = threading.RLock()
+        self._lock, self._changing = threading.RLock(), threading.Lock()
 
 
 def _report(library: NativeLibrary) -> None:
@@ -164,6 +180,11 @@ def bound_process() -> None:
     for library in LIBRARIES.values():
         if not library.is_private:
             os.environ.update(library.missing)
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for a program that is started now; it does not wait for a library that is being loaded."""
+    return _PROCESS.environment()
 
 
 def load(module: str) -> ModuleType:

@@ -60,6 +60,8 @@ _SPACELESS_ENDERS = frozenset("。！？｡။។")
 """Full stops of scripts that put no space behind them."""
 _LAST_END = re.compile(rf"([{_ENDERS}]+)[{_CLOSERS}]*$")
 _LAST_CHARACTERS = frozenset(_ENDERS + _CLOSERS.replace("\\", ""))
+_AHEAD = 8
+"""Characters behind a place that say whether a word ends there."""
 _LAST_END_LENGTH = 16
 """Characters at the end of a text in which its last full stop is searched."""
 _PAIRS = (
@@ -343,7 +345,11 @@ class SentenceCutter:
                 if opener > least:
                     return opener
         if is_spaceless(text[least:most]):
-            return word_end(text, most) or most
+            known = text[: most + _AHEAD]
+            is_known = len(known) == most + _AHEAD or any(sign.isspace() for sign in known[most:])
+            if not (is_known or self._is_over):
+                return None  # the next letters may go on with the word that seems to end there
+            return word_end(known, most) or most
         gap = _GAP_OR_END.search(text, most)
         if gap is not None and gap.end() <= 4 * most:
             return gap.end()

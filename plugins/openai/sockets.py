@@ -23,6 +23,7 @@ from vivavoce.plugins.openai.wire import PROVIDER, is_retryable
 
 if TYPE_CHECKING:
     from openai.resources.realtime.realtime import AsyncRealtimeConnection
+    from websockets.asyncio.client import ClientConnection
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class Socket:
     """One connection.
 
     Args:
+        websocket: Carries the connection.
         on_frame: Called with each frame; a ProviderError that it raises ends the connection.
         on_lost: Called once with the reason of the end, unless it is `aclose()`.
         component: The component whose audio is lost if the server is too slow: "stt" or "realtime_model".
@@ -48,11 +50,13 @@ class Socket:
     def __init__(
         self,
         connection: AsyncRealtimeConnection,
+        websocket: ClientConnection,
         on_frame: Callable[[bytes], None],
         on_lost: Callable[[ProviderError], None],
         component: str,
     ) -> None:
         self._connection = connection
+        self._websocket = websocket
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._tell_dropped = dropping(component)
@@ -89,9 +93,14 @@ class Socket:
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
-        if tasks:
+        if not tasks:
+            return
+        try:
             await asyncio.wait(tasks)
             await self._say_goodbye()
+        finally:
+            self._websocket.transport.abort()  # a close that was cut leaves it open; on a closed one it has no effect
+        await self._websocket.wait_closed()
 
     async def _send(self) -> None:
         try:
@@ -147,16 +156,27 @@ async def open_socket(
     """
     import openai
     import websockets.exceptions
+    from websockets.asyncio.client import ClientConnection
+
+    made: list[ClientConnection] = []
+
+    def make(*args: Any, **named: Any) -> ClientConnection:
+        made.append(ClientConnection(*args, **named))
+        return made[-1]
 
     options = client.options
-    limits: Any = {"open_timeout": options.connect_timeout, "close_timeout": CLOSE_LIMIT}  # passed on to websockets
+    passed_on: Any = {  # to websockets
+        "open_timeout": options.connect_timeout,
+        "close_timeout": CLOSE_LIMIT,
+        "create_connection": make,  # the SDK shows nothing of it
+    }
     try:
         manager = client.here().realtime.connect(
             extra_query=dict(query),
             extra_headers=client.headers,
-            websocket_connection_options=limits,
+            websocket_connection_options=passed_on,
         )
-        return Socket(await manager.enter(), on_frame, on_lost, component)
+        return Socket(await manager.enter(), made[-1], on_frame, on_lost, component)
     except websockets.exceptions.InvalidStatus as error:
         raise _status_error(error.response.status_code, error.response.body) from None
     except TimeoutError:

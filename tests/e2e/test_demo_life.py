@@ -124,7 +124,7 @@ MOMENTS = {
     "while starting": "room ",
     "registered": "registered",
     "greeting": "call in room",
-    "mid-call": "at seven",
+    "mid-call": "\ncaller ",  # its first words, whatever was understood
     "barge-in": "speaks over",
 }
 

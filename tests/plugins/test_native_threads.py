@@ -133,6 +133,27 @@ if not (child := os.fork()):
 children = os.waitpid(child, 0)[1]
 loads.join()
 """
+STARTED = """
+import os, subprocess, sys, threading
+from vivavoce.pipelines.core import native_threads
+is_loading, goes_on = threading.Event(), threading.Event()
+
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "numpy":
+            is_loading.set()
+            goes_on.wait()
+
+sys.meta_path.insert(0, Slow())
+loads = threading.Thread(target=native_threads.load, args=["numpy"])
+loads.start()
+is_loading.wait()
+assert "OPENBLAS_NUM_THREADS" in os.environ
+code = "import os, sys; sys.exit('OPENBLAS_NUM_THREADS' in os.environ)"
+children = subprocess.run([sys.executable, "-c", code], env=native_threads.environment()).returncode
+goes_on.set()
+loads.join()
+"""
 BOUND = "from vivavoce.pipelines.core.native_threads import bound_process\nbound_process()\n"
 EARLY = f"""
 import logging, logging.handlers, queue
@@ -173,6 +194,7 @@ USES = {
     "a worker": Case(WORKER),
     "recording and background file": Case(AV),
     "a fork while it loads": Case(FORKED),
+    "a program that is started while it loads": Case(STARTED),
 }
 CASES = {
     **USES,

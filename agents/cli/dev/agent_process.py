@@ -16,6 +16,7 @@ from anyio.streams.text import TextReceiveStream
 
 from vivavoce.agents.cli.dev.child import ChildRequest
 from vivavoce.agents.cli.dev.wire import Message, encode, messages
+from vivavoce.pipelines.core import native_threads
 from vivavoce.pipelines.core.child_process import end_child, send_to_child
 from vivavoce.pipelines.core.errors import WorkerError
 
@@ -63,6 +64,7 @@ class AgentProcess:
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
+            env=native_threads.environment(),
             start_new_session=True,  # Ctrl-C is for the parent; the child ends when its stdin does
         )
         self._process = process
@@ -74,13 +76,13 @@ class AgentProcess:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read_lines, process.stderr)
                 async for message in messages(process.stdout):
-                    self._take(message)
+                    self.take(message)
                 await process.wait()
         finally:
             with anyio.CancelScope(shield=True):
                 await end_child(process, END_LIMIT)
             self._over.set()
-            self._take({"is": "died", "status": process.returncode})
+            self.take({"is": "died", "status": process.returncode})
 
     async def send(self, what: str, **fields: Any) -> None:
         """Send it a message; a process that has ended does not receive it."""
@@ -132,7 +134,8 @@ class AgentProcess:
         assert self._process is not None
         await send_to_child(self._process, data)  # the message `died` reports its end
 
-    def _take(self, message: Message) -> None:
+    def take(self, message: Message) -> None:
+        """Take a message of the process: those that wait for it, and the owner, see it."""
         match message["is"]:
             case "loaded":
                 self._is_loaded = True

@@ -11,6 +11,8 @@ import sys
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
+from vivavoce.pipelines.core import native_threads
+
 
 class NurseryProcess:
     """A started nursery that waits for its application. Whoever starts it closes it in the end.
@@ -47,7 +49,12 @@ def start_nursery() -> NurseryProcess:
             f"from vivavoce.agents.worker.executors.nursery import start; start({its.fileno()})"
         )
         try:
-            process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[its.fileno()])
+            process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[its.fileno()],
+                env=native_threads.environment(),
+            )
         except BaseException:
             ours.close()
             raise

@@ -312,6 +312,22 @@ def test_a_call_that_the_worker_has_dispatched_again_for_another_goes_on_in_it_w
     assert bench.supervisor.status().lost_calls == ("AJ_7",)
 
 
+def test_a_draining_worker_goes_on_with_no_more_lost_calls_than_it_has_free_slots() -> None:
+    bench = Bench(drain_timeout=60.0, max_jobs=2)
+    bench.start_job("AJ_1")
+    bench.start_job("AJ_2")
+    bench.give(CallClaimed(lease="AJ_7"))
+    bench.give(DrainRequested())
+    assert bench.supervisor.status().lost_calls == ()
+    goes_on = join("AJ_7")
+    assert not any(isinstance(effect, StartJob) for effect in bench.give(goes_on))
+
+    bench.give(JobEnded(job_id="AJ_1"))
+
+    assert bench.supervisor.status().lost_calls == ("AJ_7",)
+    assert StartJob(assigned=goes_on.assigned) in bench.give(goes_on)
+
+
 @pytest.mark.parametrize("is_promised", [False, True])
 def test_a_call_whose_next_job_is_being_asked_about_when_the_worker_drains_goes_on_in_it(is_promised: bool) -> None:
     bench = lost_before_the_drain(on_request=None if is_promised else no_decision)

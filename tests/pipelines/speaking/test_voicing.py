@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,14 +70,22 @@ def test_words_that_come_before_the_rest_of_their_sentence_are_found() -> None:
 SENTENCES = st.lists(st.lists(st.sampled_from("alpha beta gamma delta".split()), min_size=1, max_size=4), max_size=6)
 
 
-@given(SENTENCES, st.data())
-def test_a_text_that_is_spoken_whole_has_nothing_left_out_and_else_no_more_than_was(
-    words: list[list[str]], data: st.DataObject
-) -> None:
-    sentences = [f"{' '.join(sentence).capitalize()}." for sentence in words]
-    text = " ".join(sentences)
+def as_text(words: list[list[str]]) -> list[str]:
+    """Return the sentences of these words."""
+    return [f"{' '.join(sentence).capitalize()}." for sentence in words]
+
+
+@given(SENTENCES)
+def test_a_text_that_is_spoken_whole_has_nothing_left_out(words: list[list[str]]) -> None:
+    text = " ".join(as_text(words))
     assert left_out(text, text) == ([], [])
-    is_spoken = data.draw(st.lists(st.booleans(), min_size=len(words), max_size=len(words)))
+
+
+@given(st.permutations("alpha beta gamma delta epsilon zeta eta theta iota kappa".split()), st.data())
+def test_of_sentences_of_different_words_those_are_left_out_that_were(words: list[str], data: st.DataObject) -> None:
+    marks = sorted(data.draw(st.sets(st.integers(1, len(words) - 1), max_size=5)))
+    sentences = as_text([words[start:end] for start, end in pairwise([0, *marks, len(words)])])
+    is_spoken = data.draw(st.lists(st.booleans(), min_size=len(sentences), max_size=len(sentences)))
     spoken = [sentence for sentence, is_so in zip(sentences, is_spoken, strict=True) if is_so]
-    before, at_end = left_out(text, " ".join(spoken))
-    assert len(before) + len(at_end) <= len(sentences) - len(spoken)
+    before, at_end = left_out(" ".join(sentences), " ".join(spoken))
+    assert [*before, *at_end] == [sentence for sentence in sentences if sentence not in spoken]

@@ -161,6 +161,14 @@ def test_options_check_themselves(wrong: dict[str, int]) -> None:
         SentenceOptions(**wrong)
 
 
+def test_the_cut_of_a_long_text_without_spaces_waits_for_the_letters_that_go_on_with_its_last_word() -> None:
+    options = SentenceOptions(max_first_length=20, max_length=30)
+    cutter = SentenceCutter(options)
+    assert list(cutter.push("aaaaaaaaaWord好Oktobe")) == []
+    assert [*cutter.push("r"), *cutter.finish()] == ["aaaaaaaaaWord好", "Oktober"]
+    assert cut("aaaaaaaaaWord好Oktober", options) == ["aaaaaaaaaWord好", "Oktober"]
+
+
 TOKENS = st.sampled_from(
     "a Word word I J Dr e.g p.m 3 3.5 am Oktober 好 い 。 ！ . . . ! ? … ... , ; : - * ** _ ` ``` ~~~ [ ] ( ) |".split(
         " "
