@@ -169,3 +169,39 @@ async def test_on_a_given_server_the_page_is_served_and_meets_the_agent(
         assert dev.end() == 0
         assert livekit_room.api_secret not in dev.seen
         assert "Traceback" not in dev.seen
+
+
+HANGS_UP = """
+import asyncio
+
+from vivavoce.agents import Agent, AgentSession
+from vivavoce.pipelines import CascadingPipeline
+from vivavoce.pipelines.testing import ScriptedLLM, ScriptedTTS
+
+
+class Host(Agent):
+    async def on_enter(self):
+        print("the call begins")
+
+    async def on_exit(self):
+        print("the call ends")
+        await asyncio.Event().wait()
+
+
+async def entrypoint(ctx):
+    await AgentSession(Host("Be brief."), CascadingPipeline(llm=ScriptedLLM(), tts=ScriptedTTS())).start()
+"""
+
+
+async def test_a_save_while_a_call_ends_is_taken_by_the_new_code(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(HANGS_UP)
+    with running(tmp_path, "dev", "app.py", "--port", "0") as dev:
+        dev.read_until("registered")
+        async with listening(url_of(dev), token_for(dev)):
+            await seen(dev, "the call begins")
+        await seen(dev, "the call ends")
+        (tmp_path / "app.py").write_text(HANGS_UP.replace("Be brief", "Be kind"))
+        await seen(dev, "The new code talks now (0 calls moved).")
+        assert "The old code continues" not in dev.seen
+        assert dev.seen.count("call in room") == 1
+        assert dev.end() == 0

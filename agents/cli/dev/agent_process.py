@@ -74,13 +74,13 @@ class AgentProcess:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read_lines, process.stderr)
                 async for message in messages(process.stdout):
-                    self._take(message)
+                    self.take(message)
                 await process.wait()
         finally:
             with anyio.CancelScope(shield=True):
                 await end_child(process, END_LIMIT)
             self._over.set()
-            self._take({"is": "died", "status": process.returncode})
+            self.take({"is": "died", "status": process.returncode})
 
     async def send(self, what: str, **fields: Any) -> None:
         """Send it a message; a process that has ended does not receive it."""
@@ -132,7 +132,8 @@ class AgentProcess:
         assert self._process is not None
         await send_to_child(self._process, data)  # the message `died` reports its end
 
-    def _take(self, message: Message) -> None:
+    def take(self, message: Message) -> None:
+        """Take a message of the process: those that wait for it, and the owner, see it."""
         match message["is"]:
             case "loaded":
                 self._is_loaded = True

@@ -29,11 +29,13 @@ class Moved:
     """The result of moving one call.
 
     Args:
-        error: Why it did not move; empty: it has moved.
+        error: Why it did not move; empty: it has moved, or was over.
+        was_over: Whether the call had ended by itself, so that there was nothing to move.
     """
 
     room: str
     error: str = ""
+    was_over: bool = False
 
 
 async def move_calls(old: AgentProcess, new: AgentProcess, place: Place, note: Callable[[str], None]) -> list[Moved]:
@@ -41,11 +43,11 @@ async def move_calls(old: AgentProcess, new: AgentProcess, place: Place, note: C
     moved: list[Moved] = []
     while left := [room for room in old.jobs if room not in {one.room for one in moved}]:
         try:
-            await _move(left[0], old, new, place, note)
+            has_moved = await _move(left[0], old, new, place, note)
         except WorkerError as error:
             moved.append(Moved(left[0], str(error)))
         else:
-            moved.append(Moved(left[0]))
+            moved.append(Moved(left[0], was_over=not has_moved))
     return moved
 
 
@@ -54,22 +56,46 @@ async def begin_anew(room: str, job: dict[str, Any], new: AgentProcess, place: P
     await new.send("take", **_taking(job, new, place), is_takeover=False)
 
 
-async def _move(room: str, old: AgentProcess, new: AgentProcess, place: Place, note: Callable[[str], None]) -> None:
+async def _move(room: str, old: AgentProcess, new: AgentProcess, place: Place, note: Callable[[str], None]) -> bool:
+    """Move a call; return False if it was over.
+
+    Raises:
+        WorkerError: The new code cannot go on with it.
+    """
     job = old.jobs[room]
     old.forget(room)
-    await old.send("preview", room=room)
-    seen = await old.answer("preview", room=room, limit=ANSWER_LIMIT)
+    seen = await _preview(room, old)
+    if seen.get("is_over"):
+        return False
     preview = seen.get("conversation")
     if seen.get("problem"):
         note(seen["problem"])
     await new.send("take", **_taking(job, new, place), is_takeover=True, preview=preview)
-    _check(await new.answer("ready", "call_failed", "call_over", room=room, limit=READY_LIMIT))
+    try:
+        _check(await new.answer("ready", "call_failed", "call_over", room=room, limit=READY_LIMIT))
+    except WorkerError:
+        if not (await _preview(room, old)).get("is_over"):
+            raise
+        await new.send("drop", room=room)
+        return False
     await old.send("hand_over", room=room, quiet_limit=QUIET_LIMIT)
     with anyio.CancelScope(shield=True):  # between the two steps no process has the call
         given = await old.answer("handed_over", room=room, limit=QUIET_LIMIT + ANSWER_LIMIT)
+        if given.get("is_over"):
+            await new.send("drop", room=room)
+            return False
         conversation = preview if given["is"] == "died" else given["conversation"]
         await new.send("go_on", room=room, conversation=conversation)
-    _check(await new.answer("resumed", "call_failed", "call_over", room=room, limit=ANSWER_LIMIT))
+    answer = await new.answer("resumed", "call_failed", "call_over", room=room, limit=ANSWER_LIMIT)
+    if answer.get("is_hung_up"):
+        return False
+    _check(answer)
+    return True
+
+
+async def _preview(room: str, old: AgentProcess) -> Message:
+    await old.send("preview", room=room)
+    return await old.answer("preview", room=room, limit=ANSWER_LIMIT)
 
 
 def _taking(job: dict[str, Any], new: AgentProcess, place: Place) -> dict[str, Any]:

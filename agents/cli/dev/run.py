@@ -77,7 +77,6 @@ class Dev:
         self._options = options
         self._console = console
         self._view = View(console)
-        self._shown_room = ""
         self._count = 0
         self._current: AgentProcess | None = None
         self._page: PageServer | None = None
@@ -244,7 +243,7 @@ class Dev:
             self._note("The old code continues.")
             await new.stop()
             return
-        have_moved = {one.room for one in moved if not one.error}
+        have_moved = {one.room for one in moved if not (one.error or one.was_over)}
         orphans = {room: job for room, job in self._orphans.items() if room not in have_moved}
         self._orphans.clear()
         for room, job in orphans.items():
@@ -265,8 +264,7 @@ class Dev:
     def _on_message(self, child: AgentProcess, message: Message) -> None:
         match message["is"]:
             case "call":
-                self._shown_room = message["room"]
-                if child.number == 1 or message["room"] not in self._known_rooms(child):
+                if not message["is_takeover"]:
                     self._view.call_started(message["room"])
             case "show":
                 self._show(message)
@@ -284,9 +282,6 @@ class Dev:
         pause = self._crash_pause = self._restarts.pause(ran=anyio.current_time() - self._began)
         self._problem(f"The agent's process died ({death(status)}); it starts again in {pause:g} s, or when you save.")
         self._due.set()
-
-    def _known_rooms(self, child: AgentProcess) -> set[str]:
-        return {room for other in self._children if other is not child for room in other.jobs}
 
     def _show(self, message: Message) -> None:
         arguments, view = message["arguments"], self._view

@@ -27,6 +27,8 @@ from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, des
 
 logger = logging.getLogger(__name__)
 
+CLOSE_LIMIT = 2.0
+"""Seconds for a session that closes to end its call, or for the next session of the call to begin."""
 GO_ON_LIMIT = 60.0
 """Seconds that a new session, when ready, waits for the conversation."""
 
@@ -90,22 +92,22 @@ class Call:
         self.room = room
         self.has_conversation = has_conversation
         self.session: AgentSession[Any] | None = None
-        self.context: JobContext | None = None
+        self.job: JobControl | None = None
+        self.is_hung_up = False
+        """Whether its session closed because the caller or the room was gone."""
         self._speaker = speaker
         self._agents = agents
         self._preview = preview
         self._display = RemoteDisplay(room, speaker)
-        self._show_failure: Callable[[], None] | None = None
         self._coming: Conversation | None = None
         self._came = anyio.Event()
         self._changed = anyio.Event()
 
-    def begin(self, context: JobContext, job: JobControl) -> None:
+    def begin(self, job: JobControl) -> None:
         """The call's job has come. Its callers see an error of its code, unless the old code continues then."""
-        self.context = context
-        self._show_failure = job.show_failure
+        self.job = job
         if not self.has_conversation:
-            self._show_failure()
+            job.show_failure()
 
     # --- the watch
 
@@ -120,6 +122,7 @@ class Call:
         follow(session, self._display)
         session.on(events.AgentStateChanged, lambda _: self._changed.set())
         session.on(events.UserStateChanged, lambda _: self._changed.set())
+        session.on(events.Closed, self._note_close)
         session.on(events.Started, lambda _: self._speaker.send("resumed", room=self.room))
         if self.has_conversation and self._preview is not None:
             self._cast(session, str(self._preview.get("agent")))
@@ -146,10 +149,13 @@ class Call:
 
     def go_on(self, conversation: Conversation | None) -> None:
         """The old session has let go: an error of the new code leaves the callers without an agent."""
-        if self._show_failure is not None:
-            self._show_failure()
+        if self.job is not None:
+            self.job.show_failure()
         self._coming = conversation
         self._came.set()
+
+    def _note_close(self, event: events.Closed) -> None:
+        self.is_hung_up = event.report.reason in (CloseReason.PARTICIPANT_LEFT, CloseReason.ROOM_CLOSED)
 
     def _cast(self, session: AgentSession[Any], name: str) -> None:
         """Have the conversation continue with its own agent, if the app has it and it needs no arguments."""
@@ -180,27 +186,52 @@ class Call:
             finally:
                 session.userdata = kept
 
+    async def show_preview(self) -> None:
+        """Report whether the call is over, and its preview."""
+        is_over = await self._is_over()
+        conversation, problem = self.preview()
+        self._speaker.send("preview", room=self.room, conversation=conversation, problem=problem, is_over=is_over)
+
     async def hand_over(self, quiet_limit: float) -> None:
         """Release the conversation in the next silence, report it, and leave the room without `on_exit`."""
         conversation: Conversation | None = None
+        if self.session is not None:
+            with anyio.move_on_after(quiet_limit):
+                await self._quiet(self.session)
+        is_over = await self._is_over()
         session = self.session
         async with anyio.create_task_group() as tasks:
-            if session is not None and session.agent_state is not AgentState.CLOSED:
-                with anyio.move_on_after(quiet_limit):
-                    await self._quiet(session)
+            if session is not None and not _closes(session):
                 try:
                     await session.interrupt(force=True)
                     conversation, _ = self.preview()
                     tasks.start_soon(partial(session.close, CloseReason.REPLACED))
                 except SessionError as error:  # it has closed by itself meanwhile
                     logger.debug("nothing to hand over: %s", describe(error))
-            self._speaker.send("handed_over", room=self.room, conversation=conversation)
-        if self.context is not None:
-            self.context.shutdown("replaced by new code")
+                    is_over = await self._is_over()
+            self._speaker.send("handed_over", room=self.room, conversation=conversation, is_over=is_over)
+        if self.job is not None:
+            self.job.context.shutdown("replaced by new code")
+
+    async def drop(self) -> None:
+        """Leave the room without `on_exit`: the call was over before its conversation came."""
+        if self.session is not None:
+            await self.session.close(CloseReason.REPLACED)
+        if self.job is not None:
+            self.job.context.shutdown("the call is over")
+
+    async def _is_over(self) -> bool:
+        """Return whether the call has ended by itself, or is about to: its session closes, and no other one begins."""
+        session, job = self.session, self.job
+        if job is None or session is None or not _closes(session):
+            return job is not None and bool(job.reason)
+        with anyio.move_on_after(CLOSE_LIMIT):
+            await job.wait_ended()
+        return self.session is session
 
     async def _quiet(self, session: AgentSession[Any]) -> None:
         while session.agent_state is not AgentState.IDLE or session.user_state is UserState.SPEAKING:
-            if session.agent_state in (AgentState.CLOSING, AgentState.CLOSED):
+            if _closes(session):
                 return
             self._changed = anyio.Event()
             await self._changed.wait()
@@ -235,16 +266,17 @@ class Stage:
         """Run the app's entrypoint, watched; the entrypoint of the child's jobs."""
         room = context.job.room
         call = self._calls.get(room)
-        if call is None or call.context is not None:
+        if call is None or call.job is not None:
             call = self._calls[room] = Call(room, self._speaker, self._agents)
-        call.begin(context, required_job())
-        self._speaker.send("call", room=room, job=plain_job(context.job))
+        call.begin(required_job())
+        self._speaker.send("call", room=room, job=plain_job(context.job), is_takeover=call.has_conversation)
         context.add_shutdown_callback(partial(self._over, call))
         try:
             with watch_scope(call):
                 await self._entrypoint(context)
         except Exception as error:
-            self._speaker.send("call_failed", room=room, error=describe(error, quotes_foreign=True))
+            problem = describe(error, quotes_foreign=True)
+            self._speaker.send("call_failed", room=room, error=problem, is_hung_up=call.is_hung_up)
             raise
         if call.session is None:  # an app without sessions has nothing to wait for
             self._speaker.send("ready", room=room)
@@ -253,23 +285,28 @@ class Stage:
     def _over(self, call: Call) -> None:
         if self._calls.get(call.room) is call:
             del self._calls[call.room]
-        self._speaker.send("call_over", room=call.room)
+        self._speaker.send("call_over", room=call.room, is_hung_up=call.is_hung_up)
 
     def obey(self, message: Message, tasks: TaskGroup) -> None:
         """Carry out a command of the other process for a call; a call that is over has nothing to return."""
         call = self._calls.get(message["room"])
         match message["is"], call:
             case "preview", None:
-                self._speaker.send("preview", room=message["room"], conversation=None, problem="")
+                self._speaker.send("preview", room=message["room"], conversation=None, problem="", is_over=True)
             case "preview", Call():
-                conversation, problem = call.preview()
-                self._speaker.send("preview", room=call.room, conversation=conversation, problem=problem)
+                tasks.start_soon(call.show_preview)
             case "hand_over", None:
-                self._speaker.send("handed_over", room=message["room"], conversation=None)
+                self._speaker.send("handed_over", room=message["room"], conversation=None, is_over=True)
             case "hand_over", Call():
                 tasks.start_soon(call.hand_over, message["quiet_limit"])
             case "go_on", Call():
                 call.go_on(message["conversation"])
+            case "drop", Call():
+                tasks.start_soon(call.drop)
+
+
+def _closes(session: AgentSession[Any]) -> bool:
+    return session.agent_state in (AgentState.CLOSING, AgentState.CLOSED)
 
 
 def plain_job(job: JobInfo) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Wire: messages between the processes of `vivavoce dev`, one JSON object a line over the child's stdin and stdout.
 
 To the child: `register`, `take` (run a job in a room, with or without a conversation to continue), `preview`,
-`hand_over`, `go_on`, `drain`, `stop`. From it: `loaded` or `failed`, `registered`, `call`, `call_over`, `call_failed`,
-`ready`, `preview`, `handed_over`, `resumed`, `show` (output for the display).
+`hand_over`, `go_on`, `drop` (leave a call that was over before), `drain`, `stop`. From it: `loaded` or `failed`,
+`registered`, `call`, `call_over`, `call_failed`, `ready`, `preview`, `handed_over`, `resumed`, `show` (output for the
+display).
 """
 
 from __future__ import annotations
