@@ -12,7 +12,7 @@ import anyio
 
 from vivavoce.agents.caller.far_end import FarEnd
 from vivavoce.agents.caller.line import SAMPLE_RATE, Line
-from vivavoce.agents.caller.process import report
+from vivavoce.agents.caller.process import NoAnswerError, report
 from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
@@ -28,6 +28,10 @@ ANSWER_LIMIT = 20.0
 """Seconds for the agent to join and publish its track."""
 MAX_QUEUED = 0.025
 """Seconds of the caller's audio that may wait to be sent; beyond that, silence is left out until it has caught up."""
+NO_ANSWER = (
+    "no agent answered the call in time; is a worker registered? A room gets an agent only once: if the job of its "
+    "agent has failed, call another room"
+)
 HANG_UPS = {"room_deleted": "the room was deleted", "participant_removed": "the caller was removed from the room"}
 """The ways in which an agent ends a call, as the caller sees them: reason of the room's end → text."""
 
@@ -58,7 +62,7 @@ async def connected(
         answer_limit: Seconds for the agent to join and publish its track.
         on_room: Called with the room before it connects, to listen to more of it.
     Raises:
-        RoomError: The room cannot be joined, or no agent came.
+        RoomError: The room cannot be joined, or no agent came; a NoAnswerError if the caller does not see why.
     """
     from livekit import rtc
 
@@ -89,7 +93,7 @@ async def connected(
             raise RoomError(f"no room answers at {url}; start `vivavoce dev app.py` first, or give --url") from error
         raise RoomError(f"the caller could not join {url}: {error}") from error
     except TimeoutError as error:
-        raise RoomError("no agent answered the call in time; is a worker registered?") from error
+        raise NoAnswerError(NO_ANSWER) from error
     finally:
         with anyio.move_on_after(1.0, shield=True):
             await room.disconnect()

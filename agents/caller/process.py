@@ -27,10 +27,20 @@ if TYPE_CHECKING:
 
 MAX_REQUEST = 1 << 20
 """Bytes of a request."""
-_ERRORS: dict[str, type[VoiceError]] = {"configuration": ConfigurationError, "room": RoomError}
 
 END_LIMIT = 1.0
 """Seconds for the process to end by itself once its stdin is closed."""
+
+
+class NoAnswerError(RoomError):
+    """No agent came in time, for a reason that the caller does not see."""
+
+
+_ERRORS: dict[str, type[VoiceError]] = {
+    "configuration": ConfigurationError,
+    "no_answer": NoAnswerError,
+    "room": RoomError,
+}
 
 
 async def run_caller(
@@ -110,8 +120,8 @@ async def _serve(place_call: Callable[[dict[str, Any]], Awaitable[dict[str, Any]
         try:
             result = await place_call(request)
         except* VoiceError as failed:
-            kind = "configuration" if failed.subgroup(ConfigurationError) else "room"
-            report("failed", kind=kind, problem=str(first_error(failed)))
+            kinds = (kind for kind, error in _ERRORS.items() if failed.subgroup(error))
+            report("failed", kind=next(kinds, "room"), problem=str(first_error(failed)))
         else:
             report("result", **result)
             status = 0

@@ -40,16 +40,18 @@ class ParticipantFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchedJob:
-    """A job that a worker has accepted, listed some seconds later. The server does not list how it ended.
+    """A job that a worker has accepted, listed some seconds later. Only the development room lists how it ended.
 
     Args:
         identity: The identity of its agent.
         is_over: Whether it is known to have ended in success.
+        error: The error of its code, if it is known to have failed.
     """
 
     id: str
     identity: str = ""
     is_over: bool = False
+    error: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,6 +148,7 @@ def _dispatch(dispatch: AgentDispatch) -> DispatchFacts:
             id=job.id,
             identity=job.state.participant_identity,
             is_over=job.state.status == agent.JS_SUCCESS,
+            error=job.state.error if job.state.status == agent.JS_FAILED else "",
         )
         for job in dispatch.state.jobs
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kit.e2e.command import Running, running
-from kit.e2e.dev_app import seen, url_of
+from kit.e2e.dev_app import seen, token_for, url_of
 from kit.e2e.listener import listening
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.page.caller import Caller, calling
@@ -92,6 +92,22 @@ async def test_page_and_call_say_with_its_error_that_the_agents_code_failed(tmp_
         await told(caller, "LookupError: no menu for friday")
         problem = await call(tmp_path, "out", "--url", url_of(dev))
         assert problem == "the agent's code failed: LookupError: no menu for friday"
+
+
+async def test_a_call_to_a_room_whose_agent_has_failed_before_names_that_error(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(ON_ENTER)
+    with running(tmp_path, "dev", "app.py", "--port", "0") as dev:
+        await seen(dev, "registered")
+        async with listening(url_of(dev), token_for(dev, "kitchen")) as first:
+            gone: list[str] = []
+            first.room.on("participant_disconnected", lambda agent: gone.append(agent.identity))
+            await first.until(lambda: bool(gone))
+            to = ("--url", url_of(dev), "--room", "kitchen", "--answer-limit", "0.1")
+            problem = await call(tmp_path, "out", *to)
+        assert problem == (
+            "no agent answered the call: the agent's code failed before in this room: LookupError: no menu for friday"
+        )
+        assert dev.end() == 0
 
 
 @pytest.mark.test_all("each save starts a process; make test holds one failure")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +14,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from vivavoce.agents.caller.process import run_caller
+from vivavoce.agents.caller.process import NoAnswerError, run_caller
 from vivavoce.agents.caller.script import CallScript
 from vivavoce.agents.caller.verdict import CallReport, judge, summary
 from vivavoce.agents.cli.live.groups import Groups
-from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
+from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.worker.server_api import ServerApi
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, WorkerError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.private_file import write_private
 from vivavoce.pipelines.media.wav import read_wav
+
+logger = logging.getLogger(__name__)
 
 CALLER = "vivavoce.agents.cli.call.caller"
 INTERRUPTED = 130
@@ -122,9 +127,23 @@ async def _place(script: CallScript, options: CallOptions, room: str, number: in
     try:
         result = await run_caller(CALLER, request, on_event)
     except RoomError as error:
-        return CallReport(room=room, recording="", problem=str(error))
+        failure = await _failure(options, room) if isinstance(error, NoAnswerError) else ""
+        return CallReport(room=room, recording="", problem=failure or str(error))
     recording = await anyio.to_thread.run_sync(read_wav, path)
     return await anyio.to_thread.run_sync(judge, script, result, recording, room, str(path))
+
+
+async def _failure(options: CallOptions, room: str) -> str:
+    """Return that the room's agent has failed, and its error; empty if unknown: only development rooms list it."""
+    account = Credentials(url=options.url, api_key=options.api_key, api_secret=options.api_secret)
+    try:
+        async with ServerApi(account) as server:
+            jobs = [job for dispatch in await server.dispatches(room) for job in dispatch.jobs]
+    except WorkerError as error:
+        logger.debug("why no agent came to %s is unknown: %s", room, error)
+        return ""
+    failed = [job.error for job in jobs if job.error]
+    return f"no agent answered the call: the agent's code failed before in this room: {failed[-1]}" if failed else ""
 
 
 def _token(options: CallOptions, room: str) -> str:
