@@ -159,8 +159,10 @@ class Tool(Generic[P, R_co]):
         """Check the parameters now, so that a mistake shows when the agent is made and not in a call.
 
         Raises:
-            ConfigurationError: One has no type hint, or one that cannot be looked up.
+            ConfigurationError: One has no type hint, or one that cannot be looked up; a method has no `self`.
         """
+        if self._bound_to is not None:
+            self.check_method(type(self._bound_to))
         self._parameters()
 
     def check_method(self, owner: type) -> None:
@@ -172,7 +174,7 @@ class Tool(Generic[P, R_co]):
         if not inspect.isfunction(self.function):
             return
         first = next(iter(inspect.signature(self.function).parameters.values()), None)
-        if first is None or first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD) or _is_argument(first):
+        if first is None or not _is_self(first, self.function):
             got = "none" if first is None else repr(first.name)
             raise ConfigurationError(
                 f"tool {owner.__name__}.{self.function.__name__} is a method and needs self as its first parameter, "
@@ -272,7 +274,8 @@ class Tool(Generic[P, R_co]):
                 f"tool {self.name!r}: need a function with type hints, got {shown(self.function)}; write one around it"
             ) from error
         signature = list(inspect.signature(self.function).parameters.values())
-        if self._bound_to is not None or (signature and signature[0].name == "self"):
+        is_method = signature and signature[0].name == "self" and _is_of_class(self.function)
+        if self._bound_to is not None or is_method:
             signature = signature[1:]
         for parameter in signature:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -282,9 +285,21 @@ class Tool(Generic[P, R_co]):
         return [(p.name, hints[p.name], p.default) for p in signature]
 
 
-def _is_argument(first: inspect.Parameter) -> bool:
-    """Whether the first parameter of a method is one for the model: only those have a type hint."""
-    return first.name != "self" and first.annotation is not first.empty
+def _is_self(first: inspect.Parameter, function: Callable[..., Any]) -> bool:
+    """Whether the first parameter of a function in a class is its object.
+
+    It may have another name in a function that was written there. The parameters for the model have type hints.
+    """
+    if first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD):
+        return False
+    is_untyped = first.annotation is first.empty
+    return first.name == "self" or (is_untyped and (first.kind is first.VAR_POSITIONAL or _is_of_class(function)))
+
+
+def _is_of_class(function: Callable[..., Any]) -> bool:
+    """Whether a function was written in the body of a class: `Desk.book`, and neither `book` nor `….<locals>.book`."""
+    place, _, _ = getattr(function, "__qualname__", "").rpartition(".")
+    return bool(place) and not place.endswith("<locals>")
 
 
 def _is_context(kind: Any) -> bool:

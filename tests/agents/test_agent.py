@@ -181,6 +181,14 @@ def day(day: str) -> str:
     return day
 
 
+def untyped(day, time: str) -> str:  # type: ignore[no-untyped-def]
+    return f"{day} {time}"
+
+
+def named_self(self: Any, day: str) -> str:
+    return day
+
+
 def nothing() -> str:
     return ""
 
@@ -189,7 +197,9 @@ def only_named(*, day: str) -> str:
     return day
 
 
-@pytest.mark.parametrize(("function", "got"), [(day, "'day'"), (nothing, "none"), (only_named, "'day'")])
+@pytest.mark.parametrize(
+    ("function", "got"), [(day, "'day'"), (nothing, "none"), (only_named, "'day'"), (untyped, "'day'")]
+)
 def test_a_method_under_function_tool_without_self_is_refused_where_its_class_is_written(
     function: Callable[..., str], got: str
 ) -> None:
@@ -203,6 +213,17 @@ def test_a_tool_without_self_in_a_mixin_is_refused_too() -> None:
     mixin = type("Mixin", (), {"book": function_tool(day)})
     with pytest.raises(ConfigurationError, match="needs self"):
         type("Desk", (mixin, Agent), {})
+
+
+def test_a_tool_without_self_of_another_object_is_refused_with_its_agent() -> None:
+    kit = type("Kit", (), {"book": function_tool(untyped)})()
+    with pytest.raises(ConfigurationError, match=r"tool Kit\.untyped is a method and needs self"):
+        Agent("Help.", tools=[kit.book])
+
+
+def test_a_function_of_a_module_that_names_its_first_parameter_self_is_a_method_where_it_is_in_a_class() -> None:
+    desk = type("Desk", (Agent,), {"book": function_tool(named_self)})("Help.")
+    assert desk.book("friday") == "friday"
 
 
 class Desk(Agent):

@@ -165,6 +165,23 @@ def test_parameters_without_a_hint_are_refused_by_name() -> None:
         function_tool(bad).check()
 
 
+def test_self_of_a_function_outside_of_a_class_is_a_parameter_like_any_other() -> None:
+    def bad(self, day: str) -> str:  # type: ignore[no-untyped-def]
+        return day
+
+    with pytest.raises(ConfigurationError, match="parameter 'self' needs a type hint"):
+        function_tool(bad).check()
+
+
+def test_self_of_a_method_is_no_parameter_before_it_has_an_object() -> None:
+    class Desk:
+        @function_tool
+        def book(self, day: str) -> str:
+            return day
+
+    assert list(Desk.book.parameters_schema()["properties"]) == ["day"]
+
+
 def test_a_call_with_arguments_that_are_no_text_is_refused_with_the_remedy() -> None:
     arguments: Any = {"day": "friday"}
     with pytest.raises(ConfigurationError, match=r"arguments must be JSON text, got dict; use json.dumps\(…\)"):
