@@ -179,7 +179,8 @@ class Agent:
         """Check hooks and tools of a class, once; a method that is named as a stage of LiveKit is a warning.
 
         Raises:
-            ConfigurationError: A hook cannot take the arguments that a session gives it, a tool has no `self` or is hidden by a decorator.
+            ConfigurationError: A hook cannot take the arguments that a session gives it, or a tool has no `self` or is
+                hidden by a decorator.
         """
         super().__init_subclass__(**named)
         check_overrides(cls, Agent, _HOOKS)

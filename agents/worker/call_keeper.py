@@ -119,7 +119,7 @@ class CallKeeper:
         return self._job.resumes != "" and not self._has_started
 
     async def give_back(self) -> None:
-        """Leave the record, within 2 s, as that of a dead process's call, so that a worker dispatches the call again."""
+        """Leave the record, within 2 s, as that of a call whose process is dead, for a worker to dispatch it again."""
         self._is_over = True
         await self._within_limit(GIVING_BACK_FAILED, self._release)
 
