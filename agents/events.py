@@ -383,8 +383,8 @@ class ErrorOccurred(SessionEvent):
     """A part of the session failed.
 
     Args:
-        error: The exception; a `ProviderError` if a provider failed, an `UnvoicedError` if a voice gave no audio for its
-            `text`. The classes are in `vivavoce.pipelines.core.errors`.
+        error: The exception; a `ProviderError` if a provider failed, an `UnvoicedError` if a voice gave no audio for
+            its `text`. The classes are in `vivavoce.pipelines.core.errors`.
         source: The part: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
             (given to `say`), "tool", "handler", "hook", "policy", "room" (its transport gave no text where text is
             needed), "avatar" (it is missing or lost), "turn" (a rule of the turn machine is at fault), "memory" (its
