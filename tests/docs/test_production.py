@@ -78,7 +78,7 @@ def test_the_script_of_a_call_that_crashes_can_be_read_and_waits_longer_than_oth
     (script,) = re.findall(r"^```toml\n# crash.toml\n(.*?)^```", TEXT, flags=re.M | re.S)
     (tmp_path / "crash.toml").write_text(script)
     read = read_script(tmp_path / "crash.toml")
-    usual = CallScript(steps=read.steps)
+    usual = CallScript(steps=read.steps, ears=read.ears)
     assert read.takeover > usual.takeover
     assert read.patience > usual.patience
 

@@ -50,7 +50,7 @@ def find_agent(wanted: str, kinds: Iterable[type[Agent]]) -> Agent:
 def _problem(kind: type[Agent], error: Exception) -> str:
     """Return why a class cannot be made without arguments, and the remedy."""
     try:
-        parameters = inspect.signature(kind).parameters.values()
+        parameters = tuple(inspect.signature(kind).parameters.values())
     except ValueError:  # a class made by other means than a class statement
         parameters = ()
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
