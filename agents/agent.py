@@ -21,7 +21,7 @@ from vivavoce.pipelines.events import UserFinal, UserInterim
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.context_window import ContextPolicy
-from vivavoce.pipelines.llm.tools import Tool
+from vivavoce.pipelines.llm.tools import Tool, check_class_attribute
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.speech import ComponentSet
 from vivavoce.pipelines.tts.base import AudioChunk
@@ -179,13 +179,13 @@ class Agent:
         """Check hooks and tools of a class, once; a method that is named as a stage of LiveKit is a warning.
 
         Raises:
-            ConfigurationError: A hook cannot take the arguments that a session gives it, or a tool has no `self`.
+            ConfigurationError: A hook cannot take the arguments that a session gives it, or a tool has no `self` or is
+                hidden by a decorator.
         """
         super().__init_subclass__(**named)
         check_overrides(cls, Agent, _HOOKS)
-        for _, value in _class_attributes(cls):
-            if isinstance(value, Tool):
-                value.check_method(cls)
+        for name, value in _class_attributes(cls):
+            check_class_attribute(cls, name, value)
         if "__dataclass_fields__" in vars(cls):  # made once more by dataclass(slots=True)
             return
         for name in sorted(_STAGES.keys() & vars(cls)):

@@ -405,12 +405,13 @@ class ErrorOccurred(SessionEvent):
     """A part of the session failed.
 
     Args:
-        error: The exception; a `ProviderError` if a provider failed.
+        error: The exception; a `ProviderError` if a provider failed, an `UnvoicedError` if a voice gave no audio for
+            its `text`. The classes are in `vivavoce.pipelines.core.errors`.
         source: The part: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
             (given to `say`), "tool", "handler", "hook", "policy", "room" (its transport gave no text where text is
             needed), "avatar" (it is missing or lost), "turn" (a rule of the turn machine is at fault), "memory" (its
-            store), "budget" (its functions and prices), "graph" (code of a graph), "dialogues" (their handlers and
-            channel), the key of an extension …
+            store), "checkpoint" (the store of `CrashSafety`), "budget" (its functions and prices), "graph" (its code),
+            "dialogues" (their handlers and channel), the key of an extension …
         is_recovered: Whether the session continues without any loss.
         successor: Provider and model of the component that took the place of the one that failed, for the members of
             a fallback; `error.provider` is the one that failed. Empty elsewhere.

@@ -29,8 +29,8 @@ ANSWER_LIMIT = 20.0
 MAX_QUEUED = 0.025
 """Seconds of the caller's audio that may wait to be sent; beyond that, silence is left out until it has caught up."""
 NO_ANSWER = (
-    "no agent answered the call in time; is a worker registered? A room gets an agent only once: if the job of its "
-    "agent has failed, call another room"
+    "no agent answered the call in time; is a worker registered? `vivavoce dev` has none until its file loads, and "
+    "shows the error of the file. A room gets an agent only once: if the job of its agent has failed, call another room"
 )
 HANG_UPS = {"room_deleted": "the room was deleted", "participant_removed": "the caller was removed from the room"}
 """The ways in which an agent ends a call, as the caller sees them: reason of the room's end → text."""

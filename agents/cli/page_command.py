@@ -34,7 +34,9 @@ def page(
 
     from vivavoce.agents.page.server import PageServer
     from vivavoce.agents.worker.options import websocket_url
+    from vivavoce.pipelines.core.checks import check_port
 
+    check_port("port", port)
     server = PageServer(
         websocket_url(_needed("a LiveKit server", url, "--url", URL_VARIABLE)),
         _needed("its API key", api_key, "--api-key", KEY_VARIABLE),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import ipaddress
 import logging
 
@@ -21,6 +20,7 @@ from vivavoce.agents.dev_room.tasks import TaskSet
 from vivavoce.agents.dev_room.worker_door import WorkerDoor
 from vivavoce.agents.page.door import PageDoor, mint_with
 from vivavoce.pipelines.core.errors import RoomError
+from vivavoce.pipelines.core.ports import why_no_port
 
 logger = logging.getLogger(__name__)
 
@@ -90,18 +90,10 @@ class RoomServer:
         except OSError as exc:
             await runner.cleanup()
             await mux.aclose()
-            raise RoomError(self._explain(exc)) from exc
+            raise RoomError(why_no_port(exc, self.options.host, self.options.port)) from exc
         self._port = runner.addresses[0][1]
         self._runner, self._hub = runner, hub
         logger.info("room server for development only, on %s", self.url)
-
-    def _explain(self, error: OSError) -> str:
-        if error.errno == errno.EADDRINUSE:
-            return (
-                f"port {self.options.port} on {self.options.host} is taken by another program: "
-                "end that one, or choose another port (port 0 takes a free one)"
-            )
-        return f"cannot listen on {self.options.host}:{self.options.port}: {error.strerror or error}"
 
     async def aclose(self) -> None:
         """Notify everyone that the server ends and close all connections; safe to repeat."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +11,7 @@ from aiohttp import web
 from vivavoce.agents.page.door import PageDoor, mint_with
 from vivavoce.pipelines.core.checks import check_port
 from vivavoce.pipelines.core.errors import RoomError
+from vivavoce.pipelines.core.ports import why_no_port
 
 HOST = "127.0.0.1"
 AGENT_LIMIT = 20.0
@@ -81,8 +81,7 @@ class PageServer:
             await web.TCPSite(runner, HOST, self._wanted_port).start()
         except OSError as error:
             await runner.cleanup()
-            taken = "is taken by another program" if error.errno == errno.EADDRINUSE else f"cannot be used: {error}"
-            raise RoomError(f"port {self._wanted_port} {taken}; choose another one (0 takes a free one)") from error
+            raise RoomError(why_no_port(error, HOST, self._wanted_port)) from error
         self._runner = runner
         return self
 

@@ -52,7 +52,7 @@ class Unvoiced:
         text = heard.text.strip()
         if not self.is_in_step and any(map(str.isalnum, text)):
             heard.leave_out(text)
-            self.note(UnvoicedError(text, provider=provider, component=component))
+            self.note(UnvoicedError(text, provider=provider, component=component, tries=1))
 
     def check(self) -> None:
         """The speech is over.
@@ -65,7 +65,8 @@ class Unvoiced:
             raise errors[0]
         if errors:
             text = " ".join(error.text for error in errors)
-            raise UnvoicedError(text, provider=errors[0].provider, component=errors[0].component)
+            first = errors[0]
+            raise UnvoicedError(text, provider=first.provider, component=first.component, tries=first.tries)
 
     def report(self) -> None:
         """Report those that are not reported yet."""

@@ -21,7 +21,7 @@ from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.session_watch import Conversation, Keep
 from vivavoce.agents.worker.crash_safety import CrashSafety, first_record
 from vivavoce.agents.worker.options import WorkerOptions, server_url
-from vivavoce.agents.worker.owner import is_of_job
+from vivavoce.agents.worker.owner import is_of_job, owner_of_lost_job
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError, describe
 
@@ -32,6 +32,12 @@ logger = logging.getLogger(__name__)
 
 STORE_LIMIT = 2.0
 """Seconds for a call of the store at the begin and the end of a job."""
+
+MAKING_FAILED = "job %s is not kept for a crash, the next turn tries again: %s"
+PAST_FAILED = "job %s does not know the past of the call that it continues: %s"
+GIVING_BACK_FAILED = "job %s has not continued its call, and the next job may not know the past of it: %s"
+REMOVING_FAILED = "job %s is over and its record is still in the store, which is asked again: %s"
+"""Lines of the log, for the job's id and the error."""
 
 REMOVE_WAIT = 10.0
 """Seconds from the first to the second try to remove the record of a call that is over; then the wait doubles."""
@@ -80,6 +86,8 @@ class CallKeeper:
         self._conversation: Conversation | None = None
         self._session: AgentSession[Any] | None = None
         self._has_taken_over = False
+        self._has_started = False
+        """Whether a session of the job has started."""
         self._keepers = 0
         self._call = first_record(job, url)
         self._has_record = False
@@ -90,9 +98,9 @@ class CallKeeper:
     async def begin(self, tasks: TaskGroup) -> None:
         """Take the record of the call that the job continues, within 2 s; a new call gets one by a task in `tasks`."""
         if self._job.resumes:
-            await self._within_limit("taking its record", self._take)
+            await self._within_limit(PAST_FAILED, self._take)
         else:
-            tasks.start_soon(self._within_limit, "making its record", self._make)
+            tasks.start_soon(self._within_limit, MAKING_FAILED, self._make)
 
     def end(self, tasks: TaskGroup, *, after: float = 0.0) -> None:
         """Have the record removed by a task in `tasks`, since the call is over; `after` so many seconds.
@@ -105,6 +113,21 @@ class CallKeeper:
             tasks.start_soon, _remove, after, self._store, self._lock, self._job.id, self._call.lease, self._call.owner
         )
 
+    @property
+    def is_to_continue(self) -> bool:
+        """Whether the job is to continue a call, and none of its sessions has started."""
+        return self._job.resumes != "" and not self._has_started
+
+    async def give_back(self) -> None:
+        """Leave the record, within 2 s, as that of a call whose process is dead, for a worker to dispatch it again."""
+        self._is_over = True
+        await self._within_limit(GIVING_BACK_FAILED, self._release)
+
+    async def _release(self) -> None:
+        async with self._lock:
+            lost = owner_of_lost_job(self._job.id)
+            await self._store.claim(self._call.lease, owner=self._call.owner, by=lost, at=self._clock.wall())
+
     async def _make(self) -> None:
         async with self._lock:
             if not self._is_over:
@@ -116,7 +139,7 @@ class CallKeeper:
         now = self._clock.wall()
         kept = await self._store.claim(lease, owner=owners[0], by=self._call.owner, at=now) if owners else None
         if kept is None:
-            raise WorkerError(f"there is no record {lease!r}; the call goes on without its past")
+            raise WorkerError(f"there is no record {lease!r}")
         self._call, self._has_record = kept, True
         if kept.conversation:
             self._conversation = json.loads(kept.conversation)
@@ -137,13 +160,21 @@ class CallKeeper:
                 await self._store.write(self._call)
         self._has_record = True
 
-    async def _within_limit(self, what: str, call: Callable[[], Awaitable[None]]) -> None:
+    async def _within_limit(self, failure: str, call: Callable[[], Awaitable[None]]) -> None:
         """Make a call of the store; its failure is a line in the log."""
         try:
-            with anyio.fail_after(STORE_LIMIT, shield=True):
+            with anyio.move_on_after(STORE_LIMIT, shield=True) as scope:
                 await call()
+            if scope.cancelled_caught:
+                self._is_late(failure)
         except Exception as error:  # noqa: BLE001 - a store is foreign code and disks fail; the call goes on
-            _log_failure(self._job.id, what, error)
+            _log_failure(failure, self._job.id, error)
+
+    def _is_late(self, failure: str) -> None:
+        if failure == MAKING_FAILED:
+            logger.warning("job %s: the store of calls is late; the call is kept when it answers", self._job.id)
+        else:
+            logger.error(failure, self._job.id, f"the store of calls did not answer within {STORE_LIMIT:g} s")
 
     def _dated(self, call: Checkpoint) -> Checkpoint:
         identity, sid = self._agent()
@@ -162,9 +193,11 @@ class CallKeeper:
 
     def session_begins(self, session: AgentSession[Any]) -> None:
         """Remember the session; if it continues the call, it says the sentence."""
+        session.on(events.Started, self._starts)
         if self.has_conversation:
             self._session = session
             session.on(events.Started, partial(self._says, session))
+            session.on(events.Closed, self._closes)
 
     async def take_over(self, check: Callable[[Conversation], object]) -> Conversation | None:
         """Return the conversation; None if the session cannot continue it."""
@@ -200,6 +233,12 @@ class CallKeeper:
         """Whether the session begins with the answer to a turn that had none."""
         return self._conversation is not None and bool(OpenWork.read(self._conversation.get("open")).turn_id)
 
+    def _starts(self, _: events.Started) -> None:
+        self._has_started = True
+
+    def _closes(self, _: events.Closed) -> None:
+        self._has_taken_over = self._has_started  # else the start has failed, and the next session may continue
+
     def _says(self, session: AgentSession[Any], _: events.Started) -> None:
         sentence, capabilities = self._safety.sentence, session.pipeline.capabilities
         if not sentence.strip() or self._conversation is None or self._session_answers:
@@ -215,7 +254,7 @@ async def _remove(after: float, store: CheckpointStore, lock: anyio.Lock, job_id
     def failed(state: RetryCallState) -> None:
         error = None if state.outcome is None else state.outcome.exception()
         if state.attempt_number == 1 and error is not None:
-            _log_failure(job_id, "removing its record", error)
+            _log_failure(REMOVING_FAILED, job_id, error)
 
     async def attempt() -> None:
         with anyio.fail_after(STORE_LIMIT, shield=True):
@@ -236,8 +275,8 @@ async def _remove(after: float, store: CheckpointStore, lock: anyio.Lock, job_id
         )
 
 
-def _log_failure(job_id: str, what: str, error: BaseException) -> None:
-    logger.error("job %s is not kept for a crash: %s failed: %s", job_id, what, describe(error))
+def _log_failure(failure: str, job_id: str, error: BaseException) -> None:
+    logger.error(failure, job_id, describe(error))
     logger.debug("the store failed", exc_info=error)
 
 

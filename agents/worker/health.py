@@ -13,6 +13,7 @@ from vivavoce.agents.telemetry.metrics.figures import Figure
 from vivavoce.agents.worker.effects import WorkerStatus
 from vivavoce.agents.worker.metrics import NEEDS_EXTRA, WorkerState, exposition, has_library
 from vivavoce.pipelines.core.errors import WorkerError
+from vivavoce.pipelines.core.ports import why_no_port
 
 CLOSE_LIMIT = 1.0
 
@@ -68,10 +69,7 @@ async def serve_health(
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
-            why = error.strerror or error
-            raise WorkerError(
-                f"the health endpoint needs {host}:{port}, got: {why}; choose another health_port"
-            ) from error
+            raise WorkerError(why_no_port(error, host, port, option="health_port")) from error
         task_status.started(int(runner.addresses[0][1]))
         await anyio.sleep_forever()
     finally:

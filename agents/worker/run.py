@@ -118,7 +118,7 @@ class JobRun:
 
     async def run(self) -> None:
         """Run the job to its end; an error of the job's code is kept in `error`."""
-        began_at = LoopClock().now()
+        began_at, gives_back = LoopClock().now(), False
         logger.info("job %s: begins in room %s", self._id, self._control.job.room)
         try:
             with (
@@ -132,12 +132,14 @@ class JobRun:
                 await self._control.wait_ended()
                 if self._control.is_cut_off:
                     self._error = self._closed_by = f"the connection to the room broke ({self._control.reason})"
-                if self._keeper is not None:  # a slow disk does not hold up the end of the call
-                    self._keeper.end(self._tasks, after=RECALLED_WITHIN if self._control.is_cut_off else 0.0)
-                logger.debug("job %s: ends (%s)", self._id, self._failure_reason() or self._control.reason)
                 if (last := self._control.last_close) is not None:
                     if last.reason == CloseReason.ERROR:
                         self._error = self._closed_by = last.error or "the session closed by errors"
+                if self._keeper is not None:
+                    gives_back = bool(self._error) and self._keeper.is_to_continue
+                    if not gives_back:  # a slow disk does not hold up the end of the call
+                        self._keeper.end(self._tasks, after=RECALLED_WITHIN if self._control.is_cut_off else 0.0)
+                logger.debug("job %s: ends (%s)", self._id, self._failure_reason() or self._control.reason)
                 if self._error and self._control.shows_failure:
                     await self._tell_failure(self._error)
                 if last is not None:
@@ -149,6 +151,8 @@ class JobRun:
         finally:
             await self._leave()
             await self._close_api()
+        if self._keeper is not None and gives_back:  # the agent has left: the next one is not taken for it
+            await self._keeper.give_back()
         outcome = f"failed: {self._error}" if self._error else self._control.reason
         logger.info("job %s: over after %.1f s, %s", self._id, LoopClock().now() - began_at, outcome)
 

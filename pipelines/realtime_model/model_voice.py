@@ -48,15 +48,15 @@ class ModelVoice:
                     yield chunk
         if is_voiced or not has_words:
             return
-        error = UnvoicedError(whole, provider=self._provider)
         if retries.waits:
-            report_retry(error, 1)
+            report_retry(UnvoicedError(whole, provider=self._provider), 1)
             await anyio.sleep(retries.waits[0])
             async with aclosing(self._said(whole)) as chunks:
                 async for chunk in chunks:
                     is_voiced = is_voiced or bool(chunk.frame.data)
                     yield chunk
         if not is_voiced and not is_second_try:
+            error = UnvoicedError(whole, provider=self._provider, tries=2 if retries.waits else 1)
             yield AudioChunk(AudioFrame(b"", self._can.output_rate), unvoiced=error)
 
     async def _said(self, text: str) -> AsyncGenerator[AudioChunk, None]:

@@ -116,7 +116,7 @@ class Voice:
                                 yield chunk
                     early = ()
                 if is_first and has_words:
-                    yield self._unvoiced(sentence)
+                    yield self._unvoiced(sentence, attempt)
                 elif not isinstance(text, str):  # the next sentence may be long in coming
                     yield AudioChunk(AudioFrame(b"", rate), is_end=True)
 
@@ -131,9 +131,10 @@ class Voice:
         await anyio.sleep(waits[0])
         return True
 
-    def _unvoiced(self, text: str) -> AudioChunk:
-        """Return the sign that `text` was not voiced."""
-        return AudioChunk(AudioFrame(b"", self._rate), unvoiced=UnvoicedError(text, provider=self._tts.provider))
+    def _unvoiced(self, text: str, tries: int) -> AudioChunk:
+        """Return the sign that `text` was not voiced in so many tries."""
+        error = UnvoicedError(text, provider=self._tts.provider, tries=tries)
+        return AudioChunk(AudioFrame(b"", self._rate), unvoiced=error)
 
     async def _said_sentences(self, text: str | AsyncIterator[str]) -> AsyncGenerator[tuple[str, str], None]:
         """Yield each sentence and its spoken form."""
@@ -191,7 +192,7 @@ class Voice:
             left = self._left_out(voicing, samples / self._rate, words_until)
             rest = voicing.text[left[0][0] : left[-1][1]] if left else ""
         for place in left:
-            yield self._unvoiced(_written(place, voicing, spoken))
+            yield self._unvoiced(_written(place, voicing, spoken), attempt)
 
     def _spoken_parts(self, chunk: AudioChunk, voicing: Voicing, spoken: SpokenText | None) -> Iterator[AudioChunk]:
         """Yield the chunk, cut where the voice leaves out sentences."""
@@ -201,7 +202,7 @@ class Voice:
                 if words:
                     yield replace(chunk, words=_written_words(words, spoken))
                     chunk, words = AudioChunk(AudioFrame(b"", self._rate)), []
-                yield self._unvoiced(_written(place, voicing, spoken))
+                yield self._unvoiced(_written(place, voicing, spoken), 1)  # the next sentence has sounded
             words.append(word)
         yield replace(chunk, words=_written_words(words, spoken))
 

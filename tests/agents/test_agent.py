@@ -215,6 +215,29 @@ def test_a_tool_without_self_in_a_mixin_is_refused_too() -> None:
         type("Desk", (mixin, Agent), {})
 
 
+def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        return function(*args)
+
+    return call
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod, property, functools.cached_property])
+def test_a_decorator_that_would_hide_a_tool_is_refused_where_the_class_is_written(kind: Callable[..., Any]) -> None:
+    needed = f"tool Desk.book needs to be a method with self, got a {kind.__name__}; leave that out and add self, or "
+    with pytest.raises(ConfigurationError, match=needed):
+        type("Desk", (Agent,), {"book": kind(function_tool(day))})
+    with pytest.raises(ConfigurationError, match="hidden by the decorator above it; write @function_tool at the top"):
+        type("Desk", (Agent,), {"book": logged(function_tool(day))})
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod])
+def test_function_tool_above_staticmethod_or_classmethod_is_refused(kind: Callable[..., Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"tool day needs to be a method with self, got a {kind.__name__}"):
+        function_tool(kind(day))
+
+
 def test_a_tool_without_self_of_another_object_is_refused_with_its_agent() -> None:
     kit = type("Kit", (), {"book": function_tool(untyped)})()
     with pytest.raises(ConfigurationError, match=r"tool Kit\.untyped is a method and needs self"):

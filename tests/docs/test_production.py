@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 from livekit import api
 
 from vivavoce.agents import JobContext
+from vivavoce.agents.caller.script import CallScript, read_script
 from vivavoce.agents.job import JobInfo
+from vivavoce.agents.worker.owner import owner_of_job
 
 TEXT = (Path(__file__).parents[2] / "docs" / "production.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.M | re.S)
@@ -69,3 +72,17 @@ async def test_the_services_and_calls_of_the_server_s_api_exist() -> None:
         assert all(hasattr(client.sip, name) for name in called)
     finally:
         await client.aclose()
+
+
+def test_the_script_of_a_call_that_crashes_can_be_read_and_waits_longer_than_others(tmp_path: Path) -> None:
+    (script,) = re.findall(r"^```toml\n# crash.toml\n(.*?)^```", TEXT, flags=re.M | re.S)
+    (tmp_path / "crash.toml").write_text(script)
+    read = read_script(tmp_path / "crash.toml")
+    usual = CallScript(steps=read.steps, ears=read.ears)
+    assert read.takeover > usual.takeover
+    assert read.patience > usual.patience
+
+
+def test_the_owner_of_a_kept_call_names_its_process() -> None:
+    assert "second part of\n`owner`" in TEXT
+    assert owner_of_job("AJ_1").split("/")[1] == str(os.getpid())

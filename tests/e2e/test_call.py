@@ -128,6 +128,7 @@ async def test_a_call_that_nobody_answers_fails_in_words(
     )
     assert status == 1
     assert "no agent answered the call" in printed
+    assert "`vivavoce dev` has none until its file loads" in " ".join(printed.split())
     assert result["calls"][0]["problem"].startswith("no agent answered")
 
 

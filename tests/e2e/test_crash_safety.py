@@ -157,6 +157,28 @@ async def test_a_turn_whose_process_is_killed_is_answered_and_its_tool_has_run_o
         assert await anyio.to_thread.run_sync(command.end, signal.SIGTERM) == 0
 
 
+async def test_a_call_goes_on_with_its_past_though_the_start_of_its_next_job_fails_once(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    write_desk(tmp_path, room_name)
+    (tmp_path / "fails").touch()
+    with running(tmp_path, "start", "app.py", **environment(embedded_room, tmp_path)) as command:
+        await seen(command, "registered as")
+        async with listening(embedded_room.url, _token(embedded_room, room_name)) as caller:
+            await hears(caller, "Hello!")
+            await caller.room.local_participant.send_text("book a table", topic="lk.chat")
+            await logs(tmp_path, "book")
+            (process,) = owners(tmp_path)
+            os.kill(process, signal.SIGKILL)
+            await hears(caller, "The output was: The call was broken off", limit=GOES_ON_WITHIN)
+            await caller.until(lambda: len(caller.agents) == 1)
+            assert "the database is away" in command.seen
+        await nothing_is_kept(tmp_path)
+        assert logged(tmp_path) == ["book"]
+        assert await anyio.to_thread.run_sync(command.end, signal.SIGTERM) == 0
+    assert command.seen.count("is dispatched again") == 2
+
+
 async def test_a_call_whose_process_is_killed_while_its_only_worker_drains_goes_on_in_that_worker(
     embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
 ) -> None:

@@ -160,7 +160,7 @@ async def test_on_a_given_server_the_page_is_served_and_meets_the_agent(
             await caller.type("on friday")
             await caller.caption("agent", "At what time?")
             write_app(folder, "v2", "The new code booked")
-            await seen(dev, "The new code talks now (1 calls moved)")
+            await seen(dev, "The new code talks now (1 call moved)")
             await caller.type("at seven")
             await caller.until(
                 "window.seen.some(([, text, isFinal]) => isFinal && text.startsWith('The new code booked friday at'))"

@@ -165,6 +165,10 @@ def test_a_say_without_a_voice_is_not_heard() -> None:
     harness.run(scenario)
     harness.expect_history(("assistant", "Three."))
     assert unheard(harness) == [("tts", "One two."), ("tts", "Four.")]
+    assert [str(event.error) for event in harness.recording.of(ErrorOccurred)] == [
+        "scripted: the voice gave no audio for a text of 8 characters, asked twice; the caller did not hear it",
+        "scripted: the voice gave no audio for a text of 5 characters, asked twice; the caller did not hear it",
+    ]
 
 
 class Clerk(Agent):

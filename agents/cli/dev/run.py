@@ -255,7 +255,8 @@ class Dev:
         if name is None:
             return
         if old is not None:
-            self._note(f"The new code talks now ({len(have_moved)} calls moved).")
+            calls = "1 call" if len(have_moved) == 1 else f"{len(have_moved)} calls"
+            self._note(f"The new code talks now ({calls} moved).")
         else:
             self._note("It runs now." + (f" Begun again: the call in {', '.join(orphans)}." if orphans else ""))
 

@@ -96,7 +96,7 @@ def native_library() -> Iterator[Finding]:
 def native_threads(environment: Mapping[str, str]) -> Iterator[Finding]:
     """Check how many threads native libraries may start in a process of vivavoce, by their variables."""
     for library in LIBRARIES.values():
-        if not library.variables or find_spec(library.module.split(".")[0]) is None:
+        if not (library.variables and library.counts_threads) or find_spec(library.module.split(".")[0]) is None:
             continue
         names = (*library.variables, *library.stand_ins)
         given = {name: environment[name] for name in names if environment.get(name)}

@@ -176,6 +176,7 @@ class RedisStore(SessionStore):
             ) from None
         # Any: the package types its replies for two clients and all formats at once.
         self._redis: Any = Redis.from_pool(pool)
+        self._place = pool.place
         self._denied = AuthenticationError
         self._lost = (ConnectionError, TimeoutError, BusyLoadingError, OSError)
         self._refused = RedisError
@@ -410,7 +411,7 @@ class RedisStore(SessionStore):
     def _reaching(self, waiting: float = 0.0) -> _Reaching:
         """Return the block of a call that Redis may let wait for so many seconds."""
         denied = None if self._version.is_known else self._denied
-        return _Reaching(self._lost, self._refused, denied, self._timeout + waiting)
+        return _Reaching(self._lost, self._refused, denied, self._timeout + waiting, self._place)
 
 
 class _Reaching:
@@ -422,9 +423,10 @@ class _Reaching:
         lost: Redis' errors of a server that could not be reached.
         refused: Redis' other errors.
         denied: Redis' error for a wrong password; None: the password was right before, and the server's has changed.
+        place: The server's host and port, or its socket.
     """
 
-    __slots__ = ("_denied", "_lost", "_refused", "_scope", "_seconds")
+    __slots__ = ("_denied", "_lost", "_place", "_refused", "_scope", "_seconds")
 
     def __init__(
         self,
@@ -432,7 +434,9 @@ class _Reaching:
         refused: type[Exception],
         denied: type[Exception] | None,
         seconds: float,
+        place: str,
     ) -> None:
+        self._place = place
         self._lost = lost
         self._refused = refused
         self._denied = denied
@@ -453,8 +457,9 @@ class _Reaching:
             raise too_old("5 or older") from None
         if self._denied is not None and isinstance(error, self._denied):
             raise ConfigurationError(
-                "RedisStore needs the name and the password that the server knows, got others, or none, in its URL; "
-                "correct it: redis://name:password@host:6379/0, percent-encoded"
+                f"the Redis at {self._place} refused the login of RedisStore's URL: its password or name is wrong or "
+                "missing; write redis://:password@host:6379/0, or with a user of an ACL "
+                "redis://name:password@host:6379/0, percent-encoded"
             ) from None
         if isinstance(error, self._lost):
             raise StoreUnavailable(f"Redis could not be reached: {error}") from error

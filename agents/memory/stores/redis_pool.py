@@ -51,6 +51,12 @@ class CheckedPool(ConnectionPool):
         self._released: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
         """When a connection was used last."""
 
+    @property
+    def place(self) -> str:
+        """The server's host and port, or its socket."""
+        given = self.connection_kwargs
+        return str(given.get("path") or f"{given.get('host', 'localhost')}:{given.get('port', 6379)}")
+
     async def ensure_connection(self, connection: Any) -> None:
         """Connect, or connect again if the connection is closed; called before each command."""
         await super().ensure_connection(connection)

@@ -147,7 +147,7 @@ class TextSender:
             else:
                 await self._send_whole(item)
         except SDK_ERRORS as error:
-            what = "turn record"
+            what = "a turn record"
             if isinstance(item, _Transcript):
                 self._open.pop(item.segment.segment_id, None)
                 key = _key(item.segment)
@@ -155,8 +155,8 @@ class TextSender:
                 if may_again and key not in self._pending:
                     self._add(key, replace(item, is_again=True))
                     return
-                what = f"{item.segment.who} transcript"
-            logger.warning("the room did not take a %s: %s", what, str(error) or "no answer in time")
+                what = f"a transcript of the {item.segment.who}"
+            logger.warning("the room did not take %s: %s", what, str(error) or "no answer in time")
 
     async def _send_agent_segment(self, item: _Transcript) -> None:
         segment = item.segment

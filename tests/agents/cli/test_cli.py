@@ -134,6 +134,7 @@ def test_another_file_can_be_named_for_the_environment(apps: Path, vivavoce: Com
         (["doctor", "extra"], "unexpected extra argument"),
         (["room", "--port", "99999"], "port must be 0 (any free one) to 65535, got 99999"),
         (["page", "--port", "99999", *ACCOUNT], "port must be 0 (any free one) to 65535, got 99999"),
+        (["page", "--port", "65536"], "port must be 0 (any free one) to 65535, got 65536"),
         (["page", "--port", "-1", *ACCOUNT], "port must be 0 (any free one) to 65535, got -1"),
         (["call", "nofile.toml", "--repeat", "0"], "--repeat"),
         (["call", "nofile.toml", "--parallel", "65"], "--parallel"),

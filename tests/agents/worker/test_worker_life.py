@@ -329,7 +329,7 @@ async def test_a_worker_that_runs_jobs_as_tasks_keeps_no_process_that_was_starte
 async def test_a_taken_health_port_is_named(server: AgentServer) -> None:
     port = int(server.url.rsplit(":", 1)[1])
 
-    with pytest.raises(WorkerError, match=f"the health endpoint needs 127.0.0.1:{port}"):
+    with pytest.raises(WorkerError, match=f"port {port} on 127.0.0.1 is taken.* choose another health_port"):
         await _worker(server, _idle, health_port=port).run()
 
 

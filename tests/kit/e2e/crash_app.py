@@ -112,6 +112,9 @@ class Host(Agent):
 
 
 async def entrypoint(ctx: JobContext):
+    if ctx.resume_from and (HERE / "fails").exists():
+        (HERE / "fails").unlink()
+        raise ConnectionError("the database is away")
     await AgentSession(Host(), CascadingPipeline(llm=Model(), tts=ScriptedTTS())).start()
 
 
