@@ -222,7 +222,8 @@ class SpeechQueue:
             return
         self._floor.forget(speech, event.outcome)
         is_unheard = speech.kind == "turn" and not (speech.was_audible or speech.has_used_tools)
-        self.unanswered = speech.turn_id if is_unheard and event.outcome == "failed" else ""
+        if not speech.is_withdrawn:  # else another answer to the turn follows
+            self.unanswered = speech.turn_id if is_unheard and event.outcome == "failed" else ""
         if event.outcome == "failed":
             self._failures[event.component] += 1
             if self._failures[event.component] >= self._max_errors and is_open and not self._has_given_up:

@@ -498,3 +498,14 @@ def test_it_is_not_answered_again_otherwise(before: str) -> None:
     else:
         talk.at(3.0, i.PipelineLost("first", "stt", "spare"))
     assert "AnswerHistory" not in [entry[1] for entry in follows(talk)]
+
+
+def test_it_is_not_answered_again_where_its_next_answer_is_under_way() -> None:
+    talk = Conversation().says("hello", 1.0, 2.0).says("and more", 2.5, 3.0).until(3.5)
+    assert talk.take()[-3:] == [
+        (3.2, "withdraw", "answer_1"),
+        (3.4, "merge", "turn_1", "hello and more"),
+        (3.4, "grant", "answer_2"),
+    ]
+    talk.at(3.5, i.PipelineLost("first", "llm", "spare"), i.SpeechEnded("answer_1", "failed", "llm")).take()
+    assert "AnswerHistory" not in [entry[1] for entry in follows(talk)]
