@@ -196,7 +196,7 @@ def test_a_voice_that_gives_no_audio_of_words_fails_the_turn() -> None:
     harness.run(until=5.0)
     harness.expect_outcomes("failed").expect_history(("user", "a question"))
     assert [source for source, _ in errors(harness)] == ["tts"]
-    assert "needed audio" in harness.session.turns[0].error
+    assert "gave no audio" in harness.session.turns[0].error
 
 
 def test_a_text_without_a_letter_needs_no_audio() -> None:

@@ -104,7 +104,7 @@ def test_an_answer_without_a_voice_fails_and_is_not_in_the_history(decides: Turn
     assert model.connections[0].record.truncations == [("answer_1", 0.0, "")]
     harness.expect_outcomes("failed").expect_history(("user", "a question"))
     assert (harness.session.turns[0].unvoiced, unheard(harness)) == ((ANSWER,), [ANSWER])
-    assert "needed audio" in harness.session.turns[0].error
+    assert "gave no audio" in harness.session.turns[0].error
 
 
 def test_a_model_that_must_not_be_tried_again_is_asked_once() -> None:
