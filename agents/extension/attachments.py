@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anyio.lowlevel import checkpoint_if_cancelled
 
@@ -15,7 +15,7 @@ from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, E
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.pipelines.core.checks import shown
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError, describe
 
 if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.io import Transport
     from vivavoce.pipelines.llm.tools import ToolCall
     from vivavoce.pipelines.pipeline import Pipeline
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,10 @@ class Attachments:
         self._additions: dict[str, Additions] = {}
         self._turns: dict[str, TurnInHand] = {}
         """The turns whose answers are not over, by the ids of these."""
+        self._reached: set[str] = set()
+        """The keys of the extensions that have been opened, or linked to the call."""
+        self._told: set[tuple[str, str]] = set()
+        """The properties, by key, whose errors have been reported."""
         self._call_end: CallEnd | None = None
         self._note_change: Callable[[], None] | None = None
         for extension in extensions:
@@ -126,6 +133,7 @@ class Attachments:
     def to_open(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
         """Open the extensions, before the room is joined; yield the names and the calls of those that wait."""
         for part in self._parts:
+            self._reached.add(part.key)
             if (opening := part.attached.open()) is not None:
                 yield part.key, partial(_awaited, opening)
 
@@ -137,6 +145,7 @@ class Attachments:
         """
         self._call_end, self._note_change = call_end, changed
         for part in self._parts:
+            self._reached.add(part.key)
             part.attached.link(transport)
 
     def to_begin(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
@@ -154,13 +163,17 @@ class Attachments:
     @property
     def judges(self) -> Judges:
         """What an extension must know before an answer begins, now."""
-        wanted = {part.attached.judges for part in self._parts}
+        wanted = {self._judges(part) for part in self._parts}
         return "turn" if "turn" in wanted else "words" if "words" in wanted else "nothing"
+
+    def _judges(self, part: _Part) -> Judges:
+        nothing: Judges = "nothing"
+        return self._read(part, "judges", lambda attached: attached.judges, nothing)
 
     async def look_ahead(self, turn: TurnInHand) -> None:
         """Pass a turn that is not over to the extensions that judge words, until one answers or drops it."""
         for part in self._parts:
-            if part.attached.judges == "words" and turn.awaits(part.key) and not turn.is_settled:
+            if self._judges(part) == "words" and turn.awaits(part.key) and not turn.is_settled:
                 await self._take_turn(part, turn)
 
     async def take_turn(self, turn: TurnInHand) -> None:
@@ -168,8 +181,7 @@ class Attachments:
         asked = [part for part in self._parts if type(part.attached).on_turn is not Attached.on_turn]
         if not asked:
             return
-        self._turns[turn.handle.id] = turn
-        turn.handle.add_done_callback(self._forget)
+        self.hold(turn)
         for part in asked:
             if turn.awaits(part.key):
                 await self._take_turn(part, turn)
@@ -179,11 +191,17 @@ class Attachments:
             if turn.settled_by == part.key:
                 return
 
+    def hold(self, turn: TurnInHand) -> None:
+        """Have `undo` find a turn until its answer is over."""
+        if turn.handle.id not in self._turns:
+            self._turns[turn.handle.id] = turn
+            turn.handle.add_done_callback(self._forget)
+
     async def _take_turn(self, part: _Part, turn: TurnInHand) -> None:
         is_waiting = not (turn.is_ahead or turn.is_remote)
         turn.begin(part.key)
         try:
-            await self._context.hooks.run(
+            run = await self._context.hooks.run(
                 "turn hook",
                 f"on_turn of the extension {part.key!r}",
                 partial(part.attached.on_turn, turn),
@@ -192,6 +210,8 @@ class Attachments:
                 source=part.key,
                 answer_id=turn.handle.id if is_waiting else "",
             )
+            if run.error is not None:
+                turn.unsettle(part.key)
         finally:
             turn.end()
 
@@ -243,8 +263,23 @@ class Attachments:
 
     def take(self) -> Callable[[], dict[str, Any]]:
         """Take the states of all extensions as they are now; the returned call, from any thread, makes their data."""
-        taken = {part.key: made for part in self._parts if (made := part.attached.take()) is not None}
-        return lambda: {key: data() for key, data in taken.items()}
+        taken: dict[str, Callable[[], Any]] = {}
+        for part in self._parts:
+            if (made := self._read(part, "take", lambda attached: attached.take(), None)) is not None:
+                taken[part.key] = made
+        return partial(self._data_of, taken)
+
+    def _data_of(self, taken: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+        """Make the data, in any thread; an extension that fails to has none."""
+        made: dict[str, Any] = {}
+        for key, call in taken.items():
+            name = f"take of the extension {key!r}"
+            try:
+                with application_code(name):
+                    made[key] = call()
+            except Exception as error:  # noqa: BLE001 - the user-callback boundary
+                self._context.inbox.on_loop(partial(self._context.hooks.failed, name, error, key))
+        return made
 
     def check_taken(self, data: Mapping[str, Any]) -> None:
         """Check that `restore` can take these data.
@@ -254,13 +289,31 @@ class Attachments:
         """
         for part in self._parts:
             if part.key in data:
-                part.attached.check_taken(data[part.key])
+                name = f"check_taken of the extension {part.key!r}"
+                try:
+                    with application_code(name):
+                        part.attached.check_taken(data[part.key])
+                except VoiceError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - the user-callback boundary
+                    raise ConfigurationError(f"{name} failed: {describe(error)}") from error
 
     def restore(self, data: Mapping[str, Any]) -> None:
-        """Go on with the data of a snapshot."""
+        """Go on with the data of a snapshot; an extension that fails to begins without them, with an `error` event.
+
+        Raises:
+            VoiceError: An extension refuses them.
+        """
         for part in self._parts:
             if part.key in data:
-                part.attached.restore(data[part.key])
+                name = f"restore of the extension {part.key!r}"
+                try:
+                    with application_code(name):
+                        part.attached.restore(data[part.key])
+                except VoiceError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - the user-callback boundary
+                    self._context.hooks.failed(name, error, part.key)
 
     # --- the close
 
@@ -273,13 +326,15 @@ class Attachments:
         return [
             (part.key, part.attached.aclose)
             for part in reversed(self._parts)
-            if part.attached.close_after == step and part.attached.has_work
+            if part.key in self._reached
+            and self._read(part, "close_after", lambda attached: attached.close_after, None) == step
+            and self._read(part, "has_work", lambda attached: attached.has_work, True)
         ]
 
     @property
     def lost_writes(self) -> int:
         """The writes of all extensions that were not made."""
-        return sum(part.attached.lost_writes for part in self._parts)
+        return sum(self._read(part, "lost_writes", lambda attached: attached.lost_writes, 0) for part in self._parts)
 
     def release(self) -> None:
         """Free the objects that sessions share."""
@@ -299,12 +354,20 @@ class Attachments:
             reports: Whether an error is an `error` event too.
         """
         for part in filter(which, self._parts):
-            name = f"{what} of the extension {part.key!r}"
-            try:
-                with application_code(name):
-                    call(part.attached)
-            except Exception as error:  # noqa: BLE001 - the user-callback boundary
+            self._told.discard((part.key, what))
+            self._read(part, what, call, None, reports=reports)
+
+    def _read(self, part: _Part, what: str, read: Callable[[Attached], T], default: T, *, reports: bool = True) -> T:
+        """Return what an extension says; after an error, which is reported once, the default."""
+        name = f"{what} of the extension {part.key!r}"
+        try:
+            with application_code(name):
+                return read(part.attached)
+        except Exception as error:  # noqa: BLE001 - the user-callback boundary
+            if (part.key, what) not in self._told:
+                self._told.add((part.key, what))
                 self._context.hooks.failed(name, error, part.key if reports else "")
+            return default
 
 
 async def _awaited(opening: Awaitable[None]) -> None:

@@ -136,6 +136,13 @@ class TurnInHand:
         """Whether that extension has got the turn."""
         return key in self._asked
 
+    def unsettle(self, key: str) -> None:
+        """Take back what that extension has done with the turn: its `on_turn` failed, and the turn goes on."""
+        if self.settled_by == key:
+            if self.answering is not None:
+                self.answering.close()
+            self.answering, self.is_dropped, self.settled_by = None, False, ""
+
     def begin(self, key: str) -> None:
         """Note that `on_turn` of that extension begins."""
         self._asked.append(key)

@@ -78,6 +78,7 @@ class SessionClose:
         self._parts.tasks.close()
         self._parts.agent_hooks.close()
         self._parts.pipelines.close()
+        self._parts.extensions.end()
         self._context.closing.ended.set()
         log = self._context.log
         log.start(log.observer, room="", job_id="")
@@ -90,6 +91,7 @@ class SessionClose:
             with anyio.move_on_after(self._parts.options.close_timeout):
                 await self._context.hooks.wait_idle(is_closed=True)
             group.cancel_scope.cancel()
+        self._parts.extensions.release()
 
     def end(self) -> None:
         """End the loop and mark the close as done."""
@@ -147,9 +149,9 @@ class SessionClose:
             if parts.wake_up_call.is_running:
                 steps.append(("wake-up", parts.wake_up_call.cut))
             steps += [("speech", self._cut_speech), ("tools", parts.tools.cancel)]
-            steps += parts.extensions.closing_after("tools")
-            if parts.last_words.is_apology_due:
-                steps.append(("apology", self._apologise))
+        steps += parts.extensions.closing_after("tools")
+        if caller.has_transport and parts.last_words.is_apology_due:
+            steps.append(("apology", self._apologise))
         if self._start.has_entered and closing.reason is not CloseReason.REPLACED:
             steps.append(("on_exit", self._exit_agent))
         steps += parts.extensions.closing_after("on_exit")

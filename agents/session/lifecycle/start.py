@@ -127,9 +127,15 @@ class SessionStart:
                 run = self._context.hooks.start(
                     "start", f"{what} of the extension {name!r}", call, self._limit, source=None
                 )
-                await self._end_of(name, run)
-                if run.late is not None:
-                    raise run.late
+                self._waits_for = (name, run)
+                try:
+                    await run.finish()
+                finally:
+                    if not run.is_over:
+                        run.cut()
+                        run.leave_behind()
+                if run.error is not None:
+                    raise run.error
 
     def _watched(self, step: str) -> Watch:
         return self._context.observer.phase_step("start", step)
