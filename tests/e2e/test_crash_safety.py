@@ -18,6 +18,7 @@ from kit.e2e.command import running
 from kit.e2e.crash_app import (
     environment,
     is_kept,
+    keeps,
     logged,
     logs,
     nothing_is_kept,
@@ -132,14 +133,14 @@ async def test_a_caller_whose_worker_or_whose_job_s_process_is_killed_hears_the_
 
 
 @pytest.mark.parametrize(
-    ("says", "runs", "answer"),
+    ("says", "runs", "kept", "answer"),
     [
-        pytest.param("book a table", "book", "The output was: The call was broken off", id="in its tool"),
-        pytest.param("when do you open", "asked", "We open at ten", id="before its answer"),
+        pytest.param("book a table", "book", ['"c1"'], "The output was: The call was broken off", id="in its tool"),
+        pytest.param("when do you open", "asked", [], "We open at ten", id="before its answer"),
     ],
 )
 async def test_a_turn_whose_process_is_killed_is_answered_and_its_tool_has_run_once(
-    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path, says: str, runs: str, answer: str
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path, says: str, runs: str, kept: list[str], answer: str
 ) -> None:
     write_desk(tmp_path, room_name)
     with running(tmp_path, "start", "app.py", **environment(embedded_room, tmp_path)) as command:
@@ -148,6 +149,7 @@ async def test_a_turn_whose_process_is_killed_is_answered_and_its_tool_has_run_o
             await hears(caller, "Hello!")
             await caller.room.local_participant.send_text(says, topic="lk.chat")
             await logs(tmp_path, runs)
+            await keeps(tmp_path, says, *kept)
             (process,) = owners(tmp_path)
             os.kill(process, signal.SIGKILL)
             await hears(caller, answer, limit=GOES_ON_WITHIN)
@@ -168,6 +170,7 @@ async def test_a_call_goes_on_with_its_past_though_the_start_of_its_next_job_fai
             await hears(caller, "Hello!")
             await caller.room.local_participant.send_text("book a table", topic="lk.chat")
             await logs(tmp_path, "book")
+            await keeps(tmp_path, '"c1"')
             (process,) = owners(tmp_path)
             os.kill(process, signal.SIGKILL)
             await hears(caller, "The output was: The call was broken off", limit=GOES_ON_WITHIN)
@@ -189,6 +192,7 @@ async def test_a_call_whose_process_is_killed_while_its_only_worker_drains_goes_
             await hears(caller, "Hello!")
             await caller.room.local_participant.send_text("book a table", topic="lk.chat")
             await logs(tmp_path, "book")
+            await keeps(tmp_path, '"c1"')
             (process,) = owners(tmp_path)
             command.process.send_signal(signal.SIGTERM)
             await seen(command, "draining: 1 job left")

@@ -199,6 +199,20 @@ def owners(folder: Path) -> list[int]:
     return found
 
 
+async def keeps(folder: Path, *parts: str) -> None:
+    """Wait until a call is kept in `folder` with these parts: soon after a commit, and before its answer is heard."""
+    with anyio.fail_after(LIMIT):
+        while not any(all(part in kept for part in parts) for kept in _conversations(folder)):  # noqa: ASYNC110 - a file
+            await anyio.sleep(0.02)
+
+
+def _conversations(folder: Path) -> list[str]:
+    with sqlite3.connect(folder / "vivavoce" / "checkpoints.db") as connection:
+        found = [row[0] for row in connection.execute("SELECT conversation FROM checkpoints")]
+    connection.close()
+    return found
+
+
 def children_of(pid: int) -> list[int]:
     """Return the processes that a process has started."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
