@@ -306,14 +306,8 @@ class Attachments:
         """
         for part in self._parts:
             if part.key in data:
-                name = f"restore of the extension {part.key!r}"
-                try:
-                    with application_code(name):
-                        part.attached.restore(data[part.key])
-                except VoiceError:
-                    raise
-                except Exception as error:  # noqa: BLE001 - the user-callback boundary
-                    self._context.hooks.failed(name, error, part.key)
+                restore = partial(part.attached.restore, data[part.key])
+                self._call(part, "restore", restore, None, lets_out=(VoiceError,))
 
     # --- the close
 
@@ -358,11 +352,25 @@ class Attachments:
             self._read(part, what, call, None, reports=reports)
 
     def _read(self, part: _Part, what: str, read: Callable[[Attached], T], default: T, *, reports: bool = True) -> T:
-        """Return what an extension says; after an error, which is reported once, the default."""
+        return self._call(part, what, partial(read, part.attached), default, reports=reports)
+
+    def _call(
+        self,
+        part: _Part,
+        what: str,
+        call: Callable[[], T],
+        default: T,
+        *,
+        reports: bool = True,
+        lets_out: tuple[type[Exception], ...] = (),
+    ) -> T:
+        """Return what an extension says; after an error, which is reported once, the default; `lets_out` are raised."""
         name = f"{what} of the extension {part.key!r}"
         try:
             with application_code(name):
-                return read(part.attached)
+                return call()
+        except lets_out:
+            raise
         except Exception as error:  # noqa: BLE001 - the user-callback boundary
             if (part.key, what) not in self._told:
                 self._told.add((part.key, what))
