@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.memory.streams.stream import Stream
     from vivavoce.agents.records import ReceivedFile, SessionReport, TurnRecord
     from vivavoce.agents.replies.part import Data, File, Form, Image, Markdown, Options
-    from vivavoce.agents.session.handoff_control import Handoff
+    from vivavoce.agents.session.handoffs.handoff_control import Handoff
     from vivavoce.agents.session.options import SessionOptions
     from vivavoce.agents.session.session import AgentSession
     from vivavoce.agents.speech.flow import ConversationFlow
@@ -145,7 +145,7 @@ _PLACES = {
     "GraphOptions": "vivavoce.agents.graphs.options",
     "GuardVerdict": "vivavoce.agents.guard.content_guard",
     "GuardedText": "vivavoce.agents.guard.content_guard",
-    "Handoff": "vivavoce.agents.session.handoff_control",
+    "Handoff": "vivavoce.agents.session.handoffs.handoff_control",
     "HistoryChange": "vivavoce.agents.history.sink",
     "HistorySink": "vivavoce.agents.history.sink",
     "Image": "vivavoce.agents.replies.part",

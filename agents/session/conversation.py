@@ -24,10 +24,10 @@ from vivavoce.agents.session.checks import (
     checked_say,
     wake_up_of,
 )
-from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.parts import SessionParts
-from vivavoce.agents.session.wake_up_call import OnWakeUp
-from vivavoce.agents.session.wake_up_timer import WakeUpTimer
+from vivavoce.agents.session.turns.input import SessionInput
+from vivavoce.agents.session.turns.wake_up_call import OnWakeUp
+from vivavoce.agents.session.turns.wake_up_timer import WakeUpTimer
 from vivavoce.agents.session.wiring import check_speech
 from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.speech.request import SpeechRequest

@@ -14,7 +14,7 @@ from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.guard.content_guard import ContentGuard
 from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.memory.options import MemoryOptions
-from vivavoce.agents.session.report_writer import report_file
+from vivavoce.agents.session.life.report_writer import report_file
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry

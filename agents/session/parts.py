@@ -23,22 +23,22 @@ from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.options import MemoryOptions, UnusedMemory
 from vivavoce.agents.replies.replies import RichReplies
-from vivavoce.agents.session.agent_hooks import AgentHooks
-from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.components.requests import PipelineRequests
 from vivavoce.agents.session.components.switch import PipelineSwitch
-from vivavoce.agents.session.handoff import Handoffs
-from vivavoce.agents.session.hang_ups import HangUps
+from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
+from vivavoce.agents.session.handoffs.handoff import Handoffs
+from vivavoce.agents.session.handoffs.session_agents import SessionAgents
+from vivavoce.agents.session.handoffs.tasks import Tasks
 from vivavoce.agents.session.history import make_history
-from vivavoce.agents.session.lifecycle.last_words import LastWords
-from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
+from vivavoce.agents.session.life.hang_ups import HangUps
+from vivavoce.agents.session.life.last_words import LastWords
+from vivavoce.agents.session.life.preparing import AgentSetup, Preparing
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.session_agents import SessionAgents
-from vivavoce.agents.session.speeches import Speeches
-from vivavoce.agents.session.tasks import Tasks
-from vivavoce.agents.session.turn_records import TurnRecords
-from vivavoce.agents.session.turn_taking import TurnTaking
-from vivavoce.agents.session.wake_up_call import WakeUpCall
+from vivavoce.agents.session.turns.caller import Caller
+from vivavoce.agents.session.turns.speeches import Speeches
+from vivavoce.agents.session.turns.turn_records import TurnRecords
+from vivavoce.agents.session.turns.turn_taking import TurnTaking
+from vivavoce.agents.session.turns.wake_up_call import WakeUpCall
 from vivavoce.agents.session.wiring import make_machine
 from vivavoce.agents.speech.context import AnswerSources, ReplyContext
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner

@@ -20,9 +20,9 @@ from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, take_snaps
 from vivavoce.agents.records import CloseReport, SessionReport
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, unknown_attribute, wake_up_of
 from vivavoce.agents.session.conversation import Conversation
-from vivavoce.agents.session.handoff_control import Handoff, HandoffControl
-from vivavoce.agents.session.lifecycle.start import TakeOver
-from vivavoce.agents.session.lifecycle.task import SessionLifecycle
+from vivavoce.agents.session.handoffs.handoff_control import Handoff, HandoffControl
+from vivavoce.agents.session.life.start import TakeOver
+from vivavoce.agents.session.life.task import SessionLifecycle
 from vivavoce.agents.session.loop import SessionLoop
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.parts import build_parts
@@ -275,7 +275,8 @@ class AgentSession(Conversation, Generic[UserdataT]):
     def update_agent(self, agent: Agent) -> Handoff:
         """Hand the conversation to `agent`, after all speeches that play or wait now; await the result.
 
-        Before `start()` it takes the place of the first one. How a handoff goes: `vivavoce.agents.session.handoff`.
+        Before `start()` it takes the place of the first one. How a handoff goes:
+        `vivavoce.agents.session.handoffs.handoff`.
 
         Raises:
             CapabilityError: The agent's components or options (`overrides`) do not fit the pipeline.

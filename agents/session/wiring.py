@@ -13,7 +13,7 @@ from vivavoce.agents.current_job import current_job, has_job_ended, required_job
 from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.job import CloseCall, WaitForClose
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.turn_taking import check_turns, turn_traits, warn_of_waits
+from vivavoce.agents.session.turns.turn_taking import check_turns, turn_traits, warn_of_waits
 from vivavoce.agents.speech.flow import ConversationFlow, check_run
 from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.states import CloseReason

@@ -10,7 +10,7 @@ from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.components.switch import PipelineSwitch
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.turn_taking import TurnTaking
+from vivavoce.agents.session.turns.turn_taking import TurnTaking
 from vivavoce.agents.session.wiring import check_flow, check_wiring, warn_if_deaf
 from vivavoce.agents.speech.flow import FlowRunner
 from vivavoce.pipelines.core.checks import check_number

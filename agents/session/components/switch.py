@@ -17,7 +17,7 @@ from vivavoce.agents.session.components.kept_audio import KeptAudio
 from vivavoce.agents.session.components.places import ComponentPlaces
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.turn_taking import TurnTaking, turn_traits
+from vivavoce.agents.session.turns.turn_taking import TurnTaking, turn_traits
 from vivavoce.agents.speech.pipeline_reports import PipelineReports
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i

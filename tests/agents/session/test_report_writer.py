@@ -12,7 +12,7 @@ import pytest
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.reports import files
 from vivavoce.agents.reports.read import read_report
-from vivavoce.agents.session import report_writer
+from vivavoce.agents.session.life import report_writer
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,

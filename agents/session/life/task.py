@@ -21,8 +21,8 @@ import anyio
 from vivavoce.agents.core.call_site import SessionSite, call_site
 from vivavoce.agents.history.snapshot import Snapshot
 from vivavoce.agents.records import CloseReport
-from vivavoce.agents.session.lifecycle.close import SessionClose
-from vivavoce.agents.session.lifecycle.start import Connect, SessionStart, TakeOver
+from vivavoce.agents.session.life.close import SessionClose
+from vivavoce.agents.session.life.start import Connect, SessionStart, TakeOver
 from vivavoce.agents.session.loop import SessionLoop
 from vivavoce.agents.session.parts import SessionParts
 from vivavoce.agents.states import CloseReason

@@ -15,8 +15,8 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import LoopCall
 from vivavoce.agents.core.speech_handle import SpeechHandle, calling_speech
 from vivavoce.agents.core.stage_run import calling_stage
-from vivavoce.agents.session.caller import Caller
-from vivavoce.agents.session.speeches import Speeches
+from vivavoce.agents.session.turns.caller import Caller
+from vivavoce.agents.session.turns.speeches import Speeches
 from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, VoiceError, describe

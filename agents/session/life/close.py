@@ -13,11 +13,11 @@ import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.records import CloseReport
-from vivavoce.agents.session.lifecycle.close_steps import UNWIND_SHARE, CloseSequence, Step
-from vivavoce.agents.session.lifecycle.start import SessionStart
+from vivavoce.agents.session.life.close_steps import UNWIND_SHARE, CloseSequence, Step
+from vivavoce.agents.session.life.report_writer import report_file, write_report
+from vivavoce.agents.session.life.start import SessionStart
 from vivavoce.agents.session.loop import SessionLoop
 from vivavoce.agents.session.parts import SessionParts
-from vivavoce.agents.session.report_writer import report_file, write_report
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import SessionError, describe

@@ -14,10 +14,10 @@ from vivavoce.agents.core.call_site import ToolSite, calling_tool
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Kind, Run
 from vivavoce.agents.core.stage_run import calling_stage
-from vivavoce.agents.session.agent_hooks import AgentHooks
 from vivavoce.agents.session.components.requests import PipelineRequests
-from vivavoce.agents.session.handoff import Handoffs
-from vivavoce.agents.session.speeches import Speeches
+from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
+from vivavoce.agents.session.handoffs.handoff import Handoffs
+from vivavoce.agents.session.turns.speeches import Speeches
 from vivavoce.agents.tasks.task import AgentTask, TaskControl
 from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError

@@ -9,8 +9,8 @@ from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.session.agent_hooks import awaited_hook
-from vivavoce.agents.session.lifecycle.preparing import AgentSetup
+from vivavoce.agents.session.handoffs.agent_hooks import awaited_hook
+from vivavoce.agents.session.life.preparing import AgentSetup
 
 
 class SessionAgents:

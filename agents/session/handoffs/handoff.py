@@ -48,13 +48,13 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import HandoffRecord
-from vivavoce.agents.session.agent_hooks import AgentHooks
-from vivavoce.agents.session.carried_history import CarriedHistory
 from vivavoce.agents.session.components.requests import PipelineRequests
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
-from vivavoce.agents.session.handoff_control import HandoffControl
-from vivavoce.agents.session.lifecycle.preparing import AgentSetup
-from vivavoce.agents.session.session_agents import SessionAgents
+from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
+from vivavoce.agents.session.handoffs.carried_history import CarriedHistory
+from vivavoce.agents.session.handoffs.handoff_control import HandoffControl
+from vivavoce.agents.session.handoffs.session_agents import SessionAgents
+from vivavoce.agents.session.life.preparing import AgentSetup
 from vivavoce.agents.tasks.task import TaskControl
 from vivavoce.agents.tools.batch import AwaitHandoff
 from vivavoce.agents.turn.inputs import HandoffEnded, HandoffReady, HandoffRequested

@@ -9,8 +9,8 @@ from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
 from vivavoce.agents.extension.text_parts import TextParts
 from vivavoce.agents.records import TurnRecord
-from vivavoce.agents.session.handoff import Handoffs
-from vivavoce.agents.session.turn_records import TurnRecords
+from vivavoce.agents.session.handoffs.handoff import Handoffs
+from vivavoce.agents.session.turns.turn_records import TurnRecords
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.flow_parts import leave_floor, want_floor
 from vivavoce.agents.speech.preemptive import PreemptiveReply
