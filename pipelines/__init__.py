@@ -8,12 +8,14 @@ Layers, lowest first: `core` → `media` → the ports (`stt`, `llm`, `tts`, `va
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from vivavoce.pipelines.cascading import CascadingOptions, CascadingPipeline
     from vivavoce.pipelines.llm.fallback import FallbackLLM, FallbackLLMOptions
+    from vivavoce.pipelines.llm.summary import LLMSummariser, SummaryWindow
     from vivavoce.pipelines.pipeline import Pipeline
     from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
     from vivavoce.pipelines.realtime_model.fallback import FallbackRealtime
@@ -22,19 +24,15 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.tts.fallback import FallbackTTS, FallbackTTSOptions
 
 _PLACES = {
-    "CascadingOptions": "cascading",
-    "CascadingPipeline": "cascading",
-    "FallbackLLM": "llm.fallback",
-    "FallbackLLMOptions": "llm.fallback",
-    "FallbackRealtime": "realtime_model.fallback",
-    "FallbackSTT": "stt.fallback",
-    "FallbackSTTOptions": "stt.fallback",
-    "FallbackTTS": "tts.fallback",
-    "FallbackTTSOptions": "tts.fallback",
-    "Pipeline": "pipeline",
-    "RealtimeOptions": "realtime",
-    "RealtimePipeline": "realtime",
-    "SilentPipeline": "silent",
+    "vivavoce.pipelines.cascading": "CascadingOptions CascadingPipeline",
+    "vivavoce.pipelines.llm.fallback": "FallbackLLM FallbackLLMOptions",
+    "vivavoce.pipelines.llm.summary": "LLMSummariser SummaryWindow",
+    "vivavoce.pipelines.pipeline": "Pipeline",
+    "vivavoce.pipelines.realtime": "RealtimeOptions RealtimePipeline",
+    "vivavoce.pipelines.realtime_model.fallback": "FallbackRealtime",
+    "vivavoce.pipelines.silent": "SilentPipeline",
+    "vivavoce.pipelines.stt.fallback": "FallbackSTT FallbackSTTOptions",
+    "vivavoce.pipelines.tts.fallback": "FallbackTTS FallbackTTSOptions",
 }
 
 __all__ = [
@@ -47,20 +45,13 @@ __all__ = [
     "FallbackSTTOptions",
     "FallbackTTS",
     "FallbackTTSOptions",
+    "LLMSummariser",
     "Pipeline",
     "RealtimeOptions",
     "RealtimePipeline",
     "SilentPipeline",
+    "SummaryWindow",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from vivavoce.pipelines.core.field_docs import with_field_docs
-
-    return with_field_docs(getattr(import_module(f"{__name__}.{_PLACES[name]}"), name))
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -18,3 +18,29 @@ Decisions:
   bytes of text: the provider bills it.
 * A limit is reached when the cost or the latency is as high as it, or the accuracy is below it.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from vivavoce.agents.budget.budget import Budget
+    from vivavoce.agents.budget.options import BudgetOptions
+    from vivavoce.agents.budget.price import Price
+
+_PLACES = {
+    "vivavoce.agents.budget.budget": "Budget",
+    "vivavoce.agents.budget.options": "BudgetOptions",
+    "vivavoce.agents.budget.price": "Price",
+}
+
+__all__ = [
+    "Budget",
+    "BudgetOptions",
+    "Price",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -21,8 +21,9 @@ start, and `release` when the session is over.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from vivavoce.agents.core.context import Additions
@@ -31,22 +32,13 @@ if TYPE_CHECKING:
     from vivavoce.agents.extension.turn_in_hand import TurnInHand
 
 _PLACES = {
-    "Additions": "vivavoce.agents.core.context",
-    "Attached": "vivavoce.agents.extension.extension",
-    "Extension": "vivavoce.agents.extension.extension",
-    "Host": "vivavoce.agents.extension.extension",
-    "TextParts": "vivavoce.agents.extension.text_parts",
-    "TurnInHand": "vivavoce.agents.extension.turn_in_hand",
+    "vivavoce.agents.core.context": "Additions",
+    "vivavoce.agents.extension.extension": "Attached Extension Host",
+    "vivavoce.agents.extension.text_parts": "TextParts",
+    "vivavoce.agents.extension.turn_in_hand": "TurnInHand",
 }
 
 __all__ = ["Additions", "Attached", "Extension", "Host", "TextParts", "TurnInHand"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)

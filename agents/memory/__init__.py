@@ -18,3 +18,57 @@ Decisions:
   the agent with the floor, the transcripts' streams and the budget are there again within some seconds, so that other
   processes find the session. Values, words and parts from before stay lost.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from vivavoce.agents.memory.history.reasoning import ReasoningEvent
+    from vivavoce.agents.memory.memory import SessionMemory
+    from vivavoce.agents.memory.namespace import Namespace
+    from vivavoce.agents.memory.stores.in_process import InProcessStore
+    from vivavoce.agents.memory.stores.redis import RedisStore
+    from vivavoce.agents.memory.stores.sqlite import SqliteStore
+    from vivavoce.agents.memory.stores.store import SessionStore, SessionSummary
+    from vivavoce.agents.memory.streams.items import StreamItem
+    from vivavoce.agents.memory.streams.registry import AgentMember
+    from vivavoce.agents.memory.streams.stream import Stream
+    from vivavoce.pipelines.core.errors import StoreError, StoreTypeError, StoreUnavailable, StoreValueError
+
+_PLACES = {
+    "vivavoce.agents.memory.history.reasoning": "ReasoningEvent",
+    "vivavoce.agents.memory.memory": "SessionMemory",
+    "vivavoce.agents.memory.namespace": "Namespace",
+    "vivavoce.agents.memory.stores.in_process": "InProcessStore",
+    "vivavoce.agents.memory.stores.redis": "RedisStore",
+    "vivavoce.agents.memory.stores.sqlite": "SqliteStore",
+    "vivavoce.agents.memory.stores.store": "SessionStore SessionSummary",
+    "vivavoce.agents.memory.streams.items": "StreamItem",
+    "vivavoce.agents.memory.streams.registry": "AgentMember",
+    "vivavoce.agents.memory.streams.stream": "Stream",
+    "vivavoce.pipelines.core.errors": "StoreError StoreTypeError StoreUnavailable StoreValueError",
+}
+
+__all__ = [
+    "AgentMember",
+    "InProcessStore",
+    "Namespace",
+    "ReasoningEvent",
+    "RedisStore",
+    "SessionMemory",
+    "SessionStore",
+    "SessionSummary",
+    "SqliteStore",
+    "StoreError",
+    "StoreTypeError",
+    "StoreUnavailable",
+    "StoreValueError",
+    "Stream",
+    "StreamItem",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)

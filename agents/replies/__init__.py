@@ -15,3 +15,31 @@ Decisions:
   pass its model. Each part is answered once. A chosen option is a typed turn of the caller.
 * A form's model lives in its session's process. A session that continues a call elsewhere shows the form as closed.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from vivavoce.agents.records import ReceivedFile
+    from vivavoce.agents.replies.part import Data, File, Form, Image, Markdown, Options
+
+_PLACES = {
+    "vivavoce.agents.records": "ReceivedFile",
+    "vivavoce.agents.replies.part": "Data File Form Image Markdown Options",
+}
+
+__all__ = [
+    "Data",
+    "File",
+    "Form",
+    "Image",
+    "Markdown",
+    "Options",
+    "ReceivedFile",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -19,3 +19,29 @@ On, telemetry may cost 50 ms of CPU a session-minute and 0.5 ms of latency. Meas
 cores): 50 ms and 1.1 ms. The latency is that of the SDK's spans between the end of speech and the first sound; spans
 of our own would be faster, and two things to keep right.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from vivavoce.agents.telemetry.logs.log_export import SessionLogHandler
+    from vivavoce.agents.telemetry.options import TelemetryOptions
+    from vivavoce.agents.telemetry.telemetry import Telemetry
+
+_PLACES = {
+    "vivavoce.agents.telemetry.logs.log_export": "SessionLogHandler",
+    "vivavoce.agents.telemetry.options": "TelemetryOptions",
+    "vivavoce.agents.telemetry.telemetry": "Telemetry",
+}
+
+__all__ = [
+    "SessionLogHandler",
+    "Telemetry",
+    "TelemetryOptions",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)

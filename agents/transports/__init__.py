@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from vivavoce.pipelines.core.lazy import lazy_names
+
 if TYPE_CHECKING:
+    from vivavoce.agents.transports.livekit.avatar_token import avatar_token
     from vivavoce.agents.transports.local import LocalTransport
+    from vivavoce.agents.transports.options import AvatarOptions, FileInputOptions
     from vivavoce.agents.transports.text import AgentText, TextTransport
 
-_PLACES = {"AgentText": "text", "LocalTransport": "local", "TextTransport": "text"}
+_PLACES = {
+    "vivavoce.agents.transports.livekit.avatar_token": "avatar_token",
+    "vivavoce.agents.transports.local": "LocalTransport",
+    "vivavoce.agents.transports.options": "AvatarOptions FileInputOptions",
+    "vivavoce.agents.transports.text": "AgentText TextTransport",
+}
 
-__all__ = ["AgentText", "LocalTransport", "TextTransport"]
+__all__ = [
+    "AgentText",
+    "AvatarOptions",
+    "FileInputOptions",
+    "LocalTransport",
+    "TextTransport",
+    "avatar_token",
+]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -32,3 +32,27 @@ The folders are layers: each imports those before it only.
 * No timer is stored. Each decision computes its deadlines from the state (`deadlines`), so that none outlives its
   reason. A deadline that is due comes before the floor is given on, so the user's words come before the next speech.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from vivavoce.agents.turn.backchannels import backchannels_for
+    from vivavoce.agents.turn.policy import InterruptionMoment, InterruptionPolicy
+
+_PLACES = {
+    "vivavoce.agents.turn.backchannels": "backchannels_for",
+    "vivavoce.agents.turn.policy": "InterruptionMoment InterruptionPolicy",
+}
+
+__all__ = [
+    "InterruptionMoment",
+    "InterruptionPolicy",
+    "backchannels_for",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -9,9 +9,9 @@ checks verify the promises of a provider's port, in a test of its own package:
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from vivavoce.pipelines.core.lazy import lazy_names
 from vivavoce.pipelines.testing.checks_listening import check_denoiser, check_stt, check_turn_detector, check_vad
 from vivavoce.pipelines.testing.checks_realtime import check_realtime_model
 from vivavoce.pipelines.testing.checks_speaking import check_llm, check_tts
@@ -34,7 +34,7 @@ from vivavoce.pipelines.testing.virtual_time import VirtualClock, VirtualTimeErr
 if TYPE_CHECKING:
     from vivavoce.pipelines.testing.realtime_server import ScriptedRealtimeServer
 
-_PLACES = {"ScriptedRealtimeServer": "realtime_server"}
+_PLACES = {"vivavoce.pipelines.testing.realtime_server": "ScriptedRealtimeServer"}
 """Loaded on first use: it needs aiohttp's server."""
 
 __all__ = [
@@ -75,8 +75,5 @@ __all__ = [
     "run_virtual",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+if not TYPE_CHECKING:
+    __getattr__, _ = lazy_names(__name__, _PLACES)
