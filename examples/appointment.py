@@ -9,16 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    AgentTask,
-    AskYesOrNo,
-    JobContext,
-    TaskError,
-    TaskOptions,
-    function_tool,
-)
+from vivavoce.agents import Agent, AgentSession, JobContext, function_tool
+from vivavoce.agents.tasks import AgentTask, AskYesOrNo, TaskError, TaskOptions
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vivavoce.agents import Agent, AgentSession, Extension, JobContext, SessionOptions, TurnRecord
+from vivavoce.agents import Agent, AgentSession, Extension, JobContext, SessionOptions
 from vivavoce.agents.extension import Attached, Host
+from vivavoce.agents.records import TurnRecord
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 

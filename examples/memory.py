@@ -3,17 +3,8 @@
 Each call keeps its booking in a file. Other processes may read it, also while the call runs.
 """
 
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    JobContext,
-    MemoryOptions,
-    SessionMemory,
-    SessionOptions,
-    SessionStore,
-    SqliteStore,
-    function_tool,
-)
+from vivavoce.agents import Agent, AgentSession, JobContext, MemoryOptions, SessionOptions, function_tool
+from vivavoce.agents.memory import SessionMemory, SessionStore, SqliteStore
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 

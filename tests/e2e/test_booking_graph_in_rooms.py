@@ -20,8 +20,9 @@ from kit.e2e.calls import OPTIONS, Call, caller_and_agent
 from kit.e2e.realtime_calls import caller_and_realtime_agent
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.telemetry import Watching
-from vivavoce.agents import AgentSession, GraphOptions, StateGraph
+from vivavoce.agents import AgentSession
 from vivavoce.agents.events import DialogueMoved, ErrorOccurred
+from vivavoce.agents.graphs import GraphOptions, StateGraph
 from vivavoce.agents.reports.page import render
 from vivavoce.pipelines.testing.realtime_server import AskedFor, ScriptedRealtimeServer
 from vivavoce.plugins import pocketsphinx

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from kit.realtime import realtime_of
-from vivavoce.agents import Agent, AgentSession, GraphOptions, PatternIntents, SessionOptions, StateGraph
+from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import DialogueMoved
+from vivavoce.agents.graphs import GraphOptions, PatternIntents, StateGraph
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 
 

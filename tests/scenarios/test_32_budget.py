@@ -7,18 +7,10 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    Budget,
-    BudgetOptions,
-    InProcessStore,
-    MemoryOptions,
-    Price,
-    SessionOptions,
-    function_tool,
-)
+from vivavoce.agents import Agent, AgentSession, MemoryOptions, SessionOptions, function_tool
+from vivavoce.agents.budget import Budget, BudgetOptions, Price
 from vivavoce.agents.events import BudgetExceeded, BudgetWarning, Closed, ErrorOccurred
+from vivavoce.agents.memory import InProcessStore
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, VirtualClock
 from vivavoce.pipelines import RealtimePipeline
 from vivavoce.pipelines.llm.base import Usage

@@ -9,20 +9,12 @@ import anyio
 import pytest
 
 from kit.memory import ScriptedStore, session_with, started
-from vivavoce.agents import (
-    Agent,
-    AgentOverrides,
-    AgentSession,
-    Budget,
-    BudgetOptions,
-    InProcessStore,
-    Markdown,
-    MemoryOptions,
-    Price,
-    SessionOptions,
-)
+from vivavoce.agents import Agent, AgentOverrides, AgentSession, MemoryOptions, SessionOptions
+from vivavoce.agents.budget import Budget, BudgetOptions, Price
 from vivavoce.agents.events import BudgetExceeded, BudgetWarning, ErrorOccurred
+from vivavoce.agents.memory import InProcessStore
 from vivavoce.agents.memory.stores.store import Change, Place
+from vivavoce.agents.replies import Markdown
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines import CascadingPipeline, FallbackLLM, RealtimePipeline

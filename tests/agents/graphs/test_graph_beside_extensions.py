@@ -9,10 +9,11 @@ import pytest
 from kit.extensions import Look, Looking, answering
 from kit.graphs import RealtimeHarness, graph_harness, way
 from kit.keeping import Keeping
-from vivavoce.agents import Agent, AgentSession, GraphEvent, GraphOptions, PatternIntents, SessionOptions, StateGraph
+from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import GraphEventPosted
 from vivavoce.agents.extension.extension import Host
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
+from vivavoce.agents.graphs import GraphEvent, GraphOptions, PatternIntents, StateGraph
 from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 

@@ -11,22 +11,17 @@ import anyio
 import pytest
 
 from kit.graphs import RealtimeHarness, graph_harness, way
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    CompletedTurn,
+from vivavoce.agents import Agent, AgentSession, CompletedTurn, SessionOptions, SpeechLimits, function_tool
+from vivavoce.agents.events import DialogueMoved, ErrorOccurred
+from vivavoce.agents.graphs import (
     GraphEvent,
     GraphOptions,
     Intent,
     IntentClassifier,
     IntentMatch,
     PatternIntents,
-    SessionOptions,
-    SpeechLimits,
     StateGraph,
-    function_tool,
 )
-from vivavoce.agents.events import DialogueMoved, ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, ToolCall
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext

@@ -13,24 +13,13 @@ import pytest
 from pydantic import BaseModel
 
 from kit.graphs import RealtimeHarness, booking, graph_harness, way
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    AgentTask,
-    ConversationFlow,
-    FileInputOptions,
-    Form,
-    GraphError,
-    GraphEvent,
-    GraphOptions,
-    PatternIntents,
-    RoomOptions,
-    SessionOptions,
-    StateGraph,
-    function_tool,
-)
+from vivavoce.agents import Agent, AgentSession, ConversationFlow, RoomOptions, SessionOptions, function_tool
 from vivavoce.agents.events import DialogueMoved
+from vivavoce.agents.graphs import GraphError, GraphEvent, GraphOptions, PatternIntents, StateGraph
+from vivavoce.agents.replies import Form
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall, VirtualClock, run_virtual
+from vivavoce.agents.transports import FileInputOptions
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import ConfigurationError
 

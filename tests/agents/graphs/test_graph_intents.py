@@ -12,21 +12,11 @@ import pytest
 from pydantic import BaseModel
 
 from kit.graphs import RealtimeHarness, booking, graph_harness, way
-from vivavoce.agents import (
-    Agent,
-    AgentOverrides,
-    AgentSession,
-    AgentTask,
-    GraphOptions,
-    IntentClassifier,
-    IntentMatch,
-    PatternIntents,
-    SessionOptions,
-    State,
-    StateGraph,
-)
+from vivavoce.agents import Agent, AgentOverrides, AgentSession, SessionOptions
 from vivavoce.agents.agent import Generate
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.graphs import GraphOptions, IntentClassifier, IntentMatch, PatternIntents, State, StateGraph
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,

@@ -12,11 +12,9 @@ import pytest
 
 from kit.graphs import RealtimeHarness, booking, graph_harness, way
 from kit.telemetry import Watching
-from vivavoce.agents import (
-    AgentSession,
-    GraphEvent,
-)
+from vivavoce.agents import AgentSession
 from vivavoce.agents.events import DialogueMoved
+from vivavoce.agents.graphs import GraphEvent
 from vivavoce.agents.reports.page import render
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 

@@ -20,14 +20,9 @@ from hypothesis import strategies as st
 
 from kit.graph_plans import NAMES, Place, Plan, PlannedGraph, Way, plans
 from kit.graphs import RealtimeHarness, graph_harness
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    GraphEvent,
-    SpeechLimits,
-    function_tool,
-)
+from vivavoce.agents import Agent, AgentSession, SpeechLimits, function_tool
 from vivavoce.agents.events import DialogueMoved, ErrorOccurred
+from vivavoce.agents.graphs import GraphEvent
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
 
 CALLS = int(os.environ.get("VIVAVOCE_LAWS", "6"))

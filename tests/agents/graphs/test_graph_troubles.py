@@ -11,21 +11,12 @@ import anyio
 import pytest
 
 from kit.graphs import RealtimeHarness, booking, graph_harness, way
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    AgentTask,
-    GraphEvent,
-    Intent,
-    IntentMatch,
-    PatternIntents,
-    SpeechLimits,
-    StateGraph,
-    function_tool,
-)
+from vivavoce.agents import Agent, AgentSession, SpeechLimits, function_tool
 from vivavoce.agents.events import DialogueMoved, ErrorOccurred
+from vivavoce.agents.graphs import GraphEvent, Intent, IntentMatch, PatternIntents, StateGraph
 from vivavoce.agents.graphs.trace import replay_graph
 from vivavoce.agents.session_watch import watch_scope
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
 from vivavoce.agents.turn.trace.replay import read_trace
 from vivavoce.pipelines.core.errors import ConfigurationError

@@ -14,7 +14,6 @@ from vivavoce.agents import (
     Agent,
     AgentOverrides,
     AgentSession,
-    AgentTask,
     EndpointingOptions,
     InterruptionOptions,
     SessionOptions,
@@ -22,6 +21,7 @@ from vivavoce.agents import (
 )
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.records import TurnRecord
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.turn.trace.replay import read_trace, replay

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from kit.hearing import HearingSTT, Speaker, words_of
 from kit.realtime import realtime_of
-from vivavoce.agents import Agent, AgentOverrides, AgentTask, EndpointingOptions, TaskError, TaskOptions
+from vivavoce.agents import Agent, AgentOverrides, EndpointingOptions
+from vivavoce.agents.tasks import AgentTask, TaskError, TaskOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.agents.testing.pipelines import cascade
 from vivavoce.pipelines.core.errors import SessionError

@@ -8,16 +8,8 @@ from typing import Any
 import pytest
 
 from kit.graphs import way
-from vivavoce.agents import (
-    Agent,
-    AgentOverrides,
-    AgentSession,
-    ConversationFlow,
-    GraphOptions,
-    PatternIntents,
-    SessionOptions,
-    StateGraph,
-)
+from vivavoce.agents import Agent, AgentOverrides, AgentSession, ConversationFlow, SessionOptions
+from vivavoce.agents.graphs import GraphOptions, PatternIntents, StateGraph
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, VirtualClock, run_virtual
 from vivavoce.agents.transports import TextTransport
 from vivavoce.pipelines import CascadingPipeline, SilentPipeline

@@ -9,7 +9,8 @@ import pytest
 
 from kit.mcp.memory import MemoryServer, library
 from kit.realtime import realtime_of
-from vivavoce.agents import Agent, AgentOverrides, AgentTask, TaskError
+from vivavoce.agents import Agent, AgentOverrides
+from vivavoce.agents.tasks import AgentTask, TaskError
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.agents.testing.pipelines import cascade
 from vivavoce.pipelines.pipeline import Pipeline

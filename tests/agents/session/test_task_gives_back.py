@@ -7,7 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, AgentOverrides, AgentTask, TaskError
+from vivavoce.agents import Agent, AgentOverrides
+from vivavoce.agents.tasks import AgentTask, TaskError
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.testing import ScriptedSTT

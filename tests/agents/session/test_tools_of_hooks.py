@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from kit.graphs import RealtimeHarness
-from vivavoce.agents import Agent, AgentTask, CompletedTurn, function_tool
+from vivavoce.agents import Agent, CompletedTurn, function_tool
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, ToolCall
 
 BOTH = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])

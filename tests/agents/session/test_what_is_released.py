@@ -12,8 +12,9 @@ import pytest
 
 from kit.mcp.memory import MemoryServer, library
 from kit.tasks import GIVE, ORDER, Front, GetAddress
-from vivavoce.agents import Agent, AgentOverrides, AgentTask
+from vivavoce.agents import Agent, AgentOverrides
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import SessionClosedError

@@ -7,8 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, AgentOverrides, AgentTask, CompletedTurn, function_tool
+from vivavoce.agents import Agent, AgentOverrides, CompletedTurn, function_tool
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ProviderConnectionError

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kit.tasks import GIVE, ORDER, Front, GetAddress, said
-from vivavoce.agents import Agent, AgentOverrides, AgentTask, function_tool
+from vivavoce.agents import Agent, AgentOverrides, function_tool
 from vivavoce.agents.events import PipelineChanged
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
