@@ -18,7 +18,7 @@ from vivavoce.pipelines.core.errors import WorkerError
 if TYPE_CHECKING:
     from livekit.protocol import agent as wire
 
-WORKER_VERSION = "0.1.0"
+WORKER_VERSION = "0.2.0.dev0"
 
 HEALS = "vivavoce.heals"
 """Attribute of a dispatch that was made in the place of another one: the first dispatch of the call."""

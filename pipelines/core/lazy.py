@@ -5,24 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
+Names = tuple[Callable[[str], object], Callable[[], list[str]]]
 
-def lazy_names(package: str, places: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+
+def lazy_names(package: str, places: Mapping[str, str], *, moved: Mapping[str, str] | None = None) -> Names:
     """Return `__getattr__` and `__dir__` of a package whose public names load on first use.
 
-    The package assigns them under `if not TYPE_CHECKING`, so that a type checker reports a name that it does not have.
-    For type checkers the package also imports its names under `if TYPE_CHECKING`, and lists them in `__all__`.
+    The package assigns both under `if not TYPE_CHECKING`: type checkers then report a name that is not there. They read
+    `__all__`, and imports of the same names under `if TYPE_CHECKING`.
 
     Args:
         package: The package's `__name__`.
-        places: Module -> its public names, separated by blanks.
+        places: Module -> its public names, with blanks between them.
+        moved: Name of an earlier version -> text of the ImportError that answers it.
     """
-    modules = {name: module for module, names in places.items() for name in names.split()}
+    modules = by_name(places)
+    answers = moved or {}
 
     def load(name: str) -> object:
-        if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        from vivavoce.pipelines.core.field_docs import with_field_docs
+        if name in modules:
+            from vivavoce.pipelines.core.field_docs import with_field_docs
 
-        return with_field_docs(getattr(import_module(modules[name]), name))
+            return with_field_docs(getattr(import_module(modules[name]), name))
+        if name in answers:  # the text of an AttributeError is lost in `from package import name`
+            raise ImportError(answers[name], name=package)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return load, lambda: sorted(modules)
+
+
+def by_name(places: Mapping[str, str]) -> dict[str, str]:
+    """Return name -> module of module -> names, with blanks between them."""
+    return {name: module for module, names in places.items() for name in names.split()}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from docs.options_reference import cell, code
 
-from vivavoce import agents
+from kit.public_names import HOMES
 from vivavoce.agents import events
 from vivavoce.agents.events import EVENT_TYPES, SessionEvent
 from vivavoce.agents.states import AgentState, CloseReason, UserState
@@ -87,7 +87,7 @@ def places() -> dict[str, str]:
     }
     types = " ".join(field.type for cls in EVENT_TYPES for field in fields_of(cls))
     named = [name for name in sorted(set(re.findall(r"\b[A-Z]\w+", types))) if name in imported]
-    found = {name: agents.__name__ if name in agents.__all__ else imported[name] for name in named}
+    found = {name: HOMES.get(name, imported[name]) for name in named}
     return {name: module for name, module in found.items() if module != "typing"}
 
 

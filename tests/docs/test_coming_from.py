@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from vivavoce import agents
+from kit.public_names import PUBLIC, public
 from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.budget import Budget
 from vivavoce.agents.dialogues import Dialogue, DialogueContext, Edge
@@ -51,7 +51,7 @@ def shown() -> list[str]:
 def resolve(node: ast.expr) -> Any:
     """Return the class of an expression's value, or the function or class that it names."""
     if isinstance(node, ast.Name):
-        found = ROOTS.get(node.id) or getattr(agents, node.id)
+        found = ROOTS.get(node.id) or public(node.id)
         assert found is not None, f"{node.id} is no object of the page"
         return found
     if isinstance(node, ast.Attribute):
@@ -99,3 +99,11 @@ def test_the_page_shows_calls_of_each_object() -> None:
 def test_a_name_or_an_argument_that_does_not_exist_is_found(wrong: str) -> None:
     with pytest.raises((AttributeError, TypeError)):
         resolve(ast.parse(wrong, mode="eval").body)
+
+
+def test_the_page_lists_every_namespace_with_its_names() -> None:
+    rows = re.findall(r"^\| `(vivavoce\.[\w.]+)` \| (.+) \|$", TEXT, flags=re.M)
+    listed = {module: re.findall(r"`(\w+)`", names) for module, names in rows}
+    assert listed == {
+        module: names.split() for module, names in PUBLIC.items() if module.startswith("vivavoce.agents.")
+    }

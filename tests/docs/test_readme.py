@@ -6,15 +6,15 @@ import re
 import tomllib
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from kit.project import run_pytest
-from vivavoce import agents, pipelines
-from vivavoce.agents import Agent, AgentSession, transports
+from kit.public_names import HOMES, SOON_GONE, public
+from vivavoce import pipelines
+from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.caller.script import CallScript, Ears, Expectation, Step, Voice, read_script
 from vivavoce.agents.cli.app import app
 from vivavoce.agents.cli.doctor.machine import WITHOUT_USE
@@ -22,6 +22,7 @@ from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+VARS = {name: public(name) for name in HOMES}
 
 
 def blocks(language: str) -> list[str]:
@@ -87,7 +88,7 @@ INLINE = re.findall(r"`([^`\n]+)`", PEERS.sub(r"\1", re.sub(r"^```.*?^```", "", 
 def test_every_class_named_is_public() -> None:
     named = {name for code in INLINE for name in re.findall(r"(?<!\.)\b[A-Z][a-z]+(?:[A-Z][A-Za-z]*)+\b", code)}
     assert {"AgentSession", "WakeUp", "ConversationFlow"} <= named
-    assert named <= {*agents.__all__, *pipelines.__all__, *transports.__all__, "SessionHarness"}
+    assert named <= {*HOMES, *SOON_GONE.split(), "SessionHarness"}
 
 
 def test_every_name_of_a_plugin_exists() -> None:
@@ -107,7 +108,7 @@ def test_every_option_shown_is_taken() -> None:
     shown = [code for code in INLINE if code.startswith("SessionOptions(")]
     assert shown
     for code in shown:
-        assert isinstance(eval(code, vars_of(agents)), agents.SessionOptions)
+        assert isinstance(eval(code, VARS), SessionOptions)
 
 
 def test_the_budget_shown_has_the_prices_of_the_pipeline_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,8 +116,8 @@ def test_the_budget_shown_has_the_prices_of_the_pipeline_shown(monkeypatch: pyte
     (budget,) = [code for code in INLINE if code.startswith("SessionOptions(budget=")]
     (pipeline,) = [code for code in INLINE if code.startswith("CascadingPipeline(vad=silero.VAD(), stt=openai.STT()")]
     plugins = {name: import_module(f"vivavoce.plugins.{name}") for name in ("openai", "silero")}
-    options = eval(budget, vars_of(agents))
-    made = eval(pipeline, {**vars_of(pipelines), **plugins})
+    options = eval(budget, VARS)
+    made = eval(pipeline, {**VARS, **plugins})
     AgentSession[None](Agent("Help."), made, options=options)  # else it names the price
 
 
@@ -131,7 +132,7 @@ def test_the_reports_of_one_s_own_calls_are_where_the_option_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (shown,) = [code for code in INLINE if code.startswith('SessionOptions(report_path="calls/"')]
-    harness = SessionHarness(Agent("x"), ScriptedLLM("Fine."), options=eval(shown, vars_of(agents)))
+    harness = SessionHarness(Agent("x"), ScriptedLLM("Fine."), options=eval(shown, VARS))
     harness.caller.types("how are you", 1.0)
     harness.run(until=3.0)
     (written,) = (tmp_path / "calls").iterdir()
@@ -139,7 +140,3 @@ def test_the_reports_of_one_s_own_calls_are_where_the_option_says(
     page = (tmp_path / "call.html").read_text()
     assert "how are you" in page
     assert "Fine." in page
-
-
-def vars_of(module: ModuleType) -> dict[str, object]:
-    return {name: getattr(module, name) for name in module.__all__}

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, get_args
 
-from vivavoce import agents
+from vivavoce.agents import Agent, tasks
 from vivavoce.agents.tasks.ready.confirmed import ConfirmedTask
 from vivavoce.agents.tasks.task import TaskOutcome
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
@@ -18,18 +18,18 @@ QUESTION = ("assistant", "To which address may I send the bill?")
 COMMON = {"question", "extra_instructions", "confirms", "options"}
 READY = {
     name
-    for name in agents.__all__
-    if inspect.isclass(kind := getattr(agents, name)) and issubclass(kind, ConfirmedTask) and kind is not ConfirmedTask
+    for name in tasks.__all__
+    if inspect.isclass(kind := getattr(tasks, name)) and issubclass(kind, ConfirmedTask) and kind is not ConfirmedTask
 }
 
 
-def host() -> agents.Agent:
+def host() -> Agent:
     """Return the agent that the page shows."""
     shown: dict[str, Any] = {}
     (snippet,) = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.M | re.S)
     exec(snippet, shown)
     made = shown["Host"]("Be brief.")
-    assert isinstance(made, agents.Agent)
+    assert isinstance(made, Agent)
     return made
 
 
@@ -63,9 +63,9 @@ def test_a_caller_who_confirms_an_address_gets_the_bill_there() -> None:
 
 
 def test_without_the_try_on_enter_ends_and_the_caller_hears_nothing() -> None:
-    class Trusting(agents.Agent):
+    class Trusting(Agent):
         async def on_enter(self) -> None:
-            await agents.GetEmailAddress(question=QUESTION[1])
+            await tasks.GetEmailAddress(question=QUESTION[1])
             await self.session.say("How can I help?")
 
     decline = ToolCall(call_id="1", name="decline", arguments='{"reason": "not by mail"}')
@@ -81,19 +81,19 @@ def test_the_table_has_every_ready_task_with_arguments_that_it_takes() -> None:
     assert {call.partition("(")[0] for call in told} == READY | {"TaskGroup"}
     for call, others in told.items():
         name, own = call.partition("(")[0], [code for code in others if code.isidentifier() and code.islower()]
-        eval(call, {name: getattr(agents, name)})  # it is made as the page shows it
+        eval(call, {name: getattr(tasks, name)})  # it is made as the page shows it
         if name in READY:
-            assert set(inspect.signature(getattr(agents, name)).parameters) - COMMON <= set(own), name
+            assert set(inspect.signature(getattr(tasks, name)).parameters) - COMMON <= set(own), name
     (add,) = [code for code in told["TaskGroup()"] if code.startswith("group.add(")]
     node = ast.parse(add, mode="eval").body
     assert isinstance(node, ast.Call)
-    inspect.signature(agents.TaskGroup.add).bind(None, *node.args, **{str(one.arg): None for one in node.keywords})
+    inspect.signature(tasks.TaskGroup.add).bind(None, *node.args, **{str(one.arg): None for one in node.keywords})
 
 
 def test_the_arguments_that_all_have_are_those_of_the_second_table() -> None:
     assert set(rows("argument")) == COMMON
     for name in READY:
-        missing = COMMON - set(inspect.signature(getattr(agents, name)).parameters)
+        missing = COMMON - set(inspect.signature(getattr(tasks, name)).parameters)
         assert missing == ({"confirms"} if name == "AskYesOrNo" else set()), name
 
 

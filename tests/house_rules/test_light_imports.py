@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from kit.public_names import PUBLIC
+
 SDKS = "aiohttp numpy livekit pydantic aiortc av rich typer soxr google"
 TELEMETRY = "opentelemetry.sdk opentelemetry.exporter opentelemetry.proto opentelemetry.instrumentation"
 CALL = """from vivavoce.agents import Agent
@@ -30,14 +32,24 @@ async def main():
 anyio.run(main)
 """
 SERVER = "Agent('x', mcp_servers=[MCPServerHTTP('http://127.0.0.1:1/mcp')])"
+LOAD_MORE = {"vivavoce.agents", "vivavoce.agents.tasks", "vivavoce.agents.transports"}
+"""Modules some of whose names load more; `UNLOADED` has lines of their own."""
+
+
+def _import(module: str) -> str:
+    return f"from {module} import {', '.join(PUBLIC[module].split())}"
+
 
 UNLOADED = {
-    "import vivavoce.agents": f"{SDKS} {TELEMETRY}",
-    "import vivavoce.pipelines": f"{SDKS} {TELEMETRY}",
+    **{f"import {module}": f"{SDKS} {TELEMETRY} anyio asyncio" for module in PUBLIC},
+    **{
+        _import(module): f"{SDKS} {TELEMETRY} redis mcp vivavoce.agents.session" for module in PUBLIC.keys() - LOAD_MORE
+    },
+    _import("vivavoce.agents.tasks"): "aiohttp numpy livekit av phonenumbers email_validator vivavoce.agents.session",
+    "from vivavoce.agents.transports import AvatarOptions, FileInputOptions": f"{SDKS} {TELEMETRY} anyio asyncio",
     "import vivavoce.agents.session.session": (
         f"{TELEMETRY} vivavoce.agents.graphs.runtime vivavoce.agents.graphs.graph vivavoce.agents.graphs.machine"
     ),
-    "from vivavoce.agents.extension import Attached, Host, TurnInHand": f"{SDKS} {TELEMETRY} vivavoce.agents.session",
     "import vivavoce.agents.cli": "typer rich livekit",
     "import vivavoce.agents.worker.guardian, vivavoce.agents.cli": (
         "asyncio anyio typer subprocess livekit aiohttp numpy"
@@ -52,7 +64,11 @@ UNLOADED = {
 }
 """Code -> packages that it must not load."""
 
-NAMED = {CALL: "a call", SILENT: "a session without a voice"}
+NAMED = {
+    CALL: "a call",
+    SILENT: "a session without a voice",
+    **{_import(module): f"all of {module}" for module in PUBLIC},
+}
 
 FORKS = """
 import json, os, sys

@@ -1,8 +1,7 @@
-"""An installed vivavoce: one namespace, typed, whole, cheap to import, its public names in order."""
+"""An installed vivavoce: one namespace, typed, whole, cheap to import."""
 
 from __future__ import annotations
 
-import importlib
 import runpy
 import shutil
 import subprocess
@@ -30,15 +29,6 @@ def test_plugins_and_vivavoce_stay_open_namespaces() -> None:
 def test_every_distributed_package_is_marked_as_typed() -> None:
     packages = [ROOT / "agents", ROOT / "pipelines", *(f.parent for f in (ROOT / "plugins").glob("*/__init__.py"))]
     assert [str(package) for package in packages if not (package / "py.typed").is_file()] == []
-
-
-@pytest.mark.parametrize("package", ["vivavoce.agents", "vivavoce.agents.extension", "vivavoce.pipelines"])
-def test_public_names_are_sorted_and_each_can_be_imported(package: str) -> None:
-    module = importlib.import_module(package)
-    names = list(module.__all__)
-    assert names, "a front door without names"
-    assert names == sorted(set(names))
-    assert [name for name in names if getattr(module, name, None) is None] == []
 
 
 @pytest.mark.timeout(90)

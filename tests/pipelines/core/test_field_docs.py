@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from vivavoce import agents, pipelines
+from vivavoce.agents.tasks import TaskOptions
 from vivavoce.pipelines.core.field_docs import FieldDocs, with_field_docs
 
 
@@ -15,7 +16,7 @@ from vivavoce.pipelines.core.field_docs import FieldDocs, with_field_docs
     ("cls", "line"),
     [
         (agents.WakeUp, "    backoff: Each wait is that many times the one before."),
-        (agents.TaskOptions, "    max_turns: Answered turns of the caller after which"),
+        (TaskOptions, "    max_turns: Answered turns of the caller after which"),
         (pipelines.CascadingOptions, "    llm_retry: Tries of a model step, until its first word or tool call."),
         (pipelines.CascadingOptions, "    stt_reconnect: "),  # inherited
     ],
