@@ -21,8 +21,7 @@ hours = graph.new_intent("hours", ["when are you open"])
 yes, no = graph.new_intent("yes", ["yes"]), graph.new_intent("no", ["no"])
 
 greeting = graph.new_state("greeting", initial=True)
-size = graph.new_state("size")
-check = graph.new_state("check")
+size, check = graph.new_state("size"), graph.new_state("check")
 booked = graph.new_state("booked")
 opening = graph.new_state("opening")
 

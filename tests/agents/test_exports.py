@@ -16,8 +16,8 @@ from vivavoce.pipelines.core.lazy import by_name
 
 ROOT = Path(__file__).parents[2]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-MOVED = by_name(getattr(agents, "_MOVED"))  # noqa: B009 - the map is private, the answers are not
-GONE = by_name(getattr(agents, "_GONE"))  # noqa: B009
+MOVED = by_name(agents._MOVED)
+GONE = by_name(agents._GONE)
 LAZY = [module for module in PUBLIC if hasattr(import_module(module), "_PLACES")]
 
 
@@ -54,7 +54,7 @@ def test_type_checkers_read_the_places_from_which_the_names_load(module: str) ->
     tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
     (typed,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     imported = {one.name: node.module for node in typed.body if isinstance(node, ast.ImportFrom) for one in node.names}
-    assert imported == by_name(getattr(import_module(module), "_PLACES"))  # noqa: B009
+    assert imported == by_name(vars(import_module(module))["_PLACES"])
 
 
 @pytest.mark.parametrize("name", MOVED)

@@ -76,7 +76,7 @@ def test_nothing_is_in_it_that_the_source_does_not_know() -> None:
 def test_every_attribute_that_the_source_writes_out_is_in_it() -> None:
     paths = [path for name in ("telemetry", "turn_records", "reports") for path in (AGENTS / name).rglob("*.py")]
     source = "".join(path.read_text(encoding="utf-8") for path in paths)
-    written = set(re.findall(r'"((?:vivavoce|gen_ai|error|exception|code)\.[\w.]+)"', source))
+    written = set(re.findall(r'"((?:vivavoce|gen_ai|error|exception|code)\.(?!agents\.)[\w.]+)"', source))  # no modules
     assert "vivavoce.turn.id" in written
     text = TARGET.read_text(encoding="utf-8")
     assert [name for name in sorted(written - OTHERS) if f"`{name}`" not in text and not re.match(MADE, name)] == []

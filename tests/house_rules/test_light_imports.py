@@ -43,7 +43,9 @@ def _import(module: str) -> str:
 UNLOADED = {
     **{f"import {module}": f"{SDKS} {TELEMETRY} anyio asyncio" for module in PUBLIC},
     **{
-        _import(module): f"{SDKS} {TELEMETRY} redis mcp vivavoce.agents.session" for module in PUBLIC.keys() - LOAD_MORE
+        _import(module): f"{SDKS} {TELEMETRY} redis mcp vivavoce.agents.session"
+        for module in PUBLIC
+        if module not in LOAD_MORE
     },
     _import("vivavoce.agents.tasks"): "aiohttp numpy livekit av phonenumbers email_validator vivavoce.agents.session",
     "from vivavoce.agents.transports import AvatarOptions, FileInputOptions": f"{SDKS} {TELEMETRY} anyio asyncio",
