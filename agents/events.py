@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from vivavoce.agents.records import CloseReport, ComponentRecord, ReceivedFile, TurnRecord
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.old_names import old_exports
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -494,3 +495,6 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     UserTurnLimitReached,
     WakeUpFired,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = old_exports(__name__, DialogueMoved="GraphMoved")

@@ -5,10 +5,11 @@ fields.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from vivavoce.agents.turn.effects import EndedBy
 from vivavoce.agents.turn.effects import InterruptedBy as InterruptedBy
+from vivavoce.pipelines.core.old_names import old_members
 
 REPORT_VERSION = 1
 
@@ -276,6 +277,9 @@ class TurnRecord(TurnMeasures):
     graph_state: str = ""
     transitions: tuple[str, ...] = ()
     unvoiced: tuple[str, ...] = field(default=(), repr=False)
+
+    if not TYPE_CHECKING:
+        __getattr__ = old_members(dialogue_state="graph_state")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

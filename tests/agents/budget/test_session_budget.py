@@ -193,7 +193,7 @@ _NO_BUDGET = r"has no budget; start it with SessionOptions\(budget=BudgetOptions
 
 def test_the_budget_of_memory_options_says_where_it_is_now() -> None:
     with pytest.raises(ConfigurationError, match=r"is SessionOptions\(budget=…\) now"):
-        MemoryOptions(budget=BudgetOptions())  # type: ignore[arg-type]  # that is the test
+        MemoryOptions(budget=BudgetOptions())  # type: ignore[call-arg]  # that is the test
 
 
 @virtually
