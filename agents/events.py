@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from vivavoce.agents.records import CloseReport, ComponentRecord, ReceivedFile, TurnRecord
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.old_names import old_exports
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -64,7 +65,7 @@ class AgentChanged(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DialogueMoved(SessionEvent):
+class GraphMoved(SessionEvent):
     """The conversation graph is in another state, or again in the same one.
 
     Args:
@@ -75,7 +76,7 @@ class DialogueMoved(SessionEvent):
         transition: The transition, such as `"'greeting', when_intent_matched('book') → 'day'"`; empty for the others.
     """
 
-    name: ClassVar[str] = "dialogue_moved"
+    name: ClassVar[str] = "graph_moved"
     old: str
     state: str
     reason: Literal["begin", "transition", "return", "request", "undo"]
@@ -469,13 +470,13 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     Closed,
     ConnectionReplaced,
     DialogueExpired,
-    DialogueMoved,
     ErrorOccurred,
     FalseInterruption,
     FileReceived,
     FileRefused,
     FormSubmitted,
     GraphEventPosted,
+    GraphMoved,
     HistoryItemAdded,
     HistoryItemRemoved,
     HistoryItemReplaced,
@@ -494,3 +495,6 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     UserTurnLimitReached,
     WakeUpFired,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = old_exports(__name__, DialogueMoved="GraphMoved")

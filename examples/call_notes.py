@@ -12,7 +12,7 @@ from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday | sunday) | goodbye;"
 DAY = rules.Slot(name="day", parser=rules.days(), ask="For which day?")
-TALK = rules.Dialogue(slots=(DAY,), done="We will see you on {day}.")
+TALK = rules.SlotFilling(slots=(DAY,), done="We will see you on {day}.")
 
 
 @dataclass(frozen=True)

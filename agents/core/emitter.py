@@ -19,6 +19,9 @@ from vivavoce.pipelines.core.errors import ConfigurationError, located
 
 logger = logging.getLogger(__name__)
 
+OLD_EVENTS = {"dialogue_moved": "graph_moved"}
+"""Name in an earlier version -> name of today."""
+
 Handler = Callable[[Any], Awaitable[None] | None]
 EventKey = str | type[SessionEvent]
 
@@ -63,6 +66,8 @@ class SessionEmitter:
         """
         is_event = isinstance(key, type) and issubclass(key, SessionEvent)
         name = key if isinstance(key, str) else key.name if is_event else None
+        if name in OLD_EVENTS:
+            raise ConfigurationError(f"the event {name!r} is {OLD_EVENTS[name]!r} now")
         if name not in self._names:
             near = nearest(key, self._names) if isinstance(key, str) else ""
             meant = f"did you mean {near!r}? Events" if near else "events"

@@ -11,11 +11,13 @@ from vivavoce.agents.dialogues.dialogue import Dialogue
 from vivavoce.agents.extension.extension import Attached, Extension
 from vivavoce.pipelines.core.checks import check_instance, check_items
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.old_names import old_arguments
 
 if TYPE_CHECKING:
     from vivavoce.agents.extension.extension import Host
 
 
+@old_arguments(graph="SessionOptions(graph=GraphOptions(…), dialogues=DialogueOptions(…))")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialogueOptions(Extension):
     """The dialogues of a session's agent with other agents.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from vivavoce.agents.extension.extension import Attached, Extension
 from vivavoce.agents.memory.stores.store import KEEP, SessionStore
 from vivavoce.pipelines.core.checks import check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.old_names import old_arguments
 
 if TYPE_CHECKING:
     from vivavoce.agents.extension.extension import Host
 
 
+@old_arguments(budget="SessionOptions(budget=…)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOptions(Extension):
     """The memory of a session (`session.memory`).
@@ -36,13 +38,8 @@ class MemoryOptions(Extension):
     """Whose session it is, for `store.sessions(user=…)`; metadata `user`."""
     name: str = field(default="", repr=False)
     """Name of the session, for people; metadata `name`."""
-    budget: InitVar[None] = None
 
-    def __post_init__(self, budget: None) -> None:
-        if budget is not None:
-            raise ConfigurationError(
-                "MemoryOptions(budget=…) is SessionOptions(budget=…) now, beside memory=MemoryOptions(…)"
-            )
+    def __post_init__(self) -> None:
         if self.store is not None and not isinstance(self.store, SessionStore):
             raise ConfigurationError(
                 f'store must be a SessionStore or None, got {shown(self.store)}; for example SqliteStore("calls.db")'

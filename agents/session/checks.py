@@ -32,6 +32,7 @@ from vivavoce.pipelines.core.checks import (
     shown,
 )
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.old_names import old_members
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.llm.tools import ToolChoice
 from vivavoce.pipelines.media.frame import VideoFrame
@@ -116,6 +117,15 @@ def check_session(options: SessionOptions | None, session_id: str | None) -> Non
     _check_name("id", session_id)
     if session_id == CALLS:
         raise ConfigurationError(f"need another id, got {CALLS!r}: running calls are kept under it")
+
+
+old_member = old_members(
+    change_pipeline="update_pipeline",
+    change_component="update_components",
+    set_conversation_flow="update_flow",
+    dialogue="graph",
+)
+"""`__getattr__` of a session."""
 
 
 def unknown_attribute(name: str, settable: Sequence[str]) -> AttributeError:

@@ -22,6 +22,7 @@ from vivavoce.agents.session.checks import (
     checked_priority,
     checked_reply,
     checked_say,
+    old_member,
     wake_up_of,
 )
 from vivavoce.agents.session.parts import SessionParts
@@ -63,6 +64,9 @@ class Conversation(EventSource):
         self._created_at = context.clock.wall()
         self._input = SessionInput(context, parts.caller.mute, parts.caller.seeing.newest)
         self._wake_up_timer = WakeUpTimer(context)
+
+    if not TYPE_CHECKING:
+        __getattr__ = old_member
 
     # --- speaking
 

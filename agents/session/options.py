@@ -30,6 +30,7 @@ from vivavoce.pipelines.core.checks import (
 )
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.old_names import old_arguments
 from vivavoce.pipelines.llm.context_window import ContextPolicy
 
 
@@ -69,6 +70,7 @@ class WatchOptions:
         report_file(self.report_path, "session")
 
 
+@old_arguments(dialogue="SessionOptions(graph=GraphOptions(…), dialogues=DialogueOptions(…))")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions(WatchOptions):
     """The behaviour of a session.

@@ -1,7 +1,10 @@
 """Rules instead of a language model: slots, patterns and one tool, deterministic, offline."""
 
-from vivavoce.plugins.rules.dialogue import Answer, Dialogue, Slot
+from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.old_names import old_exports
 from vivavoce.plugins.rules.llm import LLM
+from vivavoce.plugins.rules.slot_filling import Answer, Slot, SlotFilling
 from vivavoce.plugins.rules.values import (
     Mention,
     Parser,
@@ -18,7 +21,7 @@ from vivavoce.plugins.rules.values import (
 __all__ = [
     "LLM",
     "Answer",
-    "Dialogue",
+    "SlotFilling",
     "Mention",
     "Parser",
     "Slot",
@@ -31,3 +34,6 @@ __all__ = [
     "time_in_words",
     "times",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = old_exports(__name__, Dialogue="SlotFilling")

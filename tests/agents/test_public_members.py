@@ -96,10 +96,10 @@ MEMBERS: dict[type, str] = {
 """Each public class and its public members."""
 
 OF_A_SESSION = (
-    "agent agent_state budget change_component change_pipeline close conversation_flow created_at current_speech "
-    "extension graph hangup history id input interrupt leave memory observe off on on_wake_up once pipeline "
-    "play_background_audio recording reply report run_task say set_conversation_flow snapshot start "
-    "stop_background_audio turns update_agent usage user_state userdata wait_closed wake_up wake_up_timer"
+    "agent agent_state budget close conversation_flow created_at current_speech extension graph hangup history id "
+    "input interrupt leave memory observe off on on_wake_up once pipeline play_background_audio recording reply "
+    "report run_task say snapshot start stop_background_audio turns update_agent update_components update_flow "
+    "update_pipeline usage user_state userdata wait_closed wake_up wake_up_timer"
 )
 
 

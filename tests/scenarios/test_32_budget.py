@@ -242,7 +242,7 @@ def test_slow_answers_change_the_model_and_five_quick_ones_need_no_second_change
 
     def faster(session: AgentSession[Any]) -> None:
         called.append("faster")
-        _ = session.change_component(llm=quick)
+        _ = session.update_components(llm=quick)
 
     slow = _numbered("Slow", 5, 2.0)
     harness = calling(*slow, cost=-1, latency=2.0, degrade=[faster, lambda session: called.append("again")])

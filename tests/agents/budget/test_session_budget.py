@@ -123,10 +123,10 @@ async def test_another_component_or_pipeline_needs_a_price_while_the_call_runs()
     session = session_of(cascade())
     await session.start(LocalTransport(VirtualClock()))
     with pytest.raises(ConfigurationError, match=r"the llm 'other/large'; add it to BudgetOptions.prices"):
-        _ = session.change_component(llm=OtherLLM())
+        _ = session.update_components(llm=OtherLLM())
     with pytest.raises(ConfigurationError, match="the llm 'other/large'"):
-        _ = session.change_pipeline(cascade(OtherLLM()))
-    await session.change_component(llm=ScriptedLLM())
+        _ = session.update_pipeline(cascade(OtherLLM()))
+    await session.update_components(llm=ScriptedLLM())
     await session.close()
 
 
@@ -185,7 +185,7 @@ _NO_BUDGET = r"has no budget; start it with SessionOptions\(budget=BudgetOptions
 
 def test_the_budget_of_memory_options_says_where_it_is_now() -> None:
     with pytest.raises(ConfigurationError, match=r"is SessionOptions\(budget=…\) now"):
-        MemoryOptions(budget=BudgetOptions())  # type: ignore[arg-type]  # that is the test
+        MemoryOptions(budget=BudgetOptions())  # type: ignore[call-arg]  # that is the test
 
 
 @virtually
@@ -323,7 +323,7 @@ async def test_speech_counts_for_the_voice_that_spoke_it_also_when_the_voice_cha
     first = "Word after word after word. " * 20
     words = session.say(first)
     await _pass(2.0)
-    change = session.change_component(tts=OtherTTS())
+    change = session.update_components(tts=OtherTTS())
     await _pass(1.0)
     await session.interrupt()
     await words

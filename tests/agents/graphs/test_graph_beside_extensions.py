@@ -67,7 +67,7 @@ def test_the_graph_judges_first_and_an_extension_behind_it_may_answer(kind: type
     harness.run(until=5.0)
     assert way(harness) == ["one", "two"]
     harness.expect_history(("user", "go on"), ("assistant", "Mine."))
-    assert harness.session.turns[-1].dialogue_state == "two"
+    assert harness.session.turns[-1].graph_state == "two"
 
 
 def test_a_body_that_answers_ends_the_row() -> None:

@@ -141,10 +141,10 @@ class Call:
         elif what == "change a component":
             self.has_changes = True
             kinds: list[dict[str, Any]] = [{"stt": self.stt(number)}, {"tts": self.voice()}, {"vad": self.vad()}]
-            self.handles.append(session.change_component(**kinds[number % 3]))
+            self.handles.append(session.update_components(**kinds[number % 3]))
         elif what == "change the pipeline":
             self.has_changes = True
-            self.handles.append(session.change_pipeline(self.make_pipeline(number)))
+            self.handles.append(session.update_pipeline(self.make_pipeline(number)))
         elif what == "speak":
             _ = session.say("A few words of mine.")
 

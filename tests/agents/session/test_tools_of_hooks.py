@@ -48,7 +48,7 @@ class Desk(Agent):
         if self.act == "awaits a task":
             return await Ask("Ask.")
         if self.act == "changes":
-            change = self.session.change_component(tts=ScriptedTTS())
+            change = self.session.update_components(tts=ScriptedTTS())
             await change
             self.outcomes.append(change.outcome)
         else:
