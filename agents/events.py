@@ -64,7 +64,7 @@ class AgentChanged(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DialogueMoved(SessionEvent):
+class GraphMoved(SessionEvent):
     """The conversation graph is in another state, or again in the same one.
 
     Args:
@@ -75,7 +75,7 @@ class DialogueMoved(SessionEvent):
         transition: The transition, such as `"'greeting', when_intent_matched('book') → 'day'"`; empty for the others.
     """
 
-    name: ClassVar[str] = "dialogue_moved"
+    name: ClassVar[str] = "graph_moved"
     old: str
     state: str
     reason: Literal["begin", "transition", "return", "request", "undo"]
@@ -469,7 +469,7 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     Closed,
     ConnectionReplaced,
     DialogueExpired,
-    DialogueMoved,
+    GraphMoved,
     ErrorOccurred,
     FalseInterruption,
     FileReceived,

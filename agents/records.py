@@ -248,7 +248,7 @@ class TurnRecord(TurnMeasures):
         llm_first_token, tts_first_byte: The providers' own durations of the first step, from the request to the first
             word (or call) and to the first audio. Unlike a stage they include time in which the caller waited for
             something else. None if nothing came.
-        dialogue_state: The state of the conversation graph that answered; empty without a graph.
+        graph_state: The state of the conversation graph that answered; empty without a graph.
         transitions: The transitions that the turn took, in order, such as
             `"'greeting', when_intent_matched('book') → 'day'"`.
     """
@@ -273,7 +273,7 @@ class TurnRecord(TurnMeasures):
     preemptive: bool = False
     llm_first_token: float | None = None
     tts_first_byte: float | None = None
-    dialogue_state: str = ""
+    graph_state: str = ""
     transitions: tuple[str, ...] = ()
     unvoiced: tuple[str, ...] = field(default=(), repr=False)
 

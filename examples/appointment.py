@@ -9,21 +9,13 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    AgentTask,
-    AskYesOrNo,
-    JobContext,
-    TaskError,
-    TaskOptions,
-    function_tool,
-)
+from vivavoce.agents import Agent, AgentSession, JobContext, function_tool
+from vivavoce.agents.tasks import AgentTask, AskYesOrNo, TaskError, TaskOptions
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (monday | friday | sunday) | at (seven | eight) | yes | no;"
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=(
         rules.Slot(name="day", parser=rules.days(), ask="For which day?"),
         rules.Slot(name="time", parser=rules.times(), ask="At what time?", say=rules.time_in_words),
@@ -71,7 +63,7 @@ class Clerk(Agent):
 async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
-    stt, llm = pocketsphinx.STT(grammar=CALLER), rules.LLM(DIALOGUE)
+    stt, llm = pocketsphinx.STT(grammar=CALLER), rules.LLM(TALK)
     pipeline = CascadingPipeline(vad=silero.VAD(), stt=stt, llm=llm, tts=tts)
     await AgentSession(Clerk("You make appointments."), pipeline).start()
 

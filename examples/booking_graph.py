@@ -6,7 +6,8 @@ Offline and without keys: pocketsphinx listens, espeak speaks. The graph decides
 from collections.abc import AsyncIterator
 from typing import Any
 
-from vivavoce.agents import Agent, AgentSession, GraphOptions, JobContext, PatternIntents, SessionOptions, StateGraph
+from vivavoce.agents import Agent, AgentSession, JobContext, SessionOptions
+from vivavoce.agents.graphs import GraphOptions, PatternIntents, StateGraph
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, silero
 

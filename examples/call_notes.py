@@ -4,14 +4,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vivavoce.agents import Agent, AgentSession, Extension, JobContext, SessionOptions, TurnRecord
+from vivavoce.agents import Agent, AgentSession, Extension, JobContext, SessionOptions
 from vivavoce.agents.extension import Attached, Host
+from vivavoce.agents.records import TurnRecord
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday | sunday) | goodbye;"
 DAY = rules.Slot(name="day", parser=rules.days(), ask="For which day?")
-TALK = rules.Dialogue(slots=(DAY,), done="We will see you on {day}.")
+TALK = rules.SlotFilling(slots=(DAY,), done="We will see you on {day}.")
 
 
 @dataclass(frozen=True)

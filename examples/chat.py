@@ -10,7 +10,7 @@ from vivavoce.agents.transports import TextTransport
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import rules
 
-BOOKING = rules.Dialogue(
+BOOKING = rules.SlotFilling(
     slots=(rules.Slot(name="day", parser=rules.days(), ask="For which day?"),),
     tool="book",
     done="Your table is booked for {day}.",

@@ -12,7 +12,7 @@ from vivavoce.pipelines import CascadingPipeline, FallbackLLM, FallbackSTT, Fall
 from vivavoce.plugins import espeak, openai, pocketsphinx, rules, silero
 
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) | goodbye;"
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=(rules.Slot(name="day", parser=rules.days(), ask="For which day?"),),
     done="We will see you on {day}.",
 )
@@ -47,7 +47,7 @@ async def entrypoint(ctx: JobContext) -> None:
     pipeline = CascadingPipeline(
         vad=silero.VAD(),
         stt=FallbackSTT([remote_stt, local_stt]),
-        llm=FallbackLLM([remote_llm, rules.LLM(DIALOGUE)]),
+        llm=FallbackLLM([remote_llm, rules.LLM(TALK)]),
         tts=FallbackTTS([remote_tts, local_tts]),
     )
     session = AgentSession(Host(), pipeline)

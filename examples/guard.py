@@ -10,7 +10,7 @@ from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday | sunday) | card number | goodbye;"
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=(rules.Slot(name="day", parser=rules.days(), ask="For which day?"),),
     done="We will see you on {day}. We promise you the best table.",
 )
@@ -36,9 +36,7 @@ class Host(Agent):
 async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
-    pipeline = CascadingPipeline(
-        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
-    )
+    pipeline = CascadingPipeline(vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(TALK), tts=tts)
     options = SessionOptions(guard=ContentGuard(judge=judge))
     await AgentSession(Host(), pipeline, options=options).start()
 

@@ -3,22 +3,13 @@
 Each call keeps its booking in a file. Other processes may read it, also while the call runs.
 """
 
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    JobContext,
-    MemoryOptions,
-    SessionMemory,
-    SessionOptions,
-    SessionStore,
-    SqliteStore,
-    function_tool,
-)
+from vivavoce.agents import Agent, AgentSession, JobContext, MemoryOptions, SessionOptions, function_tool
+from vivavoce.agents.memory import SessionMemory, SessionStore, SqliteStore
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) | no | yes | goodbye;"
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=(rules.Slot(name="day", parser=rules.days(), ask="For which day?"),),
     tool="book",
     done="We will see you on {day}.",
@@ -61,9 +52,7 @@ async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
     ctx.add_shutdown_callback(store.aclose)
-    pipeline = CascadingPipeline(
-        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
-    )
+    pipeline = CascadingPipeline(vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(TALK), tts=tts)
     await AgentSession(Host(store, guest), pipeline, options=options(store, guest)).start()
 
 

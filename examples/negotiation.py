@@ -8,17 +8,8 @@ from contextlib import AsyncExitStack
 import anyio
 from pydantic import BaseModel
 
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    Dialogue,
-    DialogueContext,
-    DialogueOptions,
-    Edge,
-    LocalChannel,
-    Node,
-    SessionOptions,
-)
+from vivavoce.agents import Agent, AgentSession, SessionOptions
+from vivavoce.agents.dialogues import Dialogue, DialogueContext, DialogueOptions, Edge, LocalChannel, Node
 
 
 class Bid(BaseModel):

@@ -16,7 +16,7 @@ from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 CALLER = f"#JSGF V1.0; grammar caller; public <turn> = ({' | '.join(DIGITS)})+ | goodbye;"
 LENGTH = 4
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=(rules.Slot(name="code", parser=rules.pattern(r"(?:\w+ ?){4,}"), ask="Your code, please."),),
     done="Thank you.",
 )
@@ -51,7 +51,7 @@ async def entrypoint(ctx: JobContext) -> None:
         vad=silero.VAD(),
         stt=pocketsphinx.STT(grammar=CALLER),
         turn_detector=CodeDetector(),
-        llm=rules.LLM(DIALOGUE),
+        llm=rules.LLM(TALK),
         tts=tts,
     )
     options = SessionOptions(endpointing=EndpointingOptions(min_delay=0.4, max_delay=3.0))

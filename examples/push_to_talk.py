@@ -13,7 +13,7 @@ from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) | goodbye;"
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=(rules.Slot(name="day", parser=rules.days(), ask="For which day?"),),
     done="We will see you on {day}.",
 )
@@ -61,7 +61,7 @@ class Host(Agent):
 async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
-    stt, llm = pocketsphinx.STT(grammar=CALLER), rules.LLM(DIALOGUE)
+    stt, llm = pocketsphinx.STT(grammar=CALLER), rules.LLM(TALK)
     pipeline = CascadingPipeline(vad=silero.VAD(), stt=stt, llm=llm, tts=tts)
     options = SessionOptions(endpointing=EndpointingOptions(mode="manual"))  # only `commit_turn()` ends a turn
     session = AgentSession(Host("You take bookings."), pipeline, options=options)

@@ -16,7 +16,7 @@ from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 GRAMMAR = Path(vivavoce.agents.cli.demo.__path__[0], "caller_says.gram")  # the caller's possible sentences, as JSGF
 
 # No language model: slots to fill, a tool to call, and the texts in between.
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=(
         rules.Slot(name="day", parser=rules.days(), ask="For which day would you like a table?", heard="On {value}."),
         rules.Slot(name="time", parser=rules.times(), ask="At what time?", say=rules.time_in_words),
@@ -63,9 +63,7 @@ class TableHost(Agent):
 async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS(voice="en-us+f5", rate=160)
     ctx.add_shutdown_callback(tts.aclose)  # the maker of a component closes it
-    pipeline = CascadingPipeline(
-        stt=pocketsphinx.STT(grammar=GRAMMAR), llm=rules.LLM(DIALOGUE), tts=tts, vad=silero.VAD()
-    )
+    pipeline = CascadingPipeline(stt=pocketsphinx.STT(grammar=GRAMMAR), llm=rules.LLM(TALK), tts=tts, vad=silero.VAD())
     await AgentSession(TableHost(), pipeline).start()
 
 

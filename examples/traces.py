@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import anyio
 
-from vivavoce.agents import Agent, SessionOptions, Telemetry, TelemetryOptions, function_tool
+from vivavoce.agents import Agent, SessionOptions, function_tool
 from vivavoce.agents.events import TurnCompleted
+from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.llm.tools import ToolCall
 

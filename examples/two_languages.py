@@ -1,7 +1,7 @@
 """A call that goes from English to Spanish and back: `vivavoce dev examples/two_languages.py`.
 
 Offline and without keys. Each language is an agent with a voice and a model of its own, which take over in the handoff;
-with a recogniser of its own too: `AgentOverrides(stt=…)`. Without another agent, `session.change_component(tts=…)` does
+with a recogniser of its own too: `AgentOverrides(stt=…)`. Without another agent, `session.update_components(tts=…)` does
 it in one call.
 """
 
@@ -10,13 +10,13 @@ from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = friday | saturday | spanish please | english please;"
-ENGLISH = rules.Dialogue(
+ENGLISH = rules.SlotFilling(
     slots=(rules.Slot(name="day", parser=rules.days(), ask="For which day?"),),
     tool="",
     done="Your table is booked for {day}.",
     anything_else="Anything else?",
 )
-SPANISH = rules.Dialogue(
+SPANISH = rules.SlotFilling(
     slots=(rules.Slot(name="day", parser=rules.days(), ask="¿Para qué día?"),),
     tool="",
     done="Su mesa está reservada: {day}.",

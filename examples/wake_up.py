@@ -5,7 +5,7 @@ from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = yes | no | [on] (friday | saturday) | goodbye;"
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=(rules.Slot(name="day", parser=rules.days(), ask="For which day?"),),
     done="We will see you on {day}.",
 )
@@ -32,9 +32,7 @@ class Patient(Agent):
 async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
-    pipeline = CascadingPipeline(
-        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
-    )
+    pipeline = CascadingPipeline(vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(TALK), tts=tts)
     patient = Patient()
     session = AgentSession(patient, pipeline, wake_up=SILENCE)
     session.on_wake_up = patient.ask_again  # here: `on_enter` does not run again in a call that goes on after a crash

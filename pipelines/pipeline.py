@@ -310,7 +310,7 @@ class Pipeline(ABC):
 
     def _composed(self, components: ComponentSet) -> Pipeline:
         """Return a pipeline like this one, with these components in place of its own; see `having`."""
-        remedy = "use change_pipeline() with another pipeline"
+        remedy = "use update_pipeline() with another pipeline"
         raise CapabilityError(self.name, "a change of single components", remedy)
 
     def _is_like(self, other: Pipeline) -> bool:

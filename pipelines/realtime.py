@@ -165,7 +165,7 @@ class RealtimePipeline(Pipeline):
 
     def _composed(self, components: ComponentSet) -> RealtimePipeline:
         if components.llm is not None:
-            remedy = "use change_pipeline(), with a RealtimePipeline of another model or a CascadingPipeline"
+            remedy = "use update_pipeline(), with a RealtimePipeline of another model or a CascadingPipeline"
             raise CapabilityError("realtime", "an llm", remedy)
         other = copy(self)
         other._compose(self.components.having(components))

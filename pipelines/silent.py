@@ -33,7 +33,7 @@ _CAPABILITIES = PipelineCapabilities(can_listen=False, speaks=False, can_reply=F
 class SilentPipeline(Pipeline):
     """Hears nothing, answers nothing, and sends the texts of `say()`, of a flow and of a graph in writing.
 
-    With components it becomes a `CascadingPipeline`: by `change_component()`, or while an agent with overrides has the
+    With components it becomes a `CascadingPipeline`: by `update_components()`, or while an agent with overrides has the
     conversation.
     """
 

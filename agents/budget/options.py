@@ -45,7 +45,7 @@ class BudgetOptions(Extension):
     allows."""
     degrade: Sequence[Degrade] = ()
     """Functions of the session, called one by one at a limit until it is reached no more, such as
-    `lambda session: session.change_component(llm=cheaper)`; each at most once, within 10 s."""
+    `lambda session: session.update_components(llm=cheaper)`; each at most once, within 10 s."""
     goodbye: str = field(default="", repr=False)
     """The agent's last words when the cost stays over its limit; "" for none."""
     then: Literal["close", "hangup"] = "close"

@@ -203,7 +203,7 @@ def offline_pipeline(ctx: JobContext) -> CascadingPipeline:
     from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
     vad, stt, tts = silero.VAD(), pocketsphinx.STT(), espeak.TTS()
-    llm = rules.LLM(rules.Dialogue(answers=(rules.Answer(r"\S", RULE_ANSWER),), anything_else=RULE_QUESTION))
+    llm = rules.LLM(rules.SlotFilling(answers=(rules.Answer(r"\S", RULE_ANSWER),), anything_else=RULE_QUESTION))
     for part in (vad, stt, llm, tts):
         ctx.add_shutdown_callback(part.aclose)
     return CascadingPipeline(vad=vad, stt=stt, llm=llm, tts=tts)

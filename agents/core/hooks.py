@@ -56,7 +56,7 @@ An exit (`SystemExit`, `KeyboardInterrupt`) is an error like any other (`applica
 *Its own speech* may be awaited in all of them, except in a tool of that very speech, and in a stage: the answer, or the
 caller's words, wait for that (`stage_run`). A stage may await a speech that has the floor. `update_agent()` cannot be
 awaited in `on_enter`, `on_exit`, a stage and code that a speech waits for (`on_user_turn_completed`, `on_turn_start`,
-`run`), as it begins after them; `change_pipeline()` and `change_component()` cannot be awaited in a stage and in code
+`run`), as it begins after them; `update_pipeline()` and `update_components()` cannot be awaited in a stage and in code
 that a speech waits for. All raise a SessionError, at once.
 `interrupt()` may be awaited everywhere but in a thread; in a hook of a turn it stops the speech of the hook only.
 A *task* (`AgentTask`) may be awaited in all of them but sync ones, stages, `on_exit` and `cleanup`: the limit of the

@@ -218,7 +218,7 @@ _KEPT: dict[type[SessionEvent], Callable[[SessionLog, float, dict[str, Any]], No
     ev.WakeUpFired: lambda log, at, fields: log._mark("wake_up", at, f"level {fields['level']}"),
     ev.TranscriptMissing: lambda log, at, fields: log._mark("transcript_missing", at),
     ev.AgentChanged: lambda log, at, fields: log._mark("agent_changed", at, f"{fields['old']} to {fields['agent']}"),
-    ev.DialogueMoved: lambda log, at, fields: log._mark("dialogue_moved", at, f"{fields['old']} to {fields['state']}"),
+    ev.GraphMoved: lambda log, at, fields: log._mark("graph_moved", at, f"{fields['old']} to {fields['state']}"),
     ev.PipelineChanged: lambda log, at, fields: log._mark(
         "pipeline_changed", at, f"{fields['old']} to {fields['pipeline']}"
     ),

@@ -1,4 +1,4 @@
-"""PipelineChange, which `change_pipeline()` and `change_component()` return. Its writer is in the session."""
+"""PipelineChange, which `update_pipeline()` and `update_components()` return. Its writer is in the session."""
 
 from __future__ import annotations
 

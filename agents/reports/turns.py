@@ -109,8 +109,8 @@ def _notes(turn: TurnRecord) -> Iterator[Element]:
         facts.append(
             el("li", el("b", "tool "), what, f" {milliseconds(tool.seconds)}{', failed' if tool.is_error else ''}")
         )
-    if turn.dialogue_state:
-        facts.append(el("li", el("b", "state of the graph "), "; ".join([turn.dialogue_state, *turn.transitions])))
+    if turn.graph_state:
+        facts.append(el("li", el("b", "state of the graph "), "; ".join([turn.graph_state, *turn.transitions])))
     facts += [el("li", el("b", "handoff "), f"{each.old} → {each.new}, {each.seconds:.2f} s") for each in turn.handoffs]
     facts += [_interruption(each) for each in turn.interruptions]
     for retry in turn.retries:

@@ -310,7 +310,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         check_instance("task", task, AgentTask)
         return await self._parts.tasks.run(task)
 
-    def change_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
+    def update_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
         """Go on with another pipeline, from the next silence on; await the result to know the end.
 
         The conversation goes on: agent, history, tools stay. How it goes: `vivavoce.agents.session.components`.
@@ -326,7 +326,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.request(change))
         return change.change
 
-    def change_component(
+    def update_components(
         self,
         *,
         stt: STT | None = None,
@@ -339,14 +339,14 @@ class AgentSession(Conversation, Generic[UserdataT]):
     ) -> PipelineChange:
         """Go on with other components, from the next silence on; await the result to know the end.
 
-        All of them take over at one moment, as in `change_pipeline()`: the old recogniser hears a turn to its end, the
+        All of them take over at one moment, as in `update_pipeline()`: the old recogniser hears a turn to its end, the
         old voice finishes the speech that plays, and an answer that waits for its tools goes on with the new ones. An
         llm and a tts alone wait for no turn. The streams of the other components stay. Components belong to the
         application, which closes the old ones too.
 
         Args:
             stt, llm, tts, vad, denoise, turn_detector: None keeps the present one. To go on without a denoiser, a turn
-                detector or another component, call `change_pipeline()` with a pipeline that has none.
+                detector or another component, call `update_pipeline()` with a pipeline that has none.
             within: Seconds, from when the new components are open, in which that moment must come.
         Raises:
             SessionNotStartedError, SessionClosedError: Nothing can be changed now.
@@ -360,7 +360,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.request(change))
         return change.change
 
-    def set_conversation_flow(self, flow: ConversationFlow | None) -> None:
+    def update_flow(self, flow: ConversationFlow | None) -> None:
         """From the caller's next turn on answer by `flow`, or by the model; the flow before it is cleaned up.
 
         Raises:

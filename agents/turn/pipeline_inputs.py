@@ -12,7 +12,7 @@ FIRST_PIPELINE = "first"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineChangeRequested:
-    """`change_pipeline()` was called.
+    """`update_pipeline()` was called.
 
     Args:
         pipeline: A name of the pipeline, the same each time; `FIRST_PIPELINE` for the session's first one.

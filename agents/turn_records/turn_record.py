@@ -283,7 +283,7 @@ class TurnRecordBuilder:
             guards=tuple(self._lists.guards),
             waits=() if timing is None else configured_waits(records, timing, frame.endpointing, frame.vad_silence),
             usage=self.usage,
-            dialogue_state=self._state,
+            graph_state=self._state,
             transitions=tuple(self._transitions),
         )
 

@@ -1,7 +1,7 @@
 """Rules instead of a language model: slots, patterns and one tool, deterministic, offline."""
 
-from vivavoce.plugins.rules.dialogue import Answer, Dialogue, Slot
 from vivavoce.plugins.rules.llm import LLM
+from vivavoce.plugins.rules.slot_filling import Answer, Slot, SlotFilling
 from vivavoce.plugins.rules.values import (
     Mention,
     Parser,
@@ -18,7 +18,7 @@ from vivavoce.plugins.rules.values import (
 __all__ = [
     "LLM",
     "Answer",
-    "Dialogue",
+    "SlotFilling",
     "Mention",
     "Parser",
     "Slot",

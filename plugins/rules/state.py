@@ -1,4 +1,4 @@
-"""Derives the state of a dialogue from a conversation's history alone."""
+"""Derives the state of a filling from a conversation's history alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
-from vivavoce.plugins.rules.dialogue import Dialogue, Slot
+from vivavoce.plugins.rules.slot_filling import Slot, SlotFilling
 from vivavoce.plugins.rules.values import Mention, Value
 
 
@@ -32,7 +32,7 @@ class Understood(Enum):
 
 @dataclass(slots=True)
 class State:
-    """The state of a dialogue.
+    """The state of a filling.
 
     Args:
         last_filled: The slots that the last user message gave a value.
@@ -52,55 +52,55 @@ class State:
     output: str = ""
     text: str = ""
 
-    def missing(self, dialogue: Dialogue) -> Slot | None:
+    def missing(self, filling: SlotFilling) -> Slot | None:
         """Return the slot to ask for next."""
-        return next((slot for slot in dialogue.slots if slot.name not in self.values), None)
+        return next((slot for slot in filling.slots if slot.name not in self.values), None)
 
 
-def replay(dialogue: Dialogue, items: Iterable[ChatItem]) -> State:
-    """Return the state of the dialogue after these items."""
+def replay(filling: SlotFilling, items: Iterable[ChatItem]) -> State:
+    """Return the state of the filling after these items."""
     state = State()
     calls: dict[str, str] = {}
     for item in items:
         if isinstance(item, ChatMessage):
             if item.role == "user" and not (item.backchannel or item.no_transcript) and item.content.strip():
-                hear(dialogue, state, item.content)
+                hear(filling, state, item.content)
         elif isinstance(item, FunctionCall):
-            if item.name == dialogue.tool:
+            if item.name == filling.tool:
                 calls[item.call_id] = item.arguments
         elif isinstance(item, FunctionCallOutput) and item.call_id in calls:
             _settle(state, calls[item.call_id], item)
     return state
 
 
-def hear(dialogue: Dialogue, state: State, words: str) -> None:
+def hear(filling: SlotFilling, state: State, words: str) -> None:
     """Apply the user's words."""
     state.text = words.lower().replace("’", "'")
-    missing = state.missing(dialogue)
-    awaits_yes = bool(dialogue.confirm) and missing is None and not state.is_confirmed
-    found = find_values(dialogue, state.text, missing)
-    state.last_filled = [slot for slot in dialogue.slots if slot.name in found]
+    missing = state.missing(filling)
+    awaits_yes = bool(filling.confirm) and missing is None and not state.is_confirmed
+    found = find_values(filling, state.text, missing)
+    state.last_filled = [slot for slot in filling.slots if slot.name in found]
     if found:
         if any(state.values.get(name) != value for name, value in found.items()):
             state.is_confirmed = state.has_failed = False
         state.values.update(found)
         state.understood = Understood.VALUES
-        if awaits_yes and _matches(dialogue.yes, state.text):
+        if awaits_yes and _matches(filling.yes, state.text):
             state.is_confirmed = True
         return
-    state.understood = _without_values(dialogue, state, awaits_yes)
+    state.understood = _without_values(filling, state, awaits_yes)
     if state.understood is Understood.YES:
         state.is_confirmed, state.has_failed = True, False
 
 
-def find_values(dialogue: Dialogue, text: str, expected: Slot | None) -> dict[str, Value]:
+def find_values(filling: SlotFilling, text: str, expected: Slot | None) -> dict[str, Value]:
     """Return the value of each slot that `text` mentions; of several mentions of one slot, the last.
 
     A bare value counts only for the slot of the last question. If two slots claim the same words, the longer mention
     counts, then the slot of the question, then the earlier slot. Words after "not" are no mention.
     """
     claims: list[tuple[Mention, Slot]] = []
-    for slot in dialogue.slots:
+    for slot in filling.slots:
         for mention in slot.parser(text):
             if mention.is_bare and slot is not expected:
                 continue
@@ -116,16 +116,16 @@ def find_values(dialogue: Dialogue, text: str, expected: Slot | None) -> dict[st
     return {slot.name: mention.value for mention, slot in kept}
 
 
-def _without_values(dialogue: Dialogue, state: State, awaits_yes: bool) -> Understood:
+def _without_values(filling: SlotFilling, state: State, awaits_yes: bool) -> Understood:
     text = state.text
-    if _matches(dialogue.farewell, text):
+    if _matches(filling.farewell, text):
         return Understood.FAREWELL
-    is_settled = state.missing(dialogue) is None and not awaits_yes
-    ends_on = "no" if state.has_failed else dialogue.ends_on
-    if any(_matches(answer.pattern, text) for answer in dialogue.answers):
+    is_settled = state.missing(filling) is None and not awaits_yes
+    ends_on = "no" if state.has_failed else filling.ends_on
+    if any(_matches(answer.pattern, text) for answer in filling.answers):
         return Understood.SMALL_TALK
     for answer, meaning in (("no", Understood.NO), ("yes", Understood.YES)):
-        if _matches(dialogue.no if answer == "no" else dialogue.yes, text):
+        if _matches(filling.no if answer == "no" else filling.yes, text):
             return Understood.FAREWELL if is_settled and answer == ends_on else meaning
     return Understood.NOTHING
 
@@ -139,7 +139,7 @@ def _settle(state: State, arguments: str, output: FunctionCallOutput) -> None:
     state.successes += 1
     try:
         state.called = json.loads(arguments)
-    except ValueError:  # a call that did not come from this dialogue
+    except ValueError:  # a call that did not come from this filling
         state.called = None
 
 

@@ -8,33 +8,30 @@ from vivavoce.agents import (
     Agent,
     AgentOverrides,
     AgentSession,
-    AgentTask,
     BackgroundAudioConfig,
     ConversationFlow,
-    Dialogue,
-    DialogueContext,
-    Edge,
     Handoff,
     JobContext,
     PipelineChange,
     RunContext,
-    SessionGraph,
     SpeechHandle,
-    Stream,
-    Telemetry,
-    TelemetryOptions,
     WakeUp,
     Worker,
 )
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.budget.budget import Budget
 from vivavoce.agents.core.stage_observers import StageObserver
+from vivavoce.agents.dialogues import Dialogue, DialogueContext, Edge
+from vivavoce.agents.graphs import SessionGraph
 from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.memory import Stream
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.session.turns.input import SessionInput
 from vivavoce.agents.session.turns.wake_up_timer import WakeUpTimer
+from vivavoce.agents.tasks import AgentTask
+from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.testing import ScriptedTTS
 
@@ -99,9 +96,9 @@ MEMBERS: dict[type, str] = {
 """Each public class and its public members."""
 
 OF_A_SESSION = (
-    "agent agent_state budget change_component change_pipeline close conversation_flow created_at current_speech "
+    "agent agent_state budget update_components update_pipeline close conversation_flow created_at current_speech "
     "extension graph hangup history id input interrupt leave memory observe off on on_wake_up once pipeline "
-    "play_background_audio recording reply report run_task say set_conversation_flow snapshot start "
+    "play_background_audio recording reply report run_task say update_flow snapshot start "
     "stop_background_audio turns update_agent usage user_state userdata wait_closed wake_up wake_up_timer"
 )
 

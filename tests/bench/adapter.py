@@ -22,19 +22,9 @@ from importlib.metadata import version
 import anyio
 import harness as h  # type: ignore[import-not-found]  # stands in the benchmark's folder, on its PYTHONPATH
 
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    EndpointingOptions,
-    GraphOptions,
-    InterruptionOptions,
-    MemoryOptions,
-    PatternIntents,
-    RedisStore,
-    SessionOptions,
-    SqliteStore,
-    StateGraph,
-)
+from vivavoce.agents import Agent, AgentSession, EndpointingOptions, InterruptionOptions, MemoryOptions, SessionOptions
+from vivavoce.agents.graphs import GraphOptions, PatternIntents, StateGraph
+from vivavoce.agents.memory import RedisStore, SqliteStore
 from vivavoce.agents.memory.stores.store import SessionStore
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.transports.pacing import PacedQueue

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from redis.asyncio import Redis  # noqa: E402 - the path comes first
 
 from kit.servers.redis_server import running_redis_server  # noqa: E402 - as above
-from vivavoce.agents import RedisStore, SqliteStore  # noqa: E402 - as above
+from vivavoce.agents.memory import RedisStore, SqliteStore  # noqa: E402 - as above
 from vivavoce.agents.memory.base import MemoryBase  # noqa: E402 - as above
 from vivavoce.agents.memory.stores.store import SessionStore  # noqa: E402 - as above
 from vivavoce.agents.memory.streams.streams import Streams  # noqa: E402 - as above

@@ -28,7 +28,8 @@ from typing import Any
 
 import anyio
 
-from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
+from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
+from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, ScriptedTTSOptions, SessionHarness
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.llm.tools import ToolCall

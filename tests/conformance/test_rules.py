@@ -11,7 +11,7 @@ from vivavoce.pipelines.llm.tools import ToolCall, function_tool
 from vivavoce.pipelines.testing.checks_speaking import check_llm
 from vivavoce.plugins import rules
 
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=(rules.Slot(name="day", parser=rules.days(), ask="For which day? Any will do."),), tool="book", done="Booked."
 )
 
@@ -28,5 +28,5 @@ def _request(words: str) -> GenerateRequest:
 
 @pytest.mark.parametrize("first", ["a table please", "on friday"])
 async def test_the_rules_keep_the_promises_of_a_language_model(first: str) -> None:
-    answers = await check_llm(lambda: rules.LLM(DIALOGUE), _request(first), _request("on monday"), limit=LIMIT)
+    answers = await check_llm(lambda: rules.LLM(TALK), _request(first), _request("on monday"), limit=LIMIT)
     assert [type(event) for event in answers[1]][0] is ToolCall

@@ -6,7 +6,8 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from vivavoce.agents import Agent, GraphOptions, SessionOptions
+from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents.graphs import GraphOptions
 from vivavoce.agents.testing import SessionHarness
 
 EXAMPLE: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "booking_graph.py"))

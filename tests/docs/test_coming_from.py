@@ -12,20 +12,12 @@ from typing import Any
 import pytest
 
 from vivavoce import agents
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    Budget,
-    Dialogue,
-    DialogueContext,
-    Edge,
-    SessionMemory,
-    SessionStore,
-    State,
-    StateGraph,
-    Stream,
-)
+from vivavoce.agents import Agent, AgentSession
+from vivavoce.agents.budget import Budget
+from vivavoce.agents.dialogues import Dialogue, DialogueContext, Edge
+from vivavoce.agents.graphs import State, StateGraph
 from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
+from vivavoce.agents.memory import SessionMemory, SessionStore, Stream
 
 TEXT = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 ROOTS: dict[str, type] = {

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from vivavoce import agents
-from vivavoce.agents import Agent, AgentSession, State, testing
+from vivavoce.agents import Agent, AgentSession, testing
+from vivavoce.agents.graphs import State
 from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 

@@ -26,7 +26,7 @@ HELLO = ("assistant", "Hello! For which day?")
 )
 def test_the_caller_hears_only_what_the_guard_lets_pass(said: str, rest: list[tuple[str, str]]) -> None:
     options = SessionOptions(guard=ContentGuard(judge=EXAMPLE["judge"]))
-    harness = SessionHarness(EXAMPLE["Host"](), rules.LLM(EXAMPLE["DIALOGUE"]), options=options)
+    harness = SessionHarness(EXAMPLE["Host"](), rules.LLM(EXAMPLE["TALK"]), options=options)
     harness.caller.says(said, 3.0, 4.0)
     harness.run(until=10.0)
     harness.expect_history(HELLO, *rest)

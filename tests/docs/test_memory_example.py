@@ -6,7 +6,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from vivavoce.agents import SqliteStore
+from vivavoce.agents.memory import SqliteStore
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
 
 EXAMPLE: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "memory.py"))

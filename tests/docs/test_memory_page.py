@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from kit.servers.redis_server import RedisServer, running_redis_server
-from vivavoce.agents import Agent, AgentSession, MemoryOptions, Price, SessionOptions, SessionStore, Worker
+from vivavoce.agents import Agent, AgentSession, MemoryOptions, SessionOptions, Worker
+from vivavoce.agents.budget import Price
+from vivavoce.agents.memory import SessionStore
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import openai, silero

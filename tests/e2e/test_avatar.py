@@ -21,9 +21,10 @@ from kit.e2e.listener import Listener, listening
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.talker import record
 from kit.limits import LIMIT
-from vivavoce.agents import Agent, AgentSession, AvatarOptions, RoomOptions, SessionOptions, avatar_token
+from vivavoce.agents import Agent, AgentSession, RoomOptions, SessionOptions
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import Recording, ScriptedLLM
+from vivavoce.agents.transports import AvatarOptions, avatar_token
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import AvatarError
 from vivavoce.plugins import espeak, pocketsphinx, silero

@@ -18,9 +18,10 @@ from livekit import api, rtc
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Watched, joined, loud
 from kit.limits import LIMIT
-from vivavoce.agents import Agent, AgentSession, AvatarOptions, CloseReason, RoomOptions, avatar_token
+from vivavoce.agents import Agent, AgentSession, CloseReason, RoomOptions
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import Recording
+from vivavoce.agents.transports import AvatarOptions, avatar_token
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import AvatarError, CapabilityError, ConfigurationError, RoomError
 from vivavoce.pipelines.media.frame import AudioFrame

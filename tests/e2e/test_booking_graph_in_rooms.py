@@ -20,8 +20,9 @@ from kit.e2e.calls import OPTIONS, Call, caller_and_agent
 from kit.e2e.realtime_calls import caller_and_realtime_agent
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.telemetry import Watching
-from vivavoce.agents import AgentSession, GraphOptions, StateGraph
-from vivavoce.agents.events import DialogueMoved, ErrorOccurred
+from vivavoce.agents import AgentSession
+from vivavoce.agents.events import ErrorOccurred, GraphMoved
+from vivavoce.agents.graphs import GraphOptions, StateGraph
 from vivavoce.agents.reports.page import render
 from vivavoce.pipelines.testing.realtime_server import AskedFor, ScriptedRealtimeServer
 from vivavoce.plugins import pocketsphinx
@@ -57,7 +58,7 @@ def booking() -> tuple[StateGraph, str]:
 
 def way(it: Call) -> list[tuple[str, str]]:
     """Return the states to which the conversation moved, and why."""
-    return [(event.state, event.reason) for event in it.recording.of(DialogueMoved)]
+    return [(event.state, event.reason) for event in it.recording.of(GraphMoved)]
 
 
 async def test_a_caller_books_a_table_by_the_graph(
@@ -102,7 +103,7 @@ async def test_a_caller_books_a_table_by_the_graph(
         "Are you still there?",
         "It is booked. Thank you for calling.",
     ]
-    assert [(turn.dialogue_state, turn.outcome, len(turn.transitions)) for turn in turns] == [
+    assert [(turn.graph_state, turn.outcome, len(turn.transitions)) for turn in turns] == [
         ("size", "completed", 1),
         ("size", "completed", 1),
         ("size", "completed", 0),
@@ -112,10 +113,10 @@ async def test_a_caller_books_a_table_by_the_graph(
     assert turns[1].transitions == ("set_global('hours') → 'opening'",)
     assert (size, it.llm.requests) == ("for two people", [])
     assert not it.recording.of(ErrorOccurred)
-    spans = [(span.attributes or {})["vivavoce.turn.dialogue_state"] for span in watching.of("turn")]
-    assert spans == [turn.dialogue_state for turn in turns]
+    spans = [(span.attributes or {})["vivavoce.turn.graph_state"] for span in watching.of("turn")]
+    assert spans == [turn.graph_state for turn in turns]
     page = html.unescape(render(it.session.report()))
-    assert all("; ".join([turn.dialogue_state, *turn.transitions]) in page for turn in turns)
+    assert all("; ".join([turn.graph_state, *turn.transitions]) in page for turn in turns)
 
 
 def says(asked: AskedFor) -> str:
@@ -145,5 +146,5 @@ async def test_a_realtime_model_speaks_for_the_graph(
     assert greeting.interrupted
     assert [one.content for one in answers] == ["For how many people?", "A table for two people. Is that right?"]
     assert [text for who, text in it.messages if who == "user"] == ["a table please", "for two people"]
-    assert [(turn.dialogue_state, turn.outcome) for turn in turns] == [("size", "completed"), ("check", "completed")]
+    assert [(turn.graph_state, turn.outcome) for turn in turns] == [("size", "completed"), ("check", "completed")]
     assert not it.recording.of(ErrorOccurred)

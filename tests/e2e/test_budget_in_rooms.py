@@ -13,7 +13,7 @@ from livekit import rtc
 
 from kit.e2e.calls import OPTIONS, caller_and_agent, seconds_of
 from kit.e2e.room_endpoint import RoomEndpoint
-from vivavoce.agents import BudgetOptions, Price
+from vivavoce.agents.budget import BudgetOptions, Price
 from vivavoce.agents.events import BudgetExceeded, ErrorOccurred
 
 pytestmark = [

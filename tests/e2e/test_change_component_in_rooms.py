@@ -1,4 +1,4 @@
-"""`change_component` and the components of agents in a room, on both servers: real ears, real voices, real audio.
+"""`update_components` and the components of agents in a room, on both servers: real ears, real voices, real audio.
 
 Silero detects speech, pocketsphinx recognises it, and espeak speaks; a slow and a fast voice differ in the seconds that
 the caller's own recording holds.
@@ -49,7 +49,7 @@ async def test_voice_recogniser_and_vad_change_between_two_turns_and_no_word_is_
         await slow.start()
         it.talker.say("table for friday please")
         await it.talker.hears_the_agent(for_seconds=0.3)
-        change = it.session.change_component(tts=slow, stt=ears, vad=vad)  # while it speaks
+        change = it.session.update_components(tts=slow, stt=ears, vad=vad)  # while it speaks
         await it.turns(1)
         await change
         assert change.outcome == "completed"

@@ -62,14 +62,14 @@ async def test_a_call_goes_to_a_cascade_and_back_to_the_model_which_is_told_what
     realtime = it.session.pipeline
     it.talker.say(ASKS)
     await it.talker.hears_the_agent(for_seconds=0.3)
-    there = it.session.change_pipeline(make_cascade(LONG))  # while it speaks
+    there = it.session.update_pipeline(make_cascade(LONG))  # while it speaks
     await it.turns(1)
     await there
     assert there.outcome == "completed"
     it.talker.say("at seven")
     await it.turns(2)
 
-    back = it.session.change_pipeline(realtime)
+    back = it.session.update_pipeline(realtime)
     await back
     assert back.outcome == "completed"
     it.talker.say("yes please")

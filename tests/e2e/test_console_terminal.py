@@ -34,7 +34,7 @@ from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
 CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) | at (seven | eight);"
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=(
         rules.Slot(name="day", parser=rules.days(), ask="For which day?"),
         rules.Slot(name="time", parser=rules.times(), ask="At what time?", say=rules.time_in_words),
@@ -53,7 +53,7 @@ async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
     pipeline = CascadingPipeline(
-        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
+        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(TALK), tts=tts
     )
     await AgentSession(Host("You take table bookings."), pipeline).start()
 '''

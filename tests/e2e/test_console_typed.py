@@ -23,7 +23,7 @@ from vivavoce.agents import Agent, AgentSession, JobContext, events
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, rules
 
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=(
         rules.Slot(name="day", parser=rules.days(), ask="For which day?"),
         rules.Slot(name="time", parser=rules.times(), ask="At what time?", say=rules.time_in_words),
@@ -40,7 +40,7 @@ class Host(Agent):
 async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
-    session = AgentSession(Host("You take table bookings."), CascadingPipeline(llm=rules.LLM(DIALOGUE), tts=tts))
+    session = AgentSession(Host("You take table bookings."), CascadingPipeline(llm=rules.LLM(TALK), tts=tts))
 
     async def hang_up(event: events.HistoryItemAdded) -> None:
         if getattr(event.item, "content", "") == "Goodbye.":

@@ -32,7 +32,8 @@ from kit.e2e.listener import RATE, Listener, listening
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.talker import record
 from kit.servers.redis_server import running_redis_server
-from vivavoce.agents import RedisStore, SessionMemory, StoreCheckpoints
+from vivavoce.agents import StoreCheckpoints
+from vivavoce.agents.memory import RedisStore, SessionMemory
 from vivavoce.agents.memory.history.store_checkpoints import WORDS_PLACE
 from vivavoce.agents.memory.stores.store import SessionSummary
 

@@ -18,7 +18,7 @@ from kit.limits import LIMIT
 from vivavoce.agents.caller.line import FRAME_SAMPLES, SAMPLE_RATE
 from vivavoce.agents.caller.process import run_caller
 from vivavoce.agents.caller.voice import speak_all
-from vivavoce.agents.cli.demo.agent import GREETING, VOICE, WORDS_PER_MINUTE, dialogue
+from vivavoce.agents.cli.demo.agent import GREETING, VOICE, WORDS_PER_MINUTE, booking
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.plugins import espeak
 
@@ -38,7 +38,7 @@ FRAME_BYTES = 2 * FRAME_SAMPLES
 @asynccontextmanager
 async def greeting_agent(server: RoomEndpoint, room_name: str) -> AsyncIterator[None]:
     """An agent whose voice is in the room before the caller, and who greets at once when the caller joins."""
-    text = f"{GREETING} {dialogue().slots[0].ask}"
+    text = f"{GREETING} {booking().slots[0].ask}"
     async with espeak.TTS(voice=VOICE, rate=WORDS_PER_MINUTE) as tts:
         pcm = (await speak_all(tts, [text]))[text] + bytes(SAMPLE_RATE)
     room, source, joined = rtc.Room(), rtc.AudioSource(SAMPLE_RATE, 1), anyio.Event()

@@ -16,7 +16,8 @@ from anyio.abc import TaskGroup
 
 from kit.limits import LIMIT
 from kit.mcp import http_server, stdio_server
-from vivavoce.agents import Agent, MCPServer, MCPServerHTTP, MCPServerStdio, ToolError
+from vivavoce.agents import Agent, MCPServerHTTP, MCPServerStdio, ToolError
+from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.agents.tools.mcp.servers import MCPServers
 from vivavoce.pipelines.core.clock import LoopClock

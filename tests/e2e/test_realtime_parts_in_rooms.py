@@ -132,7 +132,7 @@ async def test_a_realtime_call_keeps_every_word_through_fallbacks_a_handoff_and_
     await session.say(BACK)
 
     # Voice and language change in the middle of the call.
-    change = session.change_component(tts=voices["change"], stt=ears["change"])
+    change = session.update_components(tts=voices["change"], stt=ears["change"])
     await change
     assert (back.outcome, change.outcome) == ("completed", "completed")
     talker.say(YES)

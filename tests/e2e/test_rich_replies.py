@@ -19,8 +19,9 @@ from kit.e2e.sdk_client import Watched, token
 from kit.memory import session_with
 from kit.page.browser import chromium
 from kit.page.caller import Caller, opened
-from vivavoce.agents import AgentSession, File, Form, Image, Markdown, Options, RoomOptions
+from vivavoce.agents import AgentSession, RoomOptions
 from vivavoce.agents.events import FileReceived, FileRefused, FormSubmitted
+from vivavoce.agents.replies import File, Form, Image, Markdown, Options
 from vivavoce.agents.transports.options import FileInputOptions
 from vivavoce.pipelines.core.clock import LoopClock
 

@@ -16,8 +16,9 @@ from livekit import rtc
 from kit.e2e.calls import OPTIONS, caller_and_agent, seconds_of
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.servers.redis_server import running_redis_server
-from vivavoce.agents import MemoryOptions, RedisStore, SessionMemory, StoreUnavailable
+from vivavoce.agents import MemoryOptions
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.memory import RedisStore, SessionMemory, StoreUnavailable
 
 pytestmark = [
     pytest.mark.real_server,

@@ -17,8 +17,9 @@ import anyio
 import pytest
 
 from kit.servers.otel_collector import Collector, running_collector
-from vivavoce.agents import Agent, SessionOptions, TelemetryOptions, function_tool
+from vivavoce.agents import Agent, SessionOptions, function_tool
 from vivavoce.agents.events import TurnCompleted, UserStateChanged
+from vivavoce.agents.telemetry import TelemetryOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, ScriptedTTSOptions, SessionHarness
 from vivavoce.pipelines.llm.tools import ToolCall
 

@@ -10,16 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, create_model
 
-from vivavoce.agents import (
-    Agent,
-    Dialogue,
-    DialogueOptions,
-    Edge,
-    Envelope,
-    MessageChannel,
-    Node,
-    SessionOptions,
-)
+from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents.dialogues import Dialogue, DialogueOptions, Edge, Envelope, MessageChannel, Node
 from vivavoce.agents.events import DialogueExpired, ErrorOccurred
 from vivavoce.agents.testing import Harnesses, ScriptedLLM, ScriptedRealtimeModel, ScriptedTTS, SessionHarness
 from vivavoce.pipelines import CascadingPipeline, Pipeline, RealtimePipeline, SilentPipeline

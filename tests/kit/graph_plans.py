@@ -9,7 +9,9 @@ from typing import Any, Literal
 import anyio
 from hypothesis import strategies as st
 
-from vivavoce.agents import AgentSession, AgentTask, Intent, IntentMatch, PatternIntents, State, StateGraph
+from vivavoce.agents import AgentSession
+from vivavoce.agents.graphs import Intent, IntentMatch, PatternIntents, State, StateGraph
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.tasks.options import TaskOptions
 from vivavoce.pipelines.llm.chat_context import ChatContext
 

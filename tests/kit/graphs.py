@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from kit.realtime import realtime_of
-from vivavoce.agents import Agent, AgentSession, GraphOptions, PatternIntents, SessionOptions, StateGraph
-from vivavoce.agents.events import DialogueMoved
+from vivavoce.agents import Agent, AgentSession, SessionOptions
+from vivavoce.agents.events import GraphMoved
+from vivavoce.agents.graphs import GraphOptions, PatternIntents, StateGraph
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 
 
@@ -32,7 +33,7 @@ def graph_harness(
 
 def way(harness: SessionHarness) -> list[str]:
     """Return the states to which the conversation moved, in order."""
-    return [event.state for event in harness.recording.of(DialogueMoved)]
+    return [event.state for event in harness.recording.of(GraphMoved)]
 
 
 def booking() -> StateGraph:

@@ -7,15 +7,9 @@ from typing import Any, TypeVar
 
 import anyio
 
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    BudgetOptions,
-    InProcessStore,
-    MemoryOptions,
-    SessionOptions,
-    StoreUnavailable,
-)
+from vivavoce.agents import Agent, AgentSession, MemoryOptions, SessionOptions
+from vivavoce.agents.budget import BudgetOptions
+from vivavoce.agents.memory import InProcessStore, StoreUnavailable
 from vivavoce.agents.memory.stores.store import Change, LogState, Place, Record
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
 from vivavoce.agents.transports.local import LocalTransport

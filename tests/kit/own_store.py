@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import anyio
 
-from vivavoce.agents import Change, LogState, Place, Record, SessionStore, SessionSummary
+from vivavoce.agents.memory import SessionStore, SessionSummary
+from vivavoce.agents.memory.stores import Change, LogState, Place, Record
 
 T = TypeVar("T")
 

@@ -38,7 +38,7 @@ async def append_numbers(where: str, prefix: str, first: int, count: int) -> Non
 
 async def write_numbers(where: str, prefix: str, count: int) -> None:
     """Write numbers to the stream `numbers` of the session `call`, five at a time side by side, and close it."""
-    from vivavoce.agents import SessionMemory
+    from vivavoce.agents.memory import SessionMemory
 
     store = opened(where, prefix)
     async with SessionMemory.attach(store, "call", timeout=60.0) as memory:
@@ -51,7 +51,7 @@ async def write_numbers(where: str, prefix: str, count: int) -> None:
 
 async def follow(where: str, prefix: str, tag: str) -> None:
     """Tell the items of the streams of the session `call` that have a tag, until it ends."""
-    from vivavoce.agents import SessionMemory
+    from vivavoce.agents.memory import SessionMemory
 
     store = opened(where, prefix)
     async with SessionMemory.attach(store, "call", timeout=60.0) as memory:
@@ -63,7 +63,7 @@ async def follow(where: str, prefix: str, tag: str) -> None:
 
 async def help_call(where: str, prefix: str) -> None:
     """Answer the value `question` of the session `call`, ask it to close, and tell whether it has ended."""
-    from vivavoce.agents import SessionMemory
+    from vivavoce.agents.memory import SessionMemory
 
     store = opened(where, prefix)
     async with SessionMemory.attach(store, "call", timeout=60.0) as memory:

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kit.store_writer import opened  # noqa: E402 - the path comes first
-from vivavoce.agents import SessionMemory  # noqa: E402 - as above
+from vivavoce.agents.memory import SessionMemory  # noqa: E402 - as above
 
 AT_ONCE = 5
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vivavoce.agents import Agent, Stream, StreamItem
+from vivavoce.agents import Agent
+from vivavoce.agents.memory import Stream, StreamItem
 
 
 class Reader(Agent):

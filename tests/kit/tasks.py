@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from kit.handoff import short
-from vivavoce.agents import Agent, AgentTask, TaskError, TaskOptions, function_tool
+from vivavoce.agents import Agent, function_tool
+from vivavoce.agents.tasks import AgentTask, TaskError, TaskOptions
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.llm.tools import ToolCall
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from vivavoce.agents import Agent, InterruptionMoment, InterruptionOptions, SessionOptions, backchannels_for
+from vivavoce.agents import Agent, InterruptionOptions, SessionOptions
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.agents.turn import InterruptionMoment, backchannels_for
 from vivavoce.agents.turn.policy import Decision
 
 TEN_WORDS = "one two three four five six seven eight nine ten."

@@ -149,7 +149,7 @@ def test_in_a_flow_it_acts_when_the_words_yielded_before_it_have_been_heard() ->
     harness = SessionHarness(Agent("Help."))
 
     async def scenario(harness: SessionHarness) -> None:
-        harness.session.set_conversation_flow(Farewell())
+        harness.session.update_flow(Farewell())
 
     harness.caller.says("that is all", 0.5, 1.5)
     harness.run(scenario, until=6.0)
@@ -172,7 +172,7 @@ def test_awaited_in_a_flow_that_has_spoken_it_raises_instead_of_waiting_for_ever
     harness = SessionHarness(Agent("Help."))
 
     async def scenario(harness: SessionHarness) -> None:
-        harness.session.set_conversation_flow(Farewell())
+        harness.session.update_flow(Farewell())
 
     harness.caller.says("that is all", 0.5, 1.5)
     harness.run(scenario, until=8.0)

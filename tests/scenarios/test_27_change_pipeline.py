@@ -1,4 +1,4 @@
-"""Scenario 27: `change_pipeline` in the middle of a call, from a cascade to a realtime model and back."""
+"""Scenario 27: `update_pipeline` in the middle of a call, from a cascade to a realtime model and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_from_a_cascade_to_a_realtime_model_and_the_call_goes_on() -> None:
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(3.0)
-        change = harness.session.change_pipeline(RealtimePipeline(model, vad=ScriptedVAD()))
+        change = harness.session.update_pipeline(RealtimePipeline(model, vad=ScriptedVAD()))
         await change
         assert change.outcome == "completed"
         assert harness.session.pipeline is change.pipeline

@@ -346,7 +346,7 @@ def test_the_checks_follow_a_change_of_the_components(kind: str) -> None:
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(6.0)
-        await harness.session.change_component(tts=FallbackTTS(new, options))
+        await harness.session.update_components(tts=FallbackTTS(new, options))
         await harness.session.say("And now this.")
         await harness.until(30.0)
 

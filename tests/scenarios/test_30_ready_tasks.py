@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from kit.tasks import Front, items, said
-from vivavoce.agents import (
+from vivavoce.agents import WakeUp
+from vivavoce.agents.events import ErrorOccurred, KeyPressed, WakeUpFired
+from vivavoce.agents.tasks import (
     AgentTask,
     AskYesOrNo,
     GetDateTime,
@@ -18,9 +20,7 @@ from vivavoce.agents import (
     GetPhoneNumber,
     GetPostalAddress,
     TaskGroup,
-    WakeUp,
 )
-from vivavoce.agents.events import ErrorOccurred, KeyPressed, WakeUpFired
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.tools import ToolCall

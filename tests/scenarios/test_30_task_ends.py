@@ -8,18 +8,10 @@ import anyio
 import pytest
 
 from kit.tasks import GIVE, ORDER, Front, GetAddress, call, items, ordering, said
-from vivavoce.agents import (
-    Agent,
-    AgentTask,
-    SessionOptions,
-    SpeechLimits,
-    TaskError,
-    TaskOptions,
-    WakeUp,
-    function_tool,
-)
+from vivavoce.agents import Agent, SessionOptions, SpeechLimits, WakeUp, function_tool
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.events import AgentChanged, ErrorOccurred, WakeUpFired
+from vivavoce.agents.tasks import AgentTask, TaskError, TaskOptions
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError, SessionError
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from kit.tasks import GIVE, ORDER, Address, GetAddress, call, items, ordering, said
-from vivavoce.agents import Agent, AgentTask, TaskOptions, function_tool
+from vivavoce.agents import Agent, function_tool
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.events import AgentChanged, ErrorOccurred
+from vivavoce.agents.tasks import AgentTask, TaskOptions
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.core.errors import SessionError
 

@@ -8,9 +8,10 @@ import anyio
 import pytest
 
 from kit.guards import Judge
-from vivavoce.agents import Agent, ContentGuard, GuardedText, GuardVerdict, ModelJudge, SessionOptions, function_tool
+from vivavoce.agents import Agent, ContentGuard, GuardedText, GuardVerdict, SessionOptions, function_tool
 from vivavoce.agents.agent import CompletedTurn, EmptyReply
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.guard import ModelJudge
 from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.testing import HANG, ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness
 from vivavoce.pipelines import CascadingPipeline, RealtimePipeline

@@ -7,18 +7,10 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    Budget,
-    BudgetOptions,
-    InProcessStore,
-    MemoryOptions,
-    Price,
-    SessionOptions,
-    function_tool,
-)
+from vivavoce.agents import Agent, AgentSession, MemoryOptions, SessionOptions, function_tool
+from vivavoce.agents.budget import Budget, BudgetOptions, Price
 from vivavoce.agents.events import BudgetExceeded, BudgetWarning, Closed, ErrorOccurred
+from vivavoce.agents.memory import InProcessStore
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, VirtualClock
 from vivavoce.pipelines import RealtimePipeline
 from vivavoce.pipelines.llm.base import Usage
@@ -250,7 +242,7 @@ def test_slow_answers_change_the_model_and_five_quick_ones_need_no_second_change
 
     def faster(session: AgentSession[Any]) -> None:
         called.append("faster")
-        _ = session.change_component(llm=quick)
+        _ = session.update_components(llm=quick)
 
     slow = _numbered("Slow", 5, 2.0)
     harness = calling(*slow, cost=-1, latency=2.0, degrade=[faster, lambda session: called.append("again")])

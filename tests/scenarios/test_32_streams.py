@@ -6,7 +6,8 @@ from typing import Any
 
 from kit.handoff import TRANSFER
 from kit.streams import Reader
-from vivavoce.agents import Agent, MemoryOptions, SessionOptions, StreamItem, function_tool
+from vivavoce.agents import Agent, MemoryOptions, SessionOptions, function_tool
+from vivavoce.agents.memory import StreamItem
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 
 

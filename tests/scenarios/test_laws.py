@@ -320,7 +320,7 @@ class Call:
                 case "force":
                     _ = session.interrupt(force=True)
                 case "changes":
-                    self.changes.append(session.change_pipeline(self._new_pipeline(action), within=action.delay * 20))
+                    self.changes.append(session.update_pipeline(self._new_pipeline(action), within=action.delay * 20))
                 case "commits":
                     session.input.commit_turn()
                 case "hands_off":

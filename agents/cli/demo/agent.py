@@ -76,18 +76,18 @@ class TableHost(Agent):
         return f"booked: {day}, {time}, {people}"
 
     async def on_enter(self) -> None:
-        await self.session.say(f"{GREETING} {dialogue().slots[0].ask}")
+        await self.session.say(f"{GREETING} {booking().slots[0].ask}")
 
 
 @cache
-def dialogue() -> rules.Dialogue:
+def booking() -> rules.SlotFilling:
     """Return the rules of the host's answers."""
     from vivavoce.plugins import rules
 
     def guests(value: rules.Value) -> str:
         return f"{rules.in_words(value)} {'guest' if value == 1 else 'guests'}"
 
-    return rules.Dialogue(
+    return rules.SlotFilling(
         slots=(
             rules.Slot(
                 name="day", parser=rules.days(), ask="For which day would you like a table?", heard="On {value}."
@@ -155,7 +155,7 @@ def _llm(model: LanguageModel | None) -> LLM:
     if model is None:
         from vivavoce.plugins import rules
 
-        return rules.LLM(dialogue())
+        return rules.LLM(booking())
     from vivavoce.plugins import openai
 
     return openai.LLM(model=model.name, base_url=model.base_url)

@@ -25,7 +25,7 @@ from vivavoce.pipelines.core.checks import takes
 
 FRAMES = ("on_speech_in", "on_speech_out")
 """Session events that come 50 times a second."""
-MOVED = "dialogue_moved"
+MOVED = "graph_moved"
 """The session event of each move of a graph."""
 
 

@@ -414,7 +414,7 @@ class GraphRuntime(Attached):
         if turn is None:
             self._host.changed()
         self._context.log.note(
-            ev.DialogueMoved, old=effect.source, state=effect.state, reason=effect.reason, transition=transition
+            ev.GraphMoved, old=effect.source, state=effect.state, reason=effect.reason, transition=transition
         )
 
     def _show_state(self) -> None:

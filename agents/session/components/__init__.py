@@ -1,4 +1,4 @@
-"""The components in use in a session, and the change to others: `change_pipeline()`, `change_component()`, a fallback.
+"""The components in use in a session, and the change to others: `update_pipeline()`, `update_components()`, a fallback.
 
 The turn machine decides which pipeline is opened, when it takes over, and whether another one follows a lost one
 (`agents.turn.floor.pipeline_changes`). A change goes like this:
@@ -18,7 +18,7 @@ The parts:
   the present connection, with the streams of all other components. Only the new component's stream is opened beside
   then, hears the last half second, and the old one's is closed; an old recogniser hears its utterance to the end first,
   and settles its words (`Ears.take`). The successor that takes over so gets the present one's connection, which closes
-  the replaced components. `change_component()` asks for parts; where they cannot be had, as when a realtime model's
+  the replaced components. `update_components()` asks for parts; where they cannot be had, as when a realtime model's
   session has to be set up in another way, or the present connection is lost, the successor gets its own connection.
 * `PipelineSwitch` keeps the successors, and carries out the turn machine's effects. `PipelineRequests` checks what is
   asked for and makes the `PipelineChangeControl` that asks for a successor. `ComponentPlaces` knows which components

@@ -24,10 +24,10 @@ class ComponentPlaces:
     """Knows which components serve in an agent's time, and which the pipeline gets back when the agent hands off.
 
     The components of an agent hold for it and for its tasks, unless a task has its own. A component of
-    `change_component()` takes the place of the one that it replaces: the agent's, or the task's, for the time of that
+    `update_components()` takes the place of the one that it replaces: the agent's, or the task's, for the time of that
     agent or task, also while another task has the conversation meanwhile; else the session's own.
 
-    A pipeline of `change_pipeline()`, and a fallback, are the session's own as they are, until the next handoff.
+    A pipeline of `update_pipeline()`, and a fallback, are the session's own as they are, until the next handoff.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:

@@ -79,8 +79,8 @@ class PipelineRequests:
         """
         if not any(given(components)):
             raise ConfigurationError(
-                "change_component() needs a component, got none; such as tts=.... None keeps the present one: "
-                "to go on without it, call change_pipeline() with a pipeline that has none"
+                "update_components() needs a component, got none; such as tts=.... None keeps the present one: "
+                "to go on without it, call update_pipeline() with a pipeline that has none"
             )
         before = (self._pipelines.to_come or [self._pipelines.pipeline])[-1]
         control = self.to_pipeline(having(before, components), within)

@@ -98,7 +98,7 @@ class TurnSpans:
             "vivavoce.turn.unvoiced": len(record.unvoiced) or None,
             "vivavoce.turn.ended_by": record.ended_by,
             "vivavoce.turn.tools": len(record.tools),
-            "vivavoce.turn.dialogue_state": record.dialogue_state or None,
+            "vivavoce.turn.graph_state": record.graph_state or None,
             **{f"vivavoce.stage.{stage.name}": stage.seconds for stage in record.stages},
         }
         if self._capture:

@@ -9,17 +9,9 @@ import anyio
 import pytest
 
 from kit.memory import ScriptedStore, session_with, started
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    Budget,
-    BudgetOptions,
-    InProcessStore,
-    MemoryOptions,
-    Price,
-    SessionOptions,
-    StoreError,
-)
+from vivavoce.agents import Agent, AgentSession, MemoryOptions, SessionOptions
+from vivavoce.agents.budget import Budget, BudgetOptions, Price
+from vivavoce.agents.memory import InProcessStore, StoreError
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.base import Usage

@@ -9,20 +9,12 @@ import anyio
 import pytest
 
 from kit.memory import ScriptedStore, session_with, started
-from vivavoce.agents import (
-    Agent,
-    AgentOverrides,
-    AgentSession,
-    Budget,
-    BudgetOptions,
-    InProcessStore,
-    Markdown,
-    MemoryOptions,
-    Price,
-    SessionOptions,
-)
+from vivavoce.agents import Agent, AgentOverrides, AgentSession, MemoryOptions, SessionOptions
+from vivavoce.agents.budget import Budget, BudgetOptions, Price
 from vivavoce.agents.events import BudgetExceeded, BudgetWarning, ErrorOccurred
+from vivavoce.agents.memory import InProcessStore
 from vivavoce.agents.memory.stores.store import Change, Place
+from vivavoce.agents.replies import Markdown
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines import CascadingPipeline, FallbackLLM, RealtimePipeline
@@ -131,10 +123,10 @@ async def test_another_component_or_pipeline_needs_a_price_while_the_call_runs()
     session = session_of(cascade())
     await session.start(LocalTransport(VirtualClock()))
     with pytest.raises(ConfigurationError, match=r"the llm 'other/large'; add it to BudgetOptions.prices"):
-        _ = session.change_component(llm=OtherLLM())
+        _ = session.update_components(llm=OtherLLM())
     with pytest.raises(ConfigurationError, match="the llm 'other/large'"):
-        _ = session.change_pipeline(cascade(OtherLLM()))
-    await session.change_component(llm=ScriptedLLM())
+        _ = session.update_pipeline(cascade(OtherLLM()))
+    await session.update_components(llm=ScriptedLLM())
     await session.close()
 
 
@@ -331,7 +323,7 @@ async def test_speech_counts_for_the_voice_that_spoke_it_also_when_the_voice_cha
     first = "Word after word after word. " * 20
     words = session.say(first)
     await _pass(2.0)
-    change = session.change_component(tts=OtherTTS())
+    change = session.update_components(tts=OtherTTS())
     await _pass(1.0)
     await session.interrupt()
     await words

@@ -10,7 +10,9 @@ import anyio
 import pytest
 
 from kit.memory import ScriptedStore, session_with, started
-from vivavoce.agents import Budget, BudgetOptions, MemoryOptions, Price, StoreError, StoreUnavailable
+from vivavoce.agents import MemoryOptions
+from vivavoce.agents.budget import Budget, BudgetOptions, Price
+from vivavoce.agents.memory import StoreError, StoreUnavailable
 from vivavoce.agents.memory.stores.store import Change, Place
 from vivavoce.agents.testing import run_virtual
 

@@ -41,7 +41,7 @@ async def _converse(lines: list[str]) -> tuple[list[str], host.Bookings]:
             request = GenerateRequest(context=context, tools=table_host.tools)
             text = ""
             is_answered = True
-            async for event in rules.LLM(host.dialogue()).generate(request):
+            async for event in rules.LLM(host.booking()).generate(request):
                 if isinstance(event, TextDelta):
                     text += event.text
                 elif isinstance(event, ToolCall):

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kit.tasks import GIVE, ORDER, Front, GetAddress
-from vivavoce.agents import Agent, AgentOverrides, ContentGuard, ConversationFlow, SessionOptions, TaskOptions
+from vivavoce.agents import Agent, AgentOverrides, ContentGuard, ConversationFlow, SessionOptions
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.tasks import TaskOptions
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.agents.turn.options import InterruptionOptions
 

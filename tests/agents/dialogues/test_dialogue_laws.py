@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from kit.dialogues import MODELS, RECORD, Talker, closed
-from vivavoce.agents import Dialogue, DialogueContext, Edge, LocalChannel, MessageStatus, Node
 from vivavoce.agents.core.message_channel import Envelope
+from vivavoce.agents.dialogues import Dialogue, DialogueContext, Edge, LocalChannel, MessageStatus, Node
 from vivavoce.agents.dialogues.conversations import Conversations
 from vivavoce.agents.dialogues.structure import DialogueStructure
 from vivavoce.agents.testing import Harnesses

@@ -6,14 +6,9 @@ import anyio
 import pytest
 
 from kit.dialogues import Accept, Ask, Offer, Talker, closed, letter, negotiation, pair
-from vivavoce.agents import (
-    Agent,
-    Dialogue,
-    DialogueContext,
-    LocalChannel,
-    MessageStatus,
-)
+from vivavoce.agents import Agent
 from vivavoce.agents.core.message_channel import ChannelMember, Envelope
+from vivavoce.agents.dialogues import Dialogue, DialogueContext, LocalChannel, MessageStatus
 from vivavoce.agents.dialogues.conversations import MAX_CONVERSATIONS
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing import Harnesses, VirtualClock

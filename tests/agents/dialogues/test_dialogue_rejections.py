@@ -10,14 +10,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, Json, computed_field, field_validator
 
 from kit.dialogues import PIPELINES, Accept, Ask, Offer, Refuse, Talker, closed, letter, pair
-from vivavoce.agents import (
-    Dialogue,
-    DialogueContext,
-    Edge,
-    LocalChannel,
-    MessageStatus,
-    Node,
-)
+from vivavoce.agents.dialogues import Dialogue, DialogueContext, Edge, LocalChannel, MessageStatus, Node
 from vivavoce.agents.testing import Harnesses
 
 

@@ -9,16 +9,9 @@ import pytest
 
 from kit.dialogues import Accept, Ask, Offer, Talker, closed, letter, negotiation, pair
 from kit.kinds import BAD, refuses
-from vivavoce.agents import (
-    AgentTask,
-    Dialogue,
-    DialogueContext,
-    DialogueOptions,
-    Edge,
-    LocalChannel,
-    Node,
-    SessionOptions,
-)
+from vivavoce.agents import SessionOptions
+from vivavoce.agents.dialogues import Dialogue, DialogueContext, DialogueOptions, Edge, LocalChannel, Node
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import Harnesses, run_virtual
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,

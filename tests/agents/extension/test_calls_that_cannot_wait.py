@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from vivavoce.agents import Agent, Extension, SessionOptions, TurnRecord
+from vivavoce.agents import Agent, Extension, SessionOptions
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.extension import Attached, Host
+from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 
 

@@ -9,10 +9,11 @@ import pytest
 from kit.extensions import Look, Looking, answering
 from kit.graphs import RealtimeHarness, graph_harness, way
 from kit.keeping import Keeping
-from vivavoce.agents import Agent, AgentSession, GraphEvent, GraphOptions, PatternIntents, SessionOptions, StateGraph
+from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import GraphEventPosted
 from vivavoce.agents.extension.extension import Host
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
+from vivavoce.agents.graphs import GraphEvent, GraphOptions, PatternIntents, StateGraph
 from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 
@@ -66,7 +67,7 @@ def test_the_graph_judges_first_and_an_extension_behind_it_may_answer(kind: type
     harness.run(until=5.0)
     assert way(harness) == ["one", "two"]
     harness.expect_history(("user", "go on"), ("assistant", "Mine."))
-    assert harness.session.turns[-1].dialogue_state == "two"
+    assert harness.session.turns[-1].graph_state == "two"
 
 
 def test_a_body_that_answers_ends_the_row() -> None:

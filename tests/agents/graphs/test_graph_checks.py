@@ -139,7 +139,7 @@ def _frames(graph: StateGraph, states: dict[str, State]) -> None:
 
 
 def _own_moves(graph: StateGraph, states: dict[str, State]) -> None:
-    states["a"].when_event("dialogue_moved").go_to(states["b"])
+    states["a"].when_event("graph_moved").go_to(states["b"])
 
 
 def _fallback_without_classifier(graph: StateGraph, states: dict[str, State]) -> None:
@@ -166,7 +166,7 @@ NEEDED = "a classifier that judges before the answer; give intents=PatternIntent
         ),
         (
             _own_moves,
-            "state 'a', when_event('dialogue_moved') → 'b': a move of the graph is no event of it; "
+            "state 'a', when_event('graph_moved') → 'b': a move of the graph is no event of it; "
             "take the transition that moves",
         ),
         (_fallback_without_classifier, f"the fallback body of 'c' needs {NEEDED}"),

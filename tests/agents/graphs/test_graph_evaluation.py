@@ -11,22 +11,17 @@ import anyio
 import pytest
 
 from kit.graphs import RealtimeHarness, graph_harness, way
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    CompletedTurn,
+from vivavoce.agents import Agent, AgentSession, CompletedTurn, SessionOptions, SpeechLimits, function_tool
+from vivavoce.agents.events import ErrorOccurred, GraphMoved
+from vivavoce.agents.graphs import (
     GraphEvent,
     GraphOptions,
     Intent,
     IntentClassifier,
     IntentMatch,
     PatternIntents,
-    SessionOptions,
-    SpeechLimits,
     StateGraph,
-    function_tool,
 )
-from vivavoce.agents.events import DialogueMoved, ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, ToolCall
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -63,21 +58,21 @@ def test_of_65_events_that_wait_the_oldest_is_dropped_and_reported() -> None:
     harness.expects_error("graph", contains="more than 64 events wait")
 
     async def act(harness: SessionHarness) -> None:
-        dialogue = harness.session.graph
+        followed = harness.session.graph
         news = [GraphEvent("news", number) for number in range(65)]
         for event in news[:64]:
-            dialogue.receive_event(event)
+            followed.receive_event(event)
         await harness.until(1.0)
-        assert dialogue.events == tuple(news[:64])
+        assert followed.events == tuple(news[:64])
         assert harness.recording.of(ErrorOccurred) == []
-        dialogue.receive_event(news[64])
+        followed.receive_event(news[64])
         await harness.until(2.0)
-        assert dialogue.events == tuple(news[1:])
+        assert followed.events == tuple(news[1:])
         (error,) = harness.recording.of(ErrorOccurred)
         assert (error.source, error.is_recovered) == ("graph", True)
-        dialogue.receive_event(GraphEvent("go"))
+        followed.receive_event(GraphEvent("go"))
         await harness.until(3.0)
-        assert (dialogue.event, dialogue.events) == (news[1], tuple(news[2:]))
+        assert (followed.event, followed.events) == (news[1], tuple(news[2:]))
 
     harness.run(act)
     assert way(harness) == ["one", "two", "one"]
@@ -328,7 +323,7 @@ def test_a_condition_that_hangs_behind_a_body_blocks_neither_the_turn_that_waits
 
     harness.run(act, until=70.0)
 
-    moves = [(move.state, round(move.at)) for move in harness.recording.of(DialogueMoved)]
+    moves = [(move.state, round(move.at)) for move in harness.recording.of(GraphMoved)]
     assert moves == [("one", 0), ("two", round(moved_at))]
 
 
@@ -395,7 +390,7 @@ def test_a_body_does_not_wait_for_a_classifier_that_hangs_about_a_turn_that_goes
     harness.caller.says("for my four old friends and me", 2.8, 6.0, interims=[(3.4, "for my four old friends")])
     harness.run(until=30.0)
 
-    assert [(move.state, round(move.at)) for move in harness.recording.of(DialogueMoved)][:2] == [
+    assert [(move.state, round(move.at)) for move in harness.recording.of(GraphMoved)][:2] == [
         ("one", 0),
         ("two", 5),
     ]

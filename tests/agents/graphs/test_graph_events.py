@@ -13,24 +13,13 @@ import pytest
 from pydantic import BaseModel
 
 from kit.graphs import RealtimeHarness, booking, graph_harness, way
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    AgentTask,
-    ConversationFlow,
-    FileInputOptions,
-    Form,
-    GraphError,
-    GraphEvent,
-    GraphOptions,
-    PatternIntents,
-    RoomOptions,
-    SessionOptions,
-    StateGraph,
-    function_tool,
-)
-from vivavoce.agents.events import DialogueMoved
+from vivavoce.agents import Agent, AgentSession, ConversationFlow, RoomOptions, SessionOptions, function_tool
+from vivavoce.agents.events import GraphMoved
+from vivavoce.agents.graphs import GraphError, GraphEvent, GraphOptions, PatternIntents, StateGraph
+from vivavoce.agents.replies import Form
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall, VirtualClock, run_virtual
+from vivavoce.agents.transports import FileInputOptions
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -74,7 +63,7 @@ def test_a_tool_s_call_moves_before_the_model_s_next_step(kind: type[SessionHarn
     harness.run(until=6.0)
 
     assert [request.instructions for request in llm.requests] == ["Help.", "Help.\n\nSay how many."]
-    assert harness.session.turns[-1].dialogue_state == "two"
+    assert harness.session.turns[-1].graph_state == "two"
 
 
 def test_private_data_that_change_take_a_transition() -> None:
@@ -87,7 +76,7 @@ def test_private_data_that_change_take_a_transition() -> None:
     harness.caller.types("another one", 4.0)
     harness.run(until=8.0)
 
-    assert [(move.state, round(move.at)) for move in harness.recording.of(DialogueMoved)] == [("one", 0), ("two", 4)]
+    assert [(move.state, round(move.at)) for move in harness.recording.of(GraphMoved)] == [("one", 0), ("two", 4)]
 
 
 def test_events_of_the_application_and_of_the_session_move() -> None:
@@ -100,25 +89,25 @@ def test_events_of_the_application_and_of_the_session_move() -> None:
     harness.caller.presses("45", 2.0)
 
     async def act(harness: SessionHarness) -> None:
-        dialogue = harness.session.graph
-        dialogue.receive_event(GraphEvent("early"))
-        dialogue.receive_event(GraphEvent("paid", 12))
+        followed = harness.session.graph
+        followed.receive_event(GraphEvent("early"))
+        followed.receive_event(GraphEvent("paid", 12))
         await harness.until(1.0)
-        assert dialogue.current_state is two
-        assert dialogue.events == (GraphEvent("early"),)
+        assert followed.current_state is two
+        assert followed.events == (GraphEvent("early"),)
         await harness.until(4.0)
-        assert dialogue.current_state is three
+        assert followed.current_state is three
         harness.session.userdata = "ready"
         await harness.until(5.0)
-        assert dialogue.current_state is three
-        dialogue.manage_transition()
+        assert followed.current_state is three
+        followed.manage_transition()
         await harness.until(6.0)
-        assert dialogue.current_state is four
-        dialogue.move("one")
+        assert followed.current_state is four
+        followed.move("one")
         await harness.until(7.0)
-        assert dialogue.current_state is one
+        assert followed.current_state is one
         with pytest.raises(ConfigurationError, match="one, two, three, four"):
-            dialogue.move("five")
+            followed.move("five")
 
     harness.run(act)
 
@@ -321,7 +310,7 @@ def test_a_graph_beside_a_flow_is_refused() -> None:
 
     async def act(harness: SessionHarness) -> None:
         with pytest.raises(ConfigurationError, match="a conversation graph or a ConversationFlow"):
-            harness.session.set_conversation_flow(Echo())
+            harness.session.update_flow(Echo())
 
     harness.run(act)
 
@@ -395,7 +384,7 @@ def test_private_data_that_a_tool_changes_move_before_the_model_s_next_step(
 
     assert way(harness) == ["one", "two"]
     assert harness.messages[-1] == ("assistant", "Here you are.")
-    assert harness.session.turns[-1].dialogue_state == "two"
+    assert harness.session.turns[-1].graph_state == "two"
     if kind is SessionHarness:
         assert [request.instructions for request in llm.requests] == ["Be brief.", "Be brief.\n\nSell."]
 

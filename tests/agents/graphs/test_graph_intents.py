@@ -12,21 +12,11 @@ import pytest
 from pydantic import BaseModel
 
 from kit.graphs import RealtimeHarness, booking, graph_harness, way
-from vivavoce.agents import (
-    Agent,
-    AgentOverrides,
-    AgentSession,
-    AgentTask,
-    GraphOptions,
-    IntentClassifier,
-    IntentMatch,
-    PatternIntents,
-    SessionOptions,
-    State,
-    StateGraph,
-)
+from vivavoce.agents import Agent, AgentOverrides, AgentSession, SessionOptions
 from vivavoce.agents.agent import Generate
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.graphs import GraphOptions, IntentClassifier, IntentMatch, PatternIntents, State, StateGraph
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
@@ -134,7 +124,7 @@ def test_a_turn_whose_words_come_after_the_model_s_choice_names_state_and_transi
     harness.run(until=9.0)
 
     assert way(harness) == ["greeting", "details"]
-    assert [(turn.dialogue_state, turn.transitions) for turn in harness.session.turns] == [
+    assert [(turn.graph_state, turn.transitions) for turn in harness.session.turns] == [
         ("details", ("'greeting', when_intent_matched('book') → 'details'",)),
         ("details", ()),
     ]
@@ -174,7 +164,7 @@ def test_a_change_to_a_server_that_decides_turns_is_refused_too() -> None:
 
     async def act(harness: SessionHarness) -> None:
         with pytest.raises(CapabilityError, match="judges speech"):
-            _ = harness.session.change_pipeline(RealtimePipeline(ScriptedRealtimeModel(), options=REMOTE))
+            _ = harness.session.update_pipeline(RealtimePipeline(ScriptedRealtimeModel(), options=REMOTE))
 
     harness.run(act)
 
@@ -254,10 +244,10 @@ def test_only_the_agent_that_follows_the_graph_has_to_choose_also_while_its_task
         class Change(Ask):
             async def on_enter(self) -> None:
                 with refusal:
-                    _ = harness.session.change_pipeline(without_model())
+                    _ = harness.session.update_pipeline(without_model())
                 await super().on_enter()
 
-        await harness.session.change_pipeline(without_model())
+        await harness.session.update_pipeline(without_model())
         assert await harness.session.run_task(Ask("Wait.", overrides=AgentOverrides(tts=ScriptedTTS()))) == "done"
         refusal: AbstractContextManager[Any] = nullcontext()
         assert await harness.session.run_task(Change("Wait.")) == "done"
@@ -273,7 +263,7 @@ def test_only_the_agent_that_follows_the_graph_has_to_choose_also_while_its_task
 def test_a_change_to_a_pipeline_without_the_model_that_chooses_is_refused_too() -> None:
     async def act(harness: SessionHarness) -> None:
         with pytest.raises(CapabilityError, match=NEEDS_MODEL):
-            _ = harness.session.change_pipeline(without_model())
+            _ = harness.session.update_pipeline(without_model())
 
     graph_harness(chosen_by_model()).run(act)
 

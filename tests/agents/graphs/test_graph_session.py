@@ -12,11 +12,9 @@ import pytest
 
 from kit.graphs import RealtimeHarness, booking, graph_harness, way
 from kit.telemetry import Watching
-from vivavoce.agents import (
-    AgentSession,
-    GraphEvent,
-)
-from vivavoce.agents.events import DialogueMoved
+from vivavoce.agents import AgentSession
+from vivavoce.agents.events import GraphMoved
+from vivavoce.agents.graphs import GraphEvent
 from vivavoce.agents.reports.page import render
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 
@@ -45,17 +43,17 @@ def test_a_call_follows_its_graph(kind: type[SessionHarness]) -> None:
     assert way(harness) == ["greeting", "details", "done"]
     assert [request.instructions for request in llm.requests] == ["You take bookings.\n\nAsk for the day."] * 2
     turns = [turn for turn in harness.session.turns if turn.kind == "turn"]
-    assert [turn.dialogue_state for turn in turns] == ["details", "details", "done"]
+    assert [turn.graph_state for turn in turns] == ["details", "details", "done"]
     assert turns[0].transitions == ("'greeting', when_intent_matched('book') → 'details'",)
     assert all(turn.outcome == "completed" and turn.e2e_latency is not None for turn in turns)
     for turn in turns:
         assert sum(stage.seconds for stage in turn.stages) == pytest.approx(turn.e2e_latency, abs=0.001)
     watching.check()
-    states = [(span.attributes or {})["vivavoce.turn.dialogue_state"] for span in watching.of("turn")]
+    states = [(span.attributes or {})["vivavoce.turn.graph_state"] for span in watching.of("turn")]
     assert states == ["details", "details", "done"]
     page = html.unescape(render(harness.session.report()))
     for turn in turns:
-        assert "; ".join([turn.dialogue_state, *turn.transitions]) in page
+        assert "; ".join([turn.graph_state, *turn.transitions]) in page
 
 
 @BOTH
@@ -93,7 +91,7 @@ def test_a_merge_undoes_the_move_of_its_turn(kind: type[SessionHarness]) -> None
     harness.caller.says("rather tell me the opening hours", 4.8, 6.0)
     harness.run(until=14.0)
 
-    moves = [(event.state, event.reason) for event in harness.recording.of(DialogueMoved)]
+    moves = [(event.state, event.reason) for event in harness.recording.of(GraphMoved)]
     assert moves == [
         ("greeting", "begin"),
         ("details", "transition"),
@@ -128,7 +126,7 @@ def test_a_timer_moves_by_itself_and_its_body_speaks(kind: type[SessionHarness])
     harness.caller.says("book a table", 3.0, 4.0)
     harness.run(until=30.0)
 
-    last = harness.recording.of(DialogueMoved)[-1]
+    last = harness.recording.of(GraphMoved)[-1]
     assert (last.state, last.transition) == ("done", "'details', after(20) → 'done'")
     assert last.at == pytest.approx(24.4, abs=0.1)
     assert harness.messages[-1] == ("assistant", "See you.")
@@ -227,7 +225,7 @@ def test_a_resumed_session_keeps_state_and_timers_and_runs_no_body_again(kind: t
     second.caller.says("monday", 2.0, 3.0)
     second.run(until=14.0)
 
-    moves = second.recording.of(DialogueMoved)
+    moves = second.recording.of(GraphMoved)
     assert [(move.old, move.state) for move in moves] == [("details", "done")]
     assert moves[0].at == pytest.approx(10.0, abs=0.2)
     assert [text for role, text in second.messages if role == "assistant"][-2:] == ["Noted.", "See you."]

@@ -20,14 +20,9 @@ from hypothesis import strategies as st
 
 from kit.graph_plans import NAMES, Place, Plan, PlannedGraph, Way, plans
 from kit.graphs import RealtimeHarness, graph_harness
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    GraphEvent,
-    SpeechLimits,
-    function_tool,
-)
-from vivavoce.agents.events import DialogueMoved, ErrorOccurred
+from vivavoce.agents import Agent, AgentSession, SpeechLimits, function_tool
+from vivavoce.agents.events import ErrorOccurred, GraphMoved
+from vivavoce.agents.graphs import GraphEvent
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
 
 CALLS = int(os.environ.get("VIVAVOCE_LAWS", "6"))
@@ -234,14 +229,14 @@ def check(call: Call, *, began_in: str) -> None:
     harness.check_laws()
     for event in harness.recording.of(ErrorOccurred):
         assert any(words in str(event.error) for words in PLANNED), event
-    moves = harness.recording.of(DialogueMoved)
+    moves = harness.recording.of(GraphMoved)
     check_way(moves, began_in)
     check_records(harness, moves)
     check_bodies(call, moves)
     check_answers(call)
 
 
-def check_way(moves: Sequence[DialogueMoved], began_in: str) -> None:
+def check_way(moves: Sequence[GraphMoved], began_in: str) -> None:
     """The moves hang together, from the beginning or from the state of the snapshot."""
     assert [move.old for move in moves] == [began_in, *(move.state for move in moves)][: len(moves)]
     assert {move.state for move in moves} <= set(NAMES)
@@ -250,12 +245,12 @@ def check_way(moves: Sequence[DialogueMoved], began_in: str) -> None:
         assert bool(move.transition) == (move.reason == "transition")
 
 
-def check_records(harness: SessionHarness, moves: Sequence[DialogueMoved]) -> None:
+def check_records(harness: SessionHarness, moves: Sequence[GraphMoved]) -> None:
     """Turn records name states of the graph, and transitions that were taken."""
     taken = Counter(move.transition for move in moves if move.transition)
     returned = {repr(move.old) for move in moves if move.reason == "return"}
     records = harness.session.turns
-    assert {record.dialogue_state for record in records} <= {"", *NAMES}
+    assert {record.graph_state for record in records} <= {"", *NAMES}
     assert not Counter(one for record in records for one in record.transitions) - taken
     for record in records:
         for one, other in pairwise(record.transitions):
@@ -263,7 +258,7 @@ def check_records(harness: SessionHarness, moves: Sequence[DialogueMoved]) -> No
             assert reached == other.split(",")[0] or reached in returned or "set_global" in other, record
 
 
-def check_bodies(call: Call, moves: Sequence[DialogueMoved]) -> None:
+def check_bodies(call: Call, moves: Sequence[GraphMoved]) -> None:
     """A body runs once for each entry into its state; a fallback body at most once a turn."""
     entries = [move.state for move in moves if move.reason != "undo" and move.state in call.planned.with_body]
     runs = [name for name, role in call.planned.runs if role == "body"]
@@ -283,5 +278,5 @@ def check_answers(call: Call) -> None:
         if record.outcome != "completed":
             assert is_cut or (call.closes_at is not None and record.ended_at >= call.closes_at - 0.01), record
         elif not record.agent_text.strip() and record.agent_id != "ask":
-            assert record.dialogue_state, record
+            assert record.graph_state, record
             assert call.planned.runs, record

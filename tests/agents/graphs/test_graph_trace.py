@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from kit.graphs import RealtimeHarness, booking, graph_harness, way
-from vivavoce.agents import AgentSession, GraphEvent, Intent, IntentClassifier, IntentMatch, StateGraph
+from vivavoce.agents import AgentSession
+from vivavoce.agents.graphs import GraphEvent, Intent, IntentClassifier, IntentMatch, StateGraph
 from vivavoce.agents.graphs.trace import GRAPH, fresh_graph, replay_graph
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.agents.turn.trace.replay import Trace, read_trace, replay, replay_steps

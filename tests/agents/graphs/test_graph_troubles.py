@@ -11,21 +11,12 @@ import anyio
 import pytest
 
 from kit.graphs import RealtimeHarness, booking, graph_harness, way
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    AgentTask,
-    GraphEvent,
-    Intent,
-    IntentMatch,
-    PatternIntents,
-    SpeechLimits,
-    StateGraph,
-    function_tool,
-)
-from vivavoce.agents.events import DialogueMoved, ErrorOccurred
+from vivavoce.agents import Agent, AgentSession, SpeechLimits, function_tool
+from vivavoce.agents.events import ErrorOccurred, GraphMoved
+from vivavoce.agents.graphs import GraphEvent, Intent, IntentMatch, PatternIntents, StateGraph
 from vivavoce.agents.graphs.trace import replay_graph
 from vivavoce.agents.session_watch import watch_scope
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
 from vivavoce.agents.turn.trace.replay import read_trace
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -197,7 +188,7 @@ def test_an_event_that_comes_before_the_conversation_is_taken_over_is_judged_beh
     with watch_scope(Watch(taken)):
         harness.run(until=2.0)
 
-    moves = harness.recording.of(DialogueMoved)
+    moves = harness.recording.of(GraphMoved)
     assert [(move.old, move.state) for move in moves] == [*([("", "one")] * is_refused), ("one", "two")]
     trace = read_trace((tmp_path / f"{harness.session.id}.jsonl").read_text().splitlines())
     assert replay_graph(trace) is None
@@ -231,7 +222,7 @@ def test_a_turn_that_merges_while_it_is_judged_runs_no_body_over_the_caller(kind
     harness.caller.says("for my four old friends and me", 4.8, 8.0, interims=[(5.4, "for my four old friends")])
     harness.run(until=14.0)
 
-    moves = harness.recording.of(DialogueMoved)
+    moves = harness.recording.of(GraphMoved)
     assert [(move.state, move.reason) for move in moves] == [("one", "begin"), ("two", "transition")]
     assert moves[-1].at > 8.0
     assert harness.messages == [
@@ -250,7 +241,7 @@ def test_a_merge_undoes_the_move_before_a_timer_of_the_new_state(kind: type[Sess
     harness.caller.says("for my four old friends and me", 4.8, 8.0, interims=[(5.4, "for my four old friends")])
     harness.run(until=9.5)
 
-    assert [(move.state, move.reason) for move in harness.recording.of(DialogueMoved)] == [
+    assert [(move.state, move.reason) for move in harness.recording.of(GraphMoved)] == [
         ("greeting", "begin"),
         ("details", "transition"),
         ("greeting", "undo"),

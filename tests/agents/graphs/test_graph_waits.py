@@ -9,19 +9,10 @@ import anyio
 import pytest
 
 from kit.graphs import RealtimeHarness, booking, graph_harness, way
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    AgentTask,
-    CompletedTurn,
-    Intent,
-    IntentMatch,
-    PatternIntents,
-    SpeechLimits,
-    StateGraph,
-    function_tool,
-)
+from vivavoce.agents import Agent, AgentSession, CompletedTurn, SpeechLimits, function_tool
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.graphs import Intent, IntentMatch, PatternIntents, StateGraph
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
 from vivavoce.pipelines.llm.chat_context import ChatContext
 

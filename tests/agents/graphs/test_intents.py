@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from vivavoce.agents import Intent, IntentMatch, LLMIntents, PatternIntents
+from vivavoce.agents.graphs import Intent, IntentMatch, LLMIntents, PatternIntents
 from vivavoce.agents.testing import ScriptedLLM, run_virtual
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderProtocolError, ProviderTimeoutError
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kit.guards import Judge
-from vivavoce.agents import ContentGuard, GuardVerdict, ModelJudge, SessionOptions
+from vivavoce.agents import ContentGuard, GuardVerdict, SessionOptions
+from vivavoce.agents.guard import ModelJudge
 from vivavoce.agents.testing import ScriptedLLM
 from vivavoce.pipelines.core.errors import ConfigurationError
 

@@ -16,7 +16,6 @@ from vivavoce.agents import (
     AgentSession,
     ChatContext,
     HistoryChange,
-    LLMSummariser,
     MemoryHistorySink,
     SessionOptions,
     SqliteHistorySink,
@@ -28,6 +27,7 @@ from vivavoce.agents.core.write_queue import MAX_WAITING
 from vivavoce.agents.events import ErrorOccurred, HistoryItemAdded, HistoryItemRemoved
 from vivavoce.agents.history.feed import BATCH
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines import LLMSummariser
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, SessionError
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, ConfigChange
 from vivavoce.pipelines.llm.tools import ToolCall

@@ -6,7 +6,10 @@ import anyio
 import pytest
 
 from kit.memory import ScriptedStore, session_with, started
-from vivavoce.agents import Budget, BudgetOptions, Markdown, MemoryOptions, Price, SessionMemory
+from vivavoce.agents import MemoryOptions
+from vivavoce.agents.budget import Budget, BudgetOptions, Price
+from vivavoce.agents.memory import SessionMemory
+from vivavoce.agents.replies import Markdown
 from vivavoce.agents.testing import run_virtual
 
 

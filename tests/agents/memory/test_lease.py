@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.memory import ScriptedStore, session_with, started
-from vivavoce.agents import AgentSession, InProcessStore, MemoryOptions, SessionMemory, StoreError
+from vivavoce.agents import AgentSession, MemoryOptions
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.memory import InProcessStore, SessionMemory, StoreError
 from vivavoce.agents.states import AgentState, CloseReason
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError

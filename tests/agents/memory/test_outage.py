@@ -10,10 +10,13 @@ import anyio
 import pytest
 
 from kit.memory import ScriptedStore, session_with, started
-from vivavoce.agents import BudgetOptions, Markdown, MemoryOptions, SessionMemory, StoreUnavailable, Stream
+from vivavoce.agents import MemoryOptions
+from vivavoce.agents.budget import BudgetOptions
 from vivavoce.agents.budget.budget import Budget
+from vivavoce.agents.memory import SessionMemory, StoreUnavailable, Stream
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.streams.following import WAIT_SHARE
+from vivavoce.agents.replies import Markdown
 from vivavoce.agents.testing import run_virtual
 from vivavoce.agents.transports.local import VirtualSink
 

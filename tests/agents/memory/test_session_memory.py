@@ -12,10 +12,10 @@ import anyio
 import pytest
 
 from kit.memory import HandOver, ScriptedStore, session_with, started
-from vivavoce.agents import (
-    Agent,
+from vivavoce.agents import Agent, MemoryOptions
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.memory import (
     InProcessStore,
-    MemoryOptions,
     SessionMemory,
     SqliteStore,
     StoreError,
@@ -23,7 +23,6 @@ from vivavoce.agents import (
     StoreUnavailable,
     StoreValueError,
 )
-from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing import VirtualClock, run_virtual

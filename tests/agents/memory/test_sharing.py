@@ -13,8 +13,9 @@ from kit.memory import session_with, started
 from kit.servers.redis_server import RedisServer
 from kit.store_roles import RolePlayer
 from kit.store_writer import opened
-from vivavoce.agents import MemoryOptions, RedisStore
+from vivavoce.agents import MemoryOptions
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.memory import RedisStore
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.transports.local import VirtualSink
 from vivavoce.pipelines.core.clock import LoopClock

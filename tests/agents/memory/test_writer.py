@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 
 from kit.memory import session_with
-from vivavoce.agents import StoreError, StoreUnavailable, StoreValueError
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.write_queue import MAX_SIZE, MAX_WAITING
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.memory import StoreError, StoreUnavailable, StoreValueError
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stores.in_process import InProcessStore

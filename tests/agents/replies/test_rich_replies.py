@@ -13,26 +13,14 @@ from pydantic import BaseModel, Field, field_validator
 
 from kit.memory import HandOver, ScriptedStore, session_with, started
 from kit.realtime import realtime_of
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    Data,
-    File,
-    FileInputOptions,
-    Form,
-    Image,
-    InProcessStore,
-    Markdown,
-    MemoryOptions,
-    Options,
-    RoomOptions,
-    SessionMemory,
-    SessionOptions,
-)
+from vivavoce.agents import Agent, AgentSession, MemoryOptions, RoomOptions, SessionOptions
 from vivavoce.agents.events import FileReceived, FileRefused, FormSubmitted
+from vivavoce.agents.memory import InProcessStore, SessionMemory
 from vivavoce.agents.memory.stores.store import Place
+from vivavoce.agents.replies import Data, File, Form, Image, Markdown, Options
 from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.transports import FileInputOptions
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError
 

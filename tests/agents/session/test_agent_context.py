@@ -7,17 +7,10 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import (
-    Agent,
-    AgentOverrides,
-    ChatContext,
-    ContextWindow,
-    SessionOptions,
-    SpeechLimits,
-    SummaryWindow,
-)
+from vivavoce.agents import Agent, AgentOverrides, ChatContext, ContextWindow, SessionOptions, SpeechLimits
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness
+from vivavoce.pipelines import SummaryWindow
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.testing import HANG, ScriptedVAD

@@ -24,7 +24,7 @@ def test_an_agent_s_code_sees_all_of_its_session(tmp_path: Path) -> None:
         async def on_enter(self) -> None:
             session = self.session
             session.on("turn_completed", self.note)
-            session.set_conversation_flow(None)
+            session.update_flow(None)
             session.stop_background_audio()
             session.input.mute(False)
             seen.extend([session.agent_state, session.user_state, session.conversation_flow, session.current_speech])

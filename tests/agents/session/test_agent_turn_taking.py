@@ -14,7 +14,6 @@ from vivavoce.agents import (
     Agent,
     AgentOverrides,
     AgentSession,
-    AgentTask,
     EndpointingOptions,
     InterruptionOptions,
     SessionOptions,
@@ -22,6 +21,7 @@ from vivavoce.agents import (
 )
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.records import TurnRecord
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.turn.trace.replay import read_trace, replay
@@ -267,7 +267,7 @@ def test_a_pipeline_that_cannot_go_by_the_present_agent_s_options_is_refused(has
     class Waiting(AgentTask[str]):
         async def on_enter(self) -> None:
             with pytest.raises(CapabilityError, match="'manual' of agent 'first'"):
-                _ = self.session.change_pipeline(remote())
+                _ = self.session.update_pipeline(remote())
             self.complete("tried")
 
     class First(Clerk):
@@ -279,7 +279,7 @@ def test_a_pipeline_that_cannot_go_by_the_present_agent_s_options_is_refused(has
 
     async def scenario(harness: SessionHarness) -> None:
         with pytest.raises(CapabilityError, match="'manual' of agent 'first'"):
-            _ = harness.session.change_pipeline(remote())
+            _ = harness.session.update_pipeline(remote())
 
     harness.run(scenario, until=3.0)
 
@@ -291,7 +291,7 @@ def test_an_agent_whose_options_no_longer_fit_has_the_session_s_with_an_error() 
 
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
-        change = session.change_pipeline(other)  # takes over before the handoff, which was asked for later
+        change = session.update_pipeline(other)  # takes over before the handoff, which was asked for later
         handoff = session.update_agent(Clerk("second", endpointing=MANUAL))
         await change
         await handoff
@@ -308,7 +308,7 @@ def test_a_pipeline_that_does_not_go_with_an_agent_that_has_come_since_the_reque
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
         handoff = session.update_agent(Clerk("second", endpointing=MANUAL))
-        change = session.change_pipeline(remote())
+        change = session.update_pipeline(remote())
         await change
         await handoff
         assert (handoff.outcome, change.outcome) == ("completed", "failed")
@@ -328,7 +328,7 @@ def test_an_agent_that_comes_while_a_pipeline_waits_for_its_moment_has_the_sessi
         session = harness.session
         _ = session.say("a speech of some twenty words that " + "goes on and on " * 4, interruptible=False)
         handoff = session.update_agent(Clerk("second", endpointing=MANUAL))
-        change = session.change_pipeline(remote())
+        change = session.update_pipeline(remote())
         await harness.until(2.0)  # it is open, and waits: for that speech, and then for the turn that begins meanwhile
         await handoff
         assert (handoff.outcome, change.outcome) == ("completed", None)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from kit.hearing import HearingSTT, Speaker, words_of
 from kit.realtime import realtime_of
-from vivavoce.agents import Agent, AgentOverrides, AgentTask, EndpointingOptions, TaskError, TaskOptions
+from vivavoce.agents import Agent, AgentOverrides, EndpointingOptions
+from vivavoce.agents.tasks import AgentTask, TaskError, TaskOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.agents.testing.pipelines import cascade
 from vivavoce.pipelines.core.errors import SessionError
@@ -140,10 +141,10 @@ class Call:
         elif what == "change a component":
             self.has_changes = True
             kinds: list[dict[str, Any]] = [{"stt": self.stt(number)}, {"tts": self.voice()}, {"vad": self.vad()}]
-            self.handles.append(session.change_component(**kinds[number % 3]))
+            self.handles.append(session.update_components(**kinds[number % 3]))
         elif what == "change the pipeline":
             self.has_changes = True
-            self.handles.append(session.change_pipeline(self.make_pipeline(number)))
+            self.handles.append(session.update_pipeline(self.make_pipeline(number)))
         elif what == "speak":
             _ = session.say("A few words of mine.")
 

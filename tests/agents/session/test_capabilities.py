@@ -111,7 +111,7 @@ def test_a_pipeline_that_answers_without_ears_is_warned_about_once_in_a_session(
             assert caplog.text.count("answers but hears nothing") == 1
             await session.update_agent(Agent("Help too."))
             assert caplog.text.count("answers but hears nothing") == 1
-            await session.change_pipeline(CascadingPipeline(llm=ScriptedLLM(), tts=ScriptedTTS()))
+            await session.update_pipeline(CascadingPipeline(llm=ScriptedLLM(), tts=ScriptedTTS()))
             assert caplog.text.count("answers but hears nothing") == 2, "another pipeline"
 
     run_virtual(scenario())

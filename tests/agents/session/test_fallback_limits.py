@@ -101,7 +101,7 @@ def test_a_fallback_takes_over_in_the_call_from_another_recogniser_and_works_as_
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(2.0)
-        await harness.session.change_component(stt=FallbackSTT([first, second]))
+        await harness.session.update_components(stt=FallbackSTT([first, second]))
         await harness.until(4.5)
         first.fail(LOST)
 
@@ -121,7 +121,7 @@ def test_a_fallback_that_another_recogniser_replaces_closes_all_its_streams(kind
         await harness.until(1.9)
         first.fail(LOST)
         await harness.until(2.0)  # the second one is being opened
-        await harness.session.change_component(stt=new)
+        await harness.session.update_components(stt=new)
 
     harness.run(scenario, until=10.0)
     harness.expect_history(("user", "a table"), ("assistant", "Sure."))

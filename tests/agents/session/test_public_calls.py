@@ -49,12 +49,12 @@ CALLS: dict[str, tuple[Call, set[str]]] = {
     "interrupt(force)": (lambda s, v: s.interrupt(force=v), FLAGS),
     "close(reason)": (lambda s, v: s.close(v), set()),
     "update_agent": (lambda s, v: s.update_agent(v), set()),
-    "change_pipeline": (lambda s, v: s.change_pipeline(v), set()),
-    "change_pipeline(within)": (
-        lambda s, v: s.change_pipeline(CascadingPipeline(tts=ScriptedTTS()), within=v),
+    "update_pipeline": (lambda s, v: s.update_pipeline(v), set()),
+    "update_pipeline(within)": (
+        lambda s, v: s.update_pipeline(CascadingPipeline(tts=ScriptedTTS()), within=v),
         {"number", "infinite"},
     ),
-    "set_conversation_flow": (lambda s, v: s.set_conversation_flow(v), {"None"}),
+    "update_flow": (lambda s, v: s.update_flow(v), {"None"}),
     "play_background_audio": (lambda s, v: s.play_background_audio(v), set()),
     "on(event)": (lambda s, v: s.on(v, print), set()),
     "on(handler)": (lambda s, v: s.on("turn_completed", v), FUNCTIONS | {"None"}),
@@ -242,7 +242,7 @@ def test_a_flow_that_returns_nonsense_fails_its_turn_and_the_next_one_is_answere
     harness = SessionHarness(Agent("Help."), ScriptedLLM())
 
     async def scenario(harness: SessionHarness) -> None:
-        harness.session.set_conversation_flow(flow)
+        harness.session.update_flow(flow)
         harness.session.input.text("First.")
         await harness.until(5.0)
         await still_answers(harness)

@@ -10,17 +10,10 @@ import pytest
 
 from kit.graphs import RealtimeHarness, graph_harness, way
 from kit.keeping import Keeping
-from vivavoce.agents import (
-    Agent,
-    AgentTask,
-    CompletedTurn,
-    ConversationFlow,
-    PatternIntents,
-    RunContext,
-    StateGraph,
-    function_tool,
-)
+from vivavoce.agents import Agent, CompletedTurn, ConversationFlow, RunContext, function_tool
+from vivavoce.agents.graphs import PatternIntents, StateGraph
 from vivavoce.agents.session_watch import watch_scope
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.tools import ToolCall

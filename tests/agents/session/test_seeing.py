@@ -253,7 +253,7 @@ def test_after_a_change_to_a_pipeline_that_does_not_see_no_request_carries_pictu
     async def scenario(session: Session, room: LocalTransport) -> None:
         await show(room, "1")
         await ask(session, "What is it?")
-        await session.change_pipeline(CascadingPipeline(stt=ScriptedSTT(), llm=blind, tts=ScriptedTTS()))
+        await session.update_pipeline(CascadingPipeline(stt=ScriptedSTT(), llm=blind, tts=ScriptedTTS()))
         await show(room, "2")
         await ask(session, "And now?")
 

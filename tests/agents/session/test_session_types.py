@@ -70,7 +70,7 @@ class Host(Agent):
     async def types_only(self, other: Agent) -> None:
         """Never called."""
         _ = assert_type(self.session.update_agent(other), Handoff)
-        _ = assert_type(self.session.change_pipeline(self.session.pipeline), PipelineChange)
+        _ = assert_type(self.session.update_pipeline(self.session.pipeline), PipelineChange)
         assert_type(await self.session.close(), CloseReport)
 
 

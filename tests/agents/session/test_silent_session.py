@@ -8,16 +8,8 @@ from typing import Any
 import pytest
 
 from kit.graphs import way
-from vivavoce.agents import (
-    Agent,
-    AgentOverrides,
-    AgentSession,
-    ConversationFlow,
-    GraphOptions,
-    PatternIntents,
-    SessionOptions,
-    StateGraph,
-)
+from vivavoce.agents import Agent, AgentOverrides, AgentSession, ConversationFlow, SessionOptions
+from vivavoce.agents.graphs import GraphOptions, PatternIntents, StateGraph
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, VirtualClock, run_virtual
 from vivavoce.agents.transports import TextTransport
 from vivavoce.pipelines import CascadingPipeline, SilentPipeline
@@ -147,7 +139,7 @@ def test_it_gets_a_model_by_a_change_or_by_an_agent_and_loses_it_again() -> None
         (await harness.user("do you know?")).next_message("I know.")
         await harness.session.update_agent(Agent("Help.", id="plain again"))
         (await harness.user("and you?")).failure(contains="can_reply")
-        await harness.session.change_component(llm=ScriptedLLM("Now I do."))
+        await harness.session.update_components(llm=ScriptedLLM("Now I do."))
         (await harness.user("and now?")).next_message("Now I do.")
 
     harness.run(scenario)
@@ -158,6 +150,6 @@ def test_a_pipeline_of_none_is_no_pipeline_to_change_to() -> None:
         async with silent() as session:
             await session.start()
             with pytest.raises(ConfigurationError, match="pipeline must be a Pipeline, got None"):
-                _ = session.change_pipeline(None)  # type: ignore[arg-type]  # the mistake under test
+                _ = session.update_pipeline(None)  # type: ignore[arg-type]  # the mistake under test
 
     run_virtual(test())

@@ -120,7 +120,7 @@ def test_in_a_conversation_flow_it_costs_no_more_than_an_error(part: str, source
             await may_fail("on_turn_end")
 
     async def use_flow(harness: SessionHarness) -> None:
-        harness.session.set_conversation_flow(Flow())
+        harness.session.update_flow(Flow())
 
     stt = ScriptedSTT()
     pipeline = CascadingPipeline(stt=stt, tts=ScriptedTTS(), vad=ScriptedVAD())

@@ -9,7 +9,8 @@ import pytest
 
 from kit.mcp.memory import MemoryServer, library
 from kit.realtime import realtime_of
-from vivavoce.agents import Agent, AgentOverrides, AgentTask, TaskError
+from vivavoce.agents import Agent, AgentOverrides
+from vivavoce.agents.tasks import AgentTask, TaskError
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.agents.testing.pipelines import cascade
 from vivavoce.pipelines.pipeline import Pipeline
@@ -40,7 +41,7 @@ def test_a_task_that_ends_while_its_components_are_taken_leaves_none_behind(
         await harness.until(1.0)
         _ = session.say("One two three four.")
         if behind == "a change":
-            _ = session.change_component(vad=ScriptedVAD())  # the components are opened early, behind it
+            _ = session.update_components(vad=ScriptedVAD())  # the components are opened early, behind it
         else:
             _ = session.update_agent(Agent("Help.", id="next"))  # they are opened in the task's own handoff
 
@@ -76,7 +77,7 @@ def test_the_servers_of_a_task_that_never_had_the_conversation_end_with_it() -> 
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
         _ = session.say("One two three four.")
-        _ = session.change_component(vad=ScriptedVAD())
+        _ = session.update_components(vad=ScriptedVAD())
         task = Ask("Ask.", id="ask", mcp_servers=[server], overrides=AgentOverrides(stt=theirs))
         async with anyio.create_task_group() as group:
 

@@ -7,7 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, AgentOverrides, AgentTask, TaskError
+from vivavoce.agents import Agent, AgentOverrides
+from vivavoce.agents.tasks import AgentTask, TaskError
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.testing import ScriptedSTT
@@ -132,9 +133,9 @@ def test_the_agent_behind_a_task_has_its_voice_back_at_once_while_a_change_is_un
             group.start_soon(session.run_task, task)
             await harness.until(3.0)
             if change == "a component":
-                changing = session.change_component(stt=new)
+                changing = session.update_components(stt=new)
             else:
-                changing = session.change_pipeline(SessionHarness.pipeline_of(ScriptedLLM(), new, own_voice))
+                changing = session.update_pipeline(SessionHarness.pipeline_of(ScriptedLLM(), new, own_voice))
             await harness.until(3.5)
             task.complete("five")
         await session.say("Thank you.")

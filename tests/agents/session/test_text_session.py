@@ -64,7 +64,7 @@ def test_a_text_session_gets_a_voice_in_the_middle_of_the_call() -> None:
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(3.0)
-        await harness.session.change_component(tts=voice)
+        await harness.session.update_components(tts=voice)
 
     harness.run(scenario, until=7.0)
     assert voice.texts == ["Ho."]

@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from kit.graphs import RealtimeHarness
-from vivavoce.agents import Agent, AgentTask, CompletedTurn, function_tool
+from vivavoce.agents import Agent, CompletedTurn, function_tool
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, ToolCall
 
 BOTH = pytest.mark.parametrize("kind", [SessionHarness, RealtimeHarness], ids=["cascade", "realtime"])
@@ -47,7 +48,7 @@ class Desk(Agent):
         if self.act == "awaits a task":
             return await Ask("Ask.")
         if self.act == "changes":
-            change = self.session.change_component(tts=ScriptedTTS())
+            change = self.session.update_components(tts=ScriptedTTS())
             await change
             self.outcomes.append(change.outcome)
         else:

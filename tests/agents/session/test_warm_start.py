@@ -142,7 +142,7 @@ def test_the_first_pipeline_and_one_that_comes_later_are_prepared_in_a_thread() 
 
     async def scenario(harness: SessionHarness) -> None:
         assert later.threads == []
-        await harness.session.change_pipeline(speaking(later))
+        await harness.session.update_pipeline(speaking(later))
 
     harness.run(scenario)
     assert [*first.threads, *later.threads] == ["preparing-1", "preparing-1"]

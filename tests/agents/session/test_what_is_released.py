@@ -12,8 +12,9 @@ import pytest
 
 from kit.mcp.memory import MemoryServer, library
 from kit.tasks import GIVE, ORDER, Front, GetAddress
-from vivavoce.agents import Agent, AgentOverrides, AgentTask
+from vivavoce.agents import Agent, AgentOverrides
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import SessionClosedError
@@ -39,14 +40,14 @@ def test_pipelines_that_were_left_are_released_and_may_be_used_again() -> None:
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
         for _ in range(3):
-            await session.change_pipeline(again)
-            await session.change_component(tts=ScriptedTTS())
+            await session.update_pipeline(again)
+            await session.update_components(tts=ScriptedTTS())
             left.append(weakref.ref(session.pipeline))
             pipeline = cascade()
             left.append(weakref.ref(pipeline))
-            await session.change_pipeline(pipeline)
+            await session.update_pipeline(pipeline)
             del pipeline
-        await session.change_pipeline(again)
+        await session.update_pipeline(again)
         await harness.until(10.0)
         assert [is_released(reference) for reference in left] == [True] * 6
         assert session.pipeline is again
@@ -62,7 +63,7 @@ def test_components_that_were_left_are_released() -> None:
         for _ in range(6):
             stt = ScriptedSTT()
             left.append(weakref.ref(stt))
-            await harness.session.change_component(stt=stt)
+            await harness.session.update_components(stt=stt)
             del stt
             await anyio.sleep(2.0)  # a recogniser that was left may still settle its words
         *long_ago, _, _, _ = [is_released(reference) for reference in left]  # the last ones go with the next change

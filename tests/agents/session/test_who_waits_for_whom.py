@@ -48,8 +48,8 @@ class Closer(Agent):
         try:
             if self.what == "update_agent":
                 await session.update_agent(Agent("Other.", id="other"))
-            elif self.what == "change_pipeline":
-                await session.change_pipeline(pipeline())
+            elif self.what == "update_pipeline":
+                await session.update_pipeline(pipeline())
             else:
                 await getattr(session, self.what)()
         except SessionError as error:
@@ -231,7 +231,7 @@ def test_a_handoff_cannot_be_awaited_in_code_that_it_comes_after(where: str) -> 
 
 @pytest.mark.parametrize(("where", "outcome"), [("on_enter", "goes on"), ("on_user_turn_completed", "cannot")])
 def test_another_pipeline_may_be_awaited_where_no_speech_waits_for_the_code(where: str, outcome: str) -> None:
-    agent = Closer(where, "change_pipeline")
+    agent = Closer(where, "update_pipeline")
     harness = SessionHarness(agent, ScriptedLLM("Hi.", "Hello."))
     if where != "on_enter":
         harness.caller.says("hello there", 1.5, 2.5)

@@ -278,12 +278,12 @@ def test_a_flow_that_is_exchanged_finishes_its_turn_and_is_cleaned_up_once() -> 
 
     async def scenario(session: AgentSession[None]) -> None:
         await anyio.sleep(2.5)
-        session.set_conversation_flow(second)
-        session.set_conversation_flow(second)
+        session.update_flow(second)
+        session.update_flow(second)
         assert session.conversation_flow is second
         assert first.log == ["start hello", "run hello"]
         await anyio.sleep(4.5)
-        session.set_conversation_flow(None)
+        session.update_flow(None)
         await anyio.sleep(0.5)
         assert second.log == ["start again", "run again", "end completed", "cleanup"]
 
@@ -305,9 +305,9 @@ def test_flows_that_were_exchanged_are_not_kept() -> None:
         for _ in range(5):
             flow = Echo()
             gone.append(weakref.ref(flow))
-            session.set_conversation_flow(flow)
+            session.update_flow(flow)
             await anyio.sleep(0.1)
-        session.set_conversation_flow(None)
+        session.update_flow(None)
         del flow
         await anyio.sleep(0.1)
         gc.collect()
@@ -390,16 +390,16 @@ def test_a_flow_serves_one_session_at_a_time_and_is_set_before_the_start_too() -
         options = SessionOptions(clock=clock)
         pipelines = [CascadingPipeline(stt=ScriptedSTT(), tts=ScriptedTTS(), vad=ScriptedVAD()) for _ in range(2)]
         first: AgentSession[None] = AgentSession(Agent("x"), pipelines[0], unused, options=options)
-        first.set_conversation_flow(flow)
+        first.update_flow(flow)
         await first.start(LocalTransport(clock))
         second: AgentSession[None] = AgentSession(Agent("x"), pipelines[1], options=options)
         await second.start(LocalTransport(clock))
         with pytest.raises(SessionError, match="one session at a time"):
-            second.set_conversation_flow(flow)
+            second.update_flow(flow)
         await second.close()
         await first.close()
         with pytest.raises(SessionClosedError):
-            first.set_conversation_flow(None)
+            first.update_flow(None)
         with pytest.raises(SessionClosedError, match="no longer in its session"):
             _ = flow.session
 
@@ -423,7 +423,7 @@ def test_a_hook_that_closes_the_session_does_not_hold_the_close_up(hook: str) ->
     async def exchange(session: AgentSession[None]) -> None:
         await anyio.sleep(5.0)
         if hook == "cleanup":
-            session.set_conversation_flow(None)
+            session.update_flow(None)
             await session.wait_closed()
 
     talk = Talk(Closing())
@@ -452,7 +452,7 @@ def test_a_session_that_cannot_have_a_flow_leaves_it_to_the_one_that_has_it() ->
         await first.start(LocalTransport(options.clock))
         with pytest.raises(SessionError, match="one session at a time"):
             await second.start(LocalTransport(options.clock))
-        third.set_conversation_flow(None)
+        third.update_flow(None)
         await third.start(LocalTransport(options.clock))
         await third.close()
         assert flow.log == []
@@ -468,8 +468,8 @@ def test_a_flow_that_is_taken_back_before_its_turn_is_over_goes_on() -> None:
 
     async def scenario(session: AgentSession[None]) -> None:
         await anyio.sleep(2.5)
-        session.set_conversation_flow(None)
-        session.set_conversation_flow(flow)
+        session.update_flow(None)
+        session.update_flow(flow)
 
     talk = Talk(flow)
     talk.caller.says("hello", 0.5, 1.5)

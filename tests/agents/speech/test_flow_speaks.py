@@ -40,7 +40,7 @@ def run(flow: Talker, *, until: float = 9.0) -> list[str]:
     harness.caller.says("a table", 0.5, 1.5)
 
     async def scenario(harness: SessionHarness) -> None:
-        harness.session.set_conversation_flow(flow)
+        harness.session.update_flow(flow)
 
     harness.run(scenario, until=until)
     return [text for role, text in harness.messages if role == "assistant"]

@@ -124,7 +124,7 @@ def test_a_refusal_that_the_hook_does_not_catch_is_its_error(where: str) -> None
     [
         lambda _: GetAddress([]),
         lambda agent: agent.session.update_agent(Agent("Other.", id="other")),
-        lambda agent: agent.session.change_component(tts=ScriptedTTS()),
+        lambda agent: agent.session.update_components(tts=ScriptedTTS()),
     ],
     ids=["task", "handoff", "component"],
 )

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from vivavoce.agents import (
+from vivavoce.agents import ToolError
+from vivavoce.agents.tasks import (
     AgentTask,
     GetDateTime,
     GetDigitCode,
@@ -19,7 +20,6 @@ from vivavoce.agents import (
     PostalAddress,
     TaskGroup,
     TaskOptions,
-    ToolError,
 )
 from vivavoce.agents.tasks.ready.date_time import checked_time, spoken_time
 from vivavoce.agents.tasks.ready.email import email_address

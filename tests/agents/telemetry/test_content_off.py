@@ -24,15 +24,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from kit.servers.otlp_endpoint import otlp_endpoint
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    CompletedTurn,
-    SessionOptions,
-    TelemetryOptions,
-    ToolError,
-    function_tool,
-)
+from vivavoce.agents import Agent, AgentSession, CompletedTurn, SessionOptions, ToolError, function_tool
 from vivavoce.agents.events import (
     EVENT_TYPES,
     ErrorOccurred,
@@ -48,6 +40,7 @@ from vivavoce.agents.events import (
     UserTranscript,
 )
 from vivavoce.agents.reports.page import render
+from vivavoce.agents.telemetry import TelemetryOptions
 from vivavoce.agents.telemetry.logs.logs import ContextFilter, JsonFormatter
 from vivavoce.agents.testing import Caller, ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD
 from vivavoce.agents.testing.caller import Recognises

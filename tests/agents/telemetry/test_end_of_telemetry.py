@@ -11,8 +11,9 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions
+from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import Closed
+from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.agents.testing import SessionHarness
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import LoopClock

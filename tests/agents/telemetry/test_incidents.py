@@ -211,7 +211,7 @@ def test_the_fallback_of_a_pipeline_that_a_call_was_changed_to_is_counted_in_tha
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
         model = FallbackRealtime([first, second])
-        change = harness.session.change_pipeline(RealtimePipeline(model, vad=ScriptedVAD()))
+        change = harness.session.update_pipeline(RealtimePipeline(model, vad=ScriptedVAD()))
         await change
         assert change.outcome == "completed"
 

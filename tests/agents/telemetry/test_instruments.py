@@ -10,7 +10,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import use_span
 
-from vivavoce.agents import Telemetry, TelemetryOptions
+from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.agents.telemetry.metrics.meters import Meters
 from vivavoce.agents.telemetry.telemetry import TelemetryControl
 

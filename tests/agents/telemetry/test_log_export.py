@@ -23,9 +23,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from kit.logged_calls import Finder, cascading, in_job, mine, realtime
-from vivavoce.agents import AgentSession, SessionOptions, Telemetry, TelemetryOptions
+from vivavoce.agents import AgentSession, SessionOptions
 from vivavoce.agents.cli.running import configure_logging
 from vivavoce.agents.job import JobContext, JobInfo
+from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.agents.telemetry.export.counted import BatchLimits, CountedLogs, Counts
 from vivavoce.agents.telemetry.export.flush import shut_down_providers
 from vivavoce.agents.telemetry.logs.log_export import SessionLogHandler, log_export

@@ -12,7 +12,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from vivavoce.agents import Telemetry, TelemetryOptions
+from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.agents.telemetry.export.counted import BatchLimits, CountedSpans, Counts
 from vivavoce.agents.telemetry.export.endpoints import GRPC
 from vivavoce.agents.telemetry.export.flush import shut_down_providers

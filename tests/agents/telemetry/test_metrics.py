@@ -18,8 +18,9 @@ from opentelemetry.trace import use_span
 
 from kit.servers.otlp_endpoint import otlp_endpoint
 from kit.telemetry import Watching
-from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
+from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
 from vivavoce.agents.job import JobInfo
+from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import TelemetryControl
 from vivavoce.agents.telemetry.tracing.job_span import job_span
 from vivavoce.agents.testing import (

@@ -27,7 +27,7 @@ def changing(watching: Watching) -> SessionHarness:
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.1)
-        change = harness.session.change_pipeline(RealtimePipeline(model, vad=ScriptedVAD()))
+        change = harness.session.update_pipeline(RealtimePipeline(model, vad=ScriptedVAD()))
         await change
         assert change.outcome == "completed"
 

@@ -17,7 +17,8 @@ from opentelemetry.trace import StatusCode
 
 from docs import telemetry_reference as reference
 from kit.telemetry import Watching
-from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
+from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
+from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,

@@ -19,8 +19,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from kit.servers.otlp_endpoint import otlp_endpoint
-from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions
+from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.reports.page import render
+from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.agents.telemetry.logs.log_export import SessionLogHandler
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD
 from vivavoce.agents.transports.local import LocalTransport

@@ -8,9 +8,10 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, AskYesOrNo, StopResponse, function_tool
+from vivavoce.agents import Agent, StopResponse, function_tool
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.events import Closed
+from vivavoce.agents.tasks import AskYesOrNo
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, ToolCall, TTSFault
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMEvent, TextDelta

@@ -11,16 +11,15 @@ from vivavoce.agents import (
     Agent,
     AgentSession,
     ContentGuard,
-    GraphOptions,
     GuardedText,
     SessionOptions,
-    StateGraph,
     ToolError,
     WakeUp,
     function_tool,
 )
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.events import SessionEvent, TurnCompleted, UserStateChanged
+from vivavoce.agents.graphs import GraphOptions, StateGraph
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
 from vivavoce.agents.transports.local import VirtualSink
 from vivavoce.pipelines.core.errors import ProviderError

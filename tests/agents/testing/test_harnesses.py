@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, InProcessStore, MemoryOptions, SessionMemory, SessionOptions, function_tool
+from vivavoce.agents import Agent, MemoryOptions, SessionOptions, function_tool
+from vivavoce.agents.memory import InProcessStore, SessionMemory
 from vivavoce.agents.testing import Harnesses, ScriptedLLM, SessionHarness, ToolCall, run_virtual
 from vivavoce.pipelines import SilentPipeline
 from vivavoce.pipelines.core.errors import SessionNotStartedError

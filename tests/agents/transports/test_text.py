@@ -9,8 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, AgentSession, Markdown, SessionOptions, StopResponse, function_tool
+from vivavoce.agents import Agent, AgentSession, SessionOptions, StopResponse, function_tool
 from vivavoce.agents.agent import CompletedTurn
+from vivavoce.agents.replies import Markdown
 from vivavoce.agents.testing import HANG, ScriptedLLM, ScriptedTTS, ToolCall, VirtualClock, run_virtual
 from vivavoce.agents.transports import AgentText, TextTransport
 from vivavoce.agents.transports.text import MAX_UNREAD

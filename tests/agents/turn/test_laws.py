@@ -326,7 +326,7 @@ class TurnLaws(RuleBasedStateMachine):
         component=st.sampled_from(["llm", "llm", "stt"]),
         keeps_ears=st.booleans(),
     )
-    def change_pipeline(self, pick: int, within: float, step: str, component: str, keeps_ears: bool) -> None:
+    def update_pipeline(self, pick: int, within: float, step: str, component: str, keeps_ears: bool) -> None:
         """Ask for another pipeline, open it, or lose one; all have the same traits, so that the other laws go on."""
         current, pipeline = self.pipelines.current, [i.FIRST_PIPELINE, "p1", "p2", "p3"][pick]
         if step == "ask":

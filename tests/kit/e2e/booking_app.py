@@ -1,4 +1,4 @@
-"""The begin of a test's app file that takes table bookings by voice: its dialogue, its pipeline, its log."""
+"""The begin of a test's app file that takes table bookings by voice: its talk, its pipeline, its log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) |
 
 def pipeline_of(ctx, done):
     """The parts of one call; `done` is the sentence about a booking."""
-    dialogue = rules.Dialogue(
+    talk = rules.SlotFilling(
         slots=(
             rules.Slot(name="day", parser=rules.days(), ask="For which day?"),
             rules.Slot(name="time", parser=rules.times(), ask="At what time?", say=rules.time_in_words),
@@ -25,7 +25,7 @@ def pipeline_of(ctx, done):
     tts = espeak.TTS()
     ctx.add_shutdown_callback(tts.aclose)
     return CascadingPipeline(
-        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(dialogue), tts=tts
+        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(talk), tts=tts
     )
 
 

@@ -15,9 +15,20 @@ LIMIT = 20.0
 
 APP = """
 from vivavoce.agents import (
-    Agent, AgentSession, CrashSafety, JobContext, MemoryOptions, ProcessExecution, RedisStore, SessionOptions,
-    SqliteCheckpoints, StoreCheckpoints, Worker, WorkerOptions, function_tool
+    Agent,
+    AgentSession,
+    CrashSafety,
+    JobContext,
+    MemoryOptions,
+    ProcessExecution,
+    SessionOptions,
+    SqliteCheckpoints,
+    StoreCheckpoints,
+    Worker,
+    WorkerOptions,
+    function_tool,
 )
+from vivavoce.agents.memory import RedisStore
 
 
 class Host(Agent):

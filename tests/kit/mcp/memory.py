@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from vivavoce.agents import MCPServer
+from vivavoce.agents.mcp_servers import MCPServer
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer as App

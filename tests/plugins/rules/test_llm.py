@@ -35,7 +35,7 @@ SLOTS = (
     rules.Slot(name="time", parser=rules.times(), ask="At what time?", heard="At {value}.", say=rules.time_in_words),
     rules.Slot(name="people", parser=rules.party_sizes(), ask="For how many?", say=rules.in_words),
 )
-DIALOGUE = rules.Dialogue(
+TALK = rules.SlotFilling(
     slots=SLOTS,
     tool="book",
     done="Booked {day} at {time} for {people}.",
@@ -48,7 +48,7 @@ DIALOGUE = rules.Dialogue(
 class Talk:
     """A conversation with the rules; calls are answered by `fail` or with "ok"."""
 
-    dialogue: rules.Dialogue = DIALOGUE
+    filling: rules.SlotFilling = TALK
     context: ChatContext = field(default_factory=ChatContext)
     calls: list[dict[str, Any]] = field(default_factory=list)
     fail: bool = False
@@ -57,7 +57,7 @@ class Talk:
         """Run one step on the present history."""
         tools: Any = (book,)
         request = GenerateRequest(**{"context": self.context, "tools": tools, **options})
-        return [event async for event in rules.LLM(self.dialogue).generate(request)]
+        return [event async for event in rules.LLM(self.filling).generate(request)]
 
     async def hears(self, words: str) -> str:
         """Say something and return the answer, after any calls."""
@@ -185,7 +185,9 @@ async def test_a_failed_call_is_not_made_again_on_no() -> None:
 
 
 async def test_where_yes_ends_the_conversation_no_asks_what_to_change() -> None:
-    talk = Talk(rules.Dialogue(slots=SLOTS, tool="book", done="Booked.", anything_else="Is it right?", ends_on="yes"))
+    talk = Talk(
+        rules.SlotFilling(slots=SLOTS, tool="book", done="Booked.", anything_else="Is it right?", ends_on="yes")
+    )
     assert await talk.hears("friday at seven for four people") == "Booked. Is it right?"
     assert await talk.hears("no") == "What shall I change?"
     await talk.hears("at eight")
@@ -193,7 +195,7 @@ async def test_where_yes_ends_the_conversation_no_asks_what_to_change() -> None:
     assert len(talk.calls) == 2
 
 
-CONFIRMED = rules.Dialogue(slots=SLOTS, tool="book", done="Booked.", confirm="{day} at {time} for {people}, right?")
+CONFIRMED = rules.SlotFilling(slots=SLOTS, tool="book", done="Booked.", confirm="{day} at {time} for {people}, right?")
 
 
 async def test_with_a_confirmation_nothing_is_called_before_yes() -> None:
@@ -214,7 +216,7 @@ async def test_a_yes_with_a_change_is_taken_as_both() -> None:
 
 
 async def test_without_a_tool_done_is_said_when_all_slots_are_filled() -> None:
-    talk = Talk(rules.Dialogue(slots=SLOTS[:1], done="{day}, noted."))
+    talk = Talk(rules.SlotFilling(slots=SLOTS[:1], done="{day}, noted."))
     assert await talk.hears("on monday") == "monday, noted. Is there anything else?"
 
 
@@ -265,7 +267,7 @@ async def test_instructions_for_one_generation_are_matched_like_words() -> None:
 )
 def test_a_dialogue_that_cannot_work_is_refused(options: dict[str, Any], what: str) -> None:
     with pytest.raises(ConfigurationError, match=what):
-        rules.Dialogue(**options)
+        rules.SlotFilling(**options)
 
 
 def test_a_slot_or_answer_that_cannot_work_is_refused() -> None:
@@ -292,11 +294,11 @@ PHRASES = st.sampled_from(
 )
 
 
-@given(phrases=st.lists(PHRASES, max_size=8), fail=st.booleans(), dialogue=st.sampled_from([DIALOGUE, CONFIRMED]))
+@given(phrases=st.lists(PHRASES, max_size=8), fail=st.booleans(), filling=st.sampled_from([TALK, CONFIRMED]))
 async def test_whatever_is_said_each_step_answers_once_and_calls_only_with_all_arguments(
-    phrases: list[str], fail: bool, dialogue: rules.Dialogue
+    phrases: list[str], fail: bool, filling: rules.SlotFilling
 ) -> None:
-    talk = Talk(dialogue, fail=fail)
+    talk = Talk(filling, fail=fail)
     for phrase in phrases:
         before = len(talk.calls)
         assert (await talk.hears(phrase)).strip()

@@ -13,22 +13,17 @@ import pytest
 
 from kit.memory import ScriptedStore
 from kit.servers.redis_server import RedisServer
-from vivavoce.agents import (
-    Agent,
-    InProcessStore,
-    MemoryHistorySink,
-    MemoryOptions,
-    RedisStore,
-    SessionMemory,
-    SessionOptions,
-    SessionStore,
-    SqliteStore,
-    StoreHistorySink,
-    StoreUnavailable,
-    function_tool,
-)
+from vivavoce.agents import Agent, MemoryHistorySink, MemoryOptions, SessionOptions, StoreHistorySink, function_tool
 from vivavoce.agents.core.values import MAX_BYTES
 from vivavoce.agents.history.sink import HistoryChange
+from vivavoce.agents.memory import (
+    InProcessStore,
+    RedisStore,
+    SessionMemory,
+    SessionStore,
+    SqliteStore,
+    StoreUnavailable,
+)
 from vivavoce.agents.memory.history.reasoning import ReasoningEvent
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreValueError

@@ -13,7 +13,8 @@ from kit.memory import session_with, started
 from kit.servers.redis_server import RedisServer
 from kit.store_roles import RolePlayer
 from kit.store_writer import opened
-from vivavoce.agents import AgentSession, MemoryOptions, RedisStore, SessionMemory, StoreUnavailable
+from vivavoce.agents import AgentSession, MemoryOptions
+from vivavoce.agents.memory import RedisStore, SessionMemory, StoreUnavailable
 from vivavoce.pipelines.core.clock import LoopClock
 
 pytestmark = pytest.mark.timeout(120)

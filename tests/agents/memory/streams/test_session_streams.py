@@ -10,18 +10,9 @@ import pytest
 
 from kit.memory import ScriptedStore, session_with, started
 from kit.streams import Reader
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    InProcessStore,
-    MemoryOptions,
-    SessionMemory,
-    StoreError,
-    StoreUnavailable,
-    Stream,
-    StreamItem,
-)
+from vivavoce.agents import Agent, AgentSession, MemoryOptions
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.memory import InProcessStore, SessionMemory, StoreError, StoreUnavailable, Stream, StreamItem
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import InProcessStore, StoreError, StoreValueError, Stream, StreamItem
+from vivavoce.agents.memory import InProcessStore, StoreError, StoreValueError, Stream, StreamItem
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.stores.store import Place, Record, SessionStore
 from vivavoce.agents.memory.streams import following

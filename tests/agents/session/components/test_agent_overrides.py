@@ -159,7 +159,7 @@ def test_an_override_that_does_not_fit_is_refused_at_once() -> None:
     with pytest.raises(CapabilityError, match="give CascadingPipeline a vad"):
         _ = session.update_agent(Clerk("second", stt=needy))
     realtime = RealtimePipeline(ScriptedRealtimeModel(), vad=ScriptedVAD())
-    with pytest.raises(CapabilityError, match="use change_pipeline"):
+    with pytest.raises(CapabilityError, match="use update_pipeline"):
         AgentSession[None](Clerk("first", llm=llm), realtime)
     with pytest.raises(ConfigurationError, match="tts must be an instance of TTS"):
         AgentOverrides(tts=llm)  # type: ignore[arg-type]
@@ -212,7 +212,7 @@ def test_a_component_that_changes_in_an_agent_s_time_is_the_session_s_unless_the
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
         await session.update_agent(second)
-        await session.change_component(tts=voice, llm=model)
+        await session.update_components(tts=voice, llm=model)
         await session.say("Changed.")
         await session.update_agent(first)
 
@@ -229,7 +229,7 @@ def test_a_pipeline_that_changes_in_an_agent_s_time_is_the_session_s_own_as_it_i
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
         await session.update_agent(second)
-        await session.change_pipeline(CascadingPipeline(stt=ScriptedSTT(), llm=ScriptedLLM(), tts=other))
+        await session.update_pipeline(CascadingPipeline(stt=ScriptedSTT(), llm=ScriptedLLM(), tts=other))
         await session.say("Changed.")
         await session.update_agent(first)
 
@@ -249,7 +249,7 @@ def test_a_component_that_changes_beside_a_realtime_model_is_the_session_s_unles
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
         await session.update_agent(second)
-        await session.change_component(tts=new, stt=stt)
+        await session.update_components(tts=new, stt=stt)
         await session.say("Changed.")
         await session.update_agent(first)
 

@@ -7,8 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, AgentOverrides, AgentTask, CompletedTurn, function_tool
+from vivavoce.agents import Agent, AgentOverrides, CompletedTurn, function_tool
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ProviderConnectionError
@@ -104,7 +105,7 @@ def test_a_handoff_behind_a_change_that_opens_slowly_begins_after_it_and_the_cal
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
         await harness.until(1.6)
-        change = session.change_component(stt=ScriptedSTT(open_delay=9.0))
+        change = session.update_components(stt=ScriptedSTT(open_delay=9.0))
         await harness.until(1.8)
         handoff = session.update_agent(second)
         await handoff
@@ -122,7 +123,7 @@ def test_speech_behind_such_a_handoff_keeps_the_change_from_nothing() -> None:
 
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
-        change = session.change_component(stt=ScriptedSTT(open_delay=3.0))
+        change = session.update_components(stt=ScriptedSTT(open_delay=3.0))
         handoff = session.update_agent(second)
         await session.say("Said by the second.")
         assert (change.outcome, handoff.outcome) == ("completed", "completed")
@@ -146,7 +147,7 @@ def test_a_task_that_a_turn_s_hook_awaits_during_a_slow_change_begins_behind_it(
     harness.caller.says("order", 1.0, 1.5)
 
     async def scenario(harness: SessionHarness) -> None:
-        change = harness.session.change_component(stt=ScriptedSTT(open_delay=4.0))
+        change = harness.session.update_components(stt=ScriptedSTT(open_delay=4.0))
         await change
         assert change.outcome == "completed"
 
@@ -164,7 +165,7 @@ def test_a_cancelled_task_whose_recogniser_never_opens_holds_nobody_up(kind: str
         session = harness.session
         await harness.until(2.0)
         if is_changing:
-            _ = session.change_component(stt=ScriptedSTT(open_delay=9.0))
+            _ = session.update_components(stt=ScriptedSTT(open_delay=9.0))
         task = AgentTask[str]("Ask.", id="ask", result_type=str, overrides=AgentOverrides(stt=hanging))
         with anyio.move_on_after(0.5):
             await session.run_task(task)
@@ -357,7 +358,7 @@ def test_components_that_change_meanwhile_are_taken_and_the_agent_s_are_opened_a
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
         _ = session.say("A speech for which the handoff has to wait.")
-        change = session.change_component(tts=voice)
+        change = session.update_components(tts=voice)
         await harness.until(1.2)
         handoff = session.update_agent(second)
         await change

@@ -1,4 +1,4 @@
-"""A recogniser that `change_component` has replaced: the words that it owes come late, to their turn, and once."""
+"""A recogniser that `update_components` has replaced: the words that it owes come late, to their turn, and once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SLOW = STTCapabilities(emits_interims=False)
 def changing(at: float, stt: ScriptedSTT, **components: Any) -> Any:
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(at)
-        change = harness.session.change_component(stt=stt, **components)
+        change = harness.session.update_components(stt=stt, **components)
         await change
         assert change.outcome == "completed"
 
@@ -86,9 +86,9 @@ def test_words_that_are_still_with_the_agent_s_stage_at_the_change_are_no_second
         await harness.until(1.0)
         model, new = ScriptedLLM("Thanks.", delay=0.1), ScriptedSTT()
         if what == "the recogniser":
-            await harness.session.change_component(stt=new)
+            await harness.session.update_components(stt=new)
         else:
-            await harness.session.change_pipeline(SessionHarness.pipeline_of(model, new, ScriptedTTS()))
+            await harness.session.update_pipeline(SessionHarness.pipeline_of(model, new, ScriptedTTS()))
         assert harness.now < 4.2
 
     harness.run(scenario, until=9.0)
@@ -119,9 +119,9 @@ def test_the_end_of_an_utterance_is_not_heard_again_by_a_successor_that_comes_at
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(0.6)
         if what == "the recogniser":
-            await harness.session.change_component(stt=new)
+            await harness.session.update_components(stt=new)
         else:
-            await harness.session.change_pipeline(SessionHarness.pipeline_of(ScriptedLLM("Fine."), new, ScriptedTTS()))
+            await harness.session.update_pipeline(SessionHarness.pipeline_of(ScriptedLLM("Fine."), new, ScriptedTTS()))
         assert harness.now < 1.5
 
     harness.run(scenario, until=7.0)
@@ -234,7 +234,7 @@ def test_late_words_of_a_whole_pipeline_that_was_left_are_answered_by_the_next_o
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
-        await harness.session.change_pipeline(other)
+        await harness.session.update_pipeline(other)
 
     harness.run(scenario, until=8.0)
     harness.expect_history(("user", "my number is five"), ("assistant", "Thanks."))

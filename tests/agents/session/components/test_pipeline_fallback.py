@@ -225,7 +225,7 @@ def test_a_change_that_is_under_way_when_the_model_is_lost_takes_over_at_once() 
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(0.7)
-        change = harness.session.change_pipeline(own)
+        change = harness.session.update_pipeline(own)
         await harness.until(2.0)
         assert change.outcome is None
         call.fails()
@@ -261,7 +261,7 @@ def test_one_that_is_lost_as_it_takes_over_is_followed_by_its_fallback_or_ends_t
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
-        await harness.session.change_pipeline(breaking)
+        await harness.session.update_pipeline(breaking)
         if has_fallback:
             await harness.until(2.0)
             await harness.session.reply("Say it.")

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kit.tasks import GIVE, ORDER, Front, GetAddress, said
-from vivavoce.agents import Agent, AgentOverrides, AgentTask, function_tool
+from vivavoce.agents import Agent, AgentOverrides, function_tool
 from vivavoce.agents.events import PipelineChanged
+from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
@@ -101,7 +102,7 @@ def test_a_component_that_replaced_the_agent_s_stays_when_a_task_begins_and_ends
         await session.say("Hello.")
         if is_in_task:
             await harness.until(6.0)
-        await session.change_component(tts=new)
+        await session.update_components(tts=new)
         await harness.until(13.0)
         await session.say("All is well.")
         await session.update_agent(Agent("Help."))
@@ -128,7 +129,7 @@ def test_a_component_that_replaced_the_task_s_ends_with_the_task() -> None:
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(5.0)
-        await harness.session.change_component(tts=new)
+        await harness.session.update_components(tts=new)
         await harness.session.say("I am listening.")
 
     harness.run(scenario, until=13.0)
@@ -144,7 +145,7 @@ def test_a_pipeline_that_came_in_the_agent_s_time_stays_when_a_task_begins_and_e
     harness.caller.makes_noise(8.0, 9.0)
 
     async def scenario(harness: SessionHarness) -> None:
-        await harness.session.change_pipeline(CascadingPipeline(stt=stt, llm=model, tts=other, vad=ScriptedVAD()))
+        await harness.session.update_pipeline(CascadingPipeline(stt=stt, llm=model, tts=other, vad=ScriptedVAD()))
 
     harness.run(scenario, until=13.0)
     assert (voice.texts, other.texts) == ([], ["Which address?", "Done."])

@@ -11,7 +11,8 @@ import pytest
 from anyio.abc import TaskGroup
 
 from kit.mcp.memory import Line, MemoryServer, library
-from vivavoce.agents import Agent, MCPServer, ToolError, function_tool
+from vivavoce.agents import Agent, ToolError, function_tool
+from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.tools.mcp.servers import MCPServers
 from vivavoce.pipelines.core.errors import ToolServerError

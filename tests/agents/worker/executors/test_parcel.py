@@ -12,9 +12,10 @@ import pytest
 
 from kit import job_process_app as app
 from kit.job_pool import JobPool
-from vivavoce.agents import ProcessExecution, Telemetry, TelemetryOptions
+from vivavoce.agents import ProcessExecution
 from vivavoce.agents.cli.app_file import load_app
 from vivavoce.agents.job import JobContext
+from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.agents.worker.executors.parcel import pack
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.request import JobRequest

@@ -1,4 +1,4 @@
-"""Dialogue: the slots to fill, the tool to call with them, and the texts of the agent."""
+"""SlotFilling: the slots to fill, the tool to call with them, and the texts of the agent."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ FAREWELL = r"\b(?:good ?bye|bye|that'?s all|that is all|nothing else|no,? thank 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialogue:
+class SlotFilling:
     """A conversation that fills slots and calls one tool with them.
 
     A value mentioned later replaces the earlier one; once the tool has been called, it is called again with the new
@@ -100,7 +100,7 @@ class Dialogue:
         if len(set(names)) < len(names):
             raise ConfigurationError(f"every slot needs a name of its own, got {names!r}")
         if not self.slots and not self.answers:
-            raise ConfigurationError("a dialogue needs slots or answers, got neither")
+            raise ConfigurationError("a filling needs slots or answers, got neither")
         for field in ("done", "changed", "failed"):
             _check_template(field, getattr(self, field), {*names, "output"})
         _check_template("confirm", self.confirm, set(names))

@@ -1,4 +1,4 @@
-"""`change_component`: other components take over in the middle of a call, and all other streams stay."""
+"""`update_components`: other components take over in the middle of a call, and all other streams stay."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def changing(at: float, changes: list[PipelineChange], **components: Any) -> Sce
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(at)
-        changes.append(harness.session.change_component(**components))
+        changes.append(harness.session.update_components(**components))
         await changes[-1]
 
     return scenario
@@ -81,7 +81,7 @@ def test_an_answer_that_waits_for_its_tool_goes_on_with_the_new_voice_and_model(
         @function_tool
         async def speak_spanish(self, ctx: RunContext) -> None:
             "Go on in Spanish."
-            await ctx.session.change_component(tts=voice, llm=model)
+            await ctx.session.update_components(tts=voice, llm=model)
 
     harness = cascade([ToolCall(call_id="c", name="speak_spanish", arguments="{}")], agent=Host("Help."))
     harness.caller.says("in Spanish please", 0.5, 1.0)
@@ -192,12 +192,12 @@ def test_the_session_goes_back_to_the_pipeline_with_which_it_began(kind: str, pa
         session, first = harness.session, harness.pipeline
         new: Any = ScriptedTTS() if part == "tts" else ScriptedSTT()
         for change in (
-            lambda: session.change_component(**{part: new}),
+            lambda: session.update_components(**{part: new}),
             lambda: session.update_agent(Agent("Help.", overrides=AgentOverrides(tts=ScriptedTTS()))),
         ):
             await change()
             assert session.pipeline is not first
-            back = session.change_pipeline(first)
+            back = session.update_pipeline(first)
             await back
             assert (back.outcome, back.exception()) == ("completed", None)
             assert session.pipeline is first
@@ -233,8 +233,8 @@ def test_two_changes_hold_together() -> None:
     harness.caller.says("hello", 2.0, 2.5)
 
     async def scenario(harness: SessionHarness) -> None:
-        first = harness.session.change_component(tts=voice)
-        second = harness.session.change_component(llm=model)
+        first = harness.session.update_components(tts=voice)
+        second = harness.session.update_components(llm=model)
         await second
         assert (first.outcome, second.outcome) == ("completed", "completed")
 
@@ -251,8 +251,8 @@ def test_the_change_after_one_that_failed_begins_from_the_components_in_use() ->
     harness.caller.says("hello", 4.0, 4.5)
 
     async def scenario(harness: SessionHarness) -> None:
-        _ = harness.session.change_component(stt=stt)
-        await harness.session.change_component(tts=voice)
+        _ = harness.session.update_components(stt=stt)
+        await harness.session.update_components(tts=voice)
 
     harness.run(scenario, until=7.0)
     harness.expect_history(("user", "hello"), ("assistant", "Hi."))
@@ -270,7 +270,7 @@ def test_a_recogniser_that_is_lost_before_its_moment_leaves_the_old_one_in_use()
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.8)
-        change = harness.session.change_component(stt=stt)
+        change = harness.session.update_components(stt=stt)
         await harness.until(2.6)
         stt.fail_open(*[ProviderConnectionError("gone", provider="scripted")] * 3)
         stt.fail()
@@ -328,7 +328,7 @@ def test_a_recogniser_that_dies_for_good_is_followed_by_the_one_that_is_being_op
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
-        change = harness.session.change_component(stt=new)
+        change = harness.session.update_components(stt=new)
         await harness.until(1.2)
         old.fail_open(*[ProviderConnectionError("gone", provider="scripted")] * 3)
         old.fail(ProviderConnectionError("gone", provider="scripted"))
@@ -346,7 +346,7 @@ def test_the_close_ends_a_change_and_every_stream() -> None:
     harness = cascade()
 
     async def scenario(harness: SessionHarness) -> None:
-        changes.append(harness.session.change_component(stt=stt, tts=voice))
+        changes.append(harness.session.update_components(stt=stt, tts=voice))
         await harness.until(1.0)
 
     harness.run(scenario)
@@ -369,7 +369,7 @@ def test_the_voice_of_say_changes_beside_a_realtime_model_whose_connection_stays
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.session.say("One.")
-        await harness.session.change_component(tts=new)
+        await harness.session.update_components(tts=new)
         await harness.session.say("Two.")
 
     harness.run(scenario)
@@ -413,8 +413,8 @@ def test_a_realtime_pipeline_takes_no_llm() -> None:
     harness = hearing(ScriptedRealtimeModel())
 
     async def scenario(harness: SessionHarness) -> None:
-        with pytest.raises(CapabilityError, match=r"'an llm'.*use change_pipeline"):
-            _ = harness.session.change_component(llm=ScriptedLLM())
+        with pytest.raises(CapabilityError, match=r"'an llm'.*use update_pipeline"):
+            _ = harness.session.update_components(llm=ScriptedLLM())
 
     harness.run(scenario)
 
@@ -426,7 +426,7 @@ def test_a_detector_needs_the_vad_beside_a_realtime_model_whose_server_decides()
 
     async def scenario(harness: SessionHarness) -> None:
         with pytest.raises(CapabilityError, match="give RealtimePipeline a vad"):
-            _ = harness.session.change_component(turn_detector=detector)
+            _ = harness.session.update_components(turn_detector=detector)
 
     harness.run(scenario)
 
@@ -441,7 +441,7 @@ def test_a_component_of_another_port_none_at_all_and_one_that_lacks_a_part_are_r
     )
 
     async def scenario(harness: SessionHarness) -> None:
-        change = harness.session.change_component
+        change = harness.session.update_components
         with pytest.raises(ConfigurationError, match=r"tts must be an instance of TTS, got"):
             _ = change(tts=stt)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="needs a component, got none"):
@@ -475,7 +475,7 @@ def test_a_pipeline_of_another_kind_refuses_a_change_of_single_components() -> N
 
     async def scenario(harness: SessionHarness) -> None:
         with pytest.raises(CapabilityError, match="own lacks"):
-            _ = harness.session.change_component(tts=ScriptedTTS())
+            _ = harness.session.update_components(tts=ScriptedTTS())
 
     harness.run(scenario)
 

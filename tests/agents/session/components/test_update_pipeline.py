@@ -1,4 +1,4 @@
-"""`change_pipeline`: its effect on words, speech, tools and handoffs, and failures of the new or old pipeline."""
+"""`update_pipeline`: its effect on words, speech, tools and handoffs, and failures of the new or old pipeline."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def changing(
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(at)
-        changes.append(harness.session.change_pipeline(make(), **options))
+        changes.append(harness.session.update_pipeline(make(), **options))
         await changes[-1]
 
     return scenario
@@ -126,7 +126,7 @@ def test_from_a_realtime_model_to_a_cascade_words_that_come_late_enter_their_tur
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
-        await harness.session.change_pipeline(cascade(llm, stt))
+        await harness.session.update_pipeline(cascade(llm, stt))
         assert harness.messages == [("assistant", "Five.")] or harness.messages[0] == ("user", "[no transcript]")
         await harness.until(4.0)
         harness.caller.makes_noise(4.0, 5.0)
@@ -172,7 +172,7 @@ def test_a_tool_of_a_realtime_model_is_answered_by_the_cascade_and_may_itself_ch
         @function_tool
         async def change(self, context: RunContext) -> str:
             """Change how it speaks."""
-            change = context.session.change_pipeline(cascade(llm))
+            change = context.session.update_pipeline(cascade(llm))
             await change
             outcomes.append(change.outcome)
             return "changed"
@@ -191,7 +191,7 @@ def test_an_agent_that_comes_may_bring_its_own_pipeline_and_wait_for_it() -> Non
 
     class Billing(Agent):
         async def on_enter(self) -> None:
-            await self.session.change_pipeline(realtime(model))
+            await self.session.update_pipeline(realtime(model))
             await self.session.reply("Greet the caller.")
 
     harness = cascading()
@@ -214,7 +214,7 @@ def test_an_agent_that_came_while_the_pipeline_was_opened_is_told_to_it() -> Non
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
-        change = harness.session.change_pipeline(realtime(model))
+        change = harness.session.update_pipeline(realtime(model))
         await harness.session.update_agent(Agent("You are billing.", id="billing"))
         await change
         await harness.session.reply("Greet the caller.")
@@ -231,7 +231,7 @@ def test_a_message_that_was_changed_after_the_model_was_told_it_has_the_model_be
         item = harness.session.history.add_message("user", "my name is Jo")
         speech = harness.session.say(NUMBERS)
         await harness.until(0.5)
-        change = harness.session.change_pipeline(realtime(model))
+        change = harness.session.update_pipeline(realtime(model))
         await harness.until(1.0)
         harness.session.history.replace_text(item, "my name is Joe")
         await speech
@@ -252,7 +252,7 @@ def test_two_changes_at_once_follow_each_other_and_one_to_the_same_pipeline_does
 
     async def scenario(harness: SessionHarness) -> None:
         last = cascade(llm)
-        changes = [harness.session.change_pipeline(pipeline) for pipeline in (realtime(model), last, last)]
+        changes = [harness.session.update_pipeline(pipeline) for pipeline in (realtime(model), last, last)]
         for change in changes:
             await change
             assert change.outcome == "completed"
@@ -273,8 +273,8 @@ def test_there_and_back_again_at_once() -> None:
 
     async def scenario(harness: SessionHarness) -> None:
         first = harness.session.pipeline
-        await harness.session.change_pipeline(realtime(model))
-        back = harness.session.change_pipeline(first)
+        await harness.session.update_pipeline(realtime(model))
+        back = harness.session.update_pipeline(first)
         await back
         assert back.outcome == "completed"
         await harness.session.reply("Greet the caller.")
@@ -339,7 +339,7 @@ def test_one_that_is_lost_while_it_waits_never_takes_over() -> None:
     async def scenario(harness: SessionHarness) -> None:
         _ = harness.session.say(" ".join(["word"] * 20))
         await harness.until(0.5)
-        changes.append(harness.session.change_pipeline(realtime(model)))
+        changes.append(harness.session.update_pipeline(realtime(model)))
         await harness.until(1.0)
         model.fail_open(*[LOST] * 9)
         model.fail()
@@ -378,7 +378,7 @@ def test_one_that_does_not_end_holds_up_neither_the_call_nor_its_close() -> None
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
-        await harness.session.change_pipeline(cascade(llm, stt))
+        await harness.session.update_pipeline(cascade(llm, stt))
         assert harness.now == pytest.approx(1.5)
         await harness.session.reply("Say two.")
 
@@ -396,7 +396,7 @@ def test_closing_in_the_middle_of_a_change_leaves_nothing_behind(at: float) -> N
 
     async def scenario(harness: SessionHarness) -> None:
         _ = harness.session.say(" ".join(["word"] * 20))
-        changes.extend(harness.session.change_pipeline(each) for each in (realtime(model), harness.pipeline))
+        changes.extend(harness.session.update_pipeline(each) for each in (realtime(model), harness.pipeline))
         await harness.until(at)
 
     harness.run(scenario)
@@ -406,7 +406,7 @@ def test_closing_in_the_middle_of_a_change_leaves_nothing_behind(at: float) -> N
     assert harness.close_report.seconds < 0.3
     assert all(connection.is_closed for connection in model.connections)
     with pytest.raises(SessionClosedError):
-        _ = harness.session.change_pipeline(realtime(model))
+        _ = harness.session.update_pipeline(realtime(model))
 
 
 def test_a_pipeline_of_another_session_is_refused() -> None:
@@ -414,7 +414,7 @@ def test_a_pipeline_of_another_session_is_refused() -> None:
 
     async def main() -> None:
         async with first, second:
-            change = second.session.change_pipeline(first.pipeline)
+            change = second.session.update_pipeline(first.pipeline)
             await change
             assert change.outcome == "failed"
             assert isinstance(change.exception(), ConfigurationError)
@@ -433,23 +433,23 @@ def test_what_cannot_work_is_refused_at_once() -> None:
 
     session = AgentSession[None](Agent("Help."), cascade(ScriptedLLM()))
     with pytest.raises(SessionNotStartedError):
-        _ = session.change_pipeline(cascade(ScriptedLLM()))
+        _ = session.update_pipeline(cascade(ScriptedLLM()))
 
     async def scenario(harness: SessionHarness) -> None:
-        change = harness.session.change_pipeline
+        change = harness.session.update_pipeline
         with pytest.raises(ConfigurationError, match="must be a Pipeline"):
             _ = change("realtime")  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="within"):
             _ = change(cascade(ScriptedLLM()), within=0.0)
         with pytest.raises(CapabilityError, match="manual"):
             _ = change(RealtimePipeline(ScriptedRealtimeModel()))
-        harness.session.set_conversation_flow(Flow())
+        harness.session.update_flow(Flow())
         with pytest.raises(CapabilityError, match="takes_flow"):
             _ = change(realtime(ScriptedRealtimeModel()))
-        harness.session.set_conversation_flow(None)
+        harness.session.update_flow(None)
         going = change(realtime(ScriptedRealtimeModel()))
         with pytest.raises(CapabilityError, match="takes_flow"):
-            harness.session.set_conversation_flow(Flow())
+            harness.session.update_flow(Flow())
         await going
 
     manual = SessionOptions(endpointing=EndpointingOptions(mode="manual"))
@@ -463,7 +463,7 @@ def test_it_cannot_be_awaited_where_it_would_never_come() -> None:
 
     class Front(Agent):
         async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
-            changes.append(self.session.change_pipeline(realtime(model)))
+            changes.append(self.session.update_pipeline(realtime(model)))
             try:
                 await changes[0]
             except SessionError as error:
