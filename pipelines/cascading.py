@@ -97,6 +97,7 @@ class CascadingPipeline(Pipeline):
         self.llm = llm
         self.components = components
         self.text_filters = self.options.text_filters if components.tts is not None else ()
+        self._capabilities: PipelineCapabilities | None = None
         self._connection: CascadingConnection | None = None
 
     def _composed(self, components: ComponentSet) -> CascadingPipeline:
@@ -115,7 +116,12 @@ class CascadingPipeline(Pipeline):
 
     @property
     def capabilities(self) -> PipelineCapabilities:
-        """Computed from the components."""
+        """Computed from the components, once."""
+        if self._capabilities is None:
+            self._capabilities = self._compute_capabilities()
+        return self._capabilities
+
+    def _compute_capabilities(self) -> PipelineCapabilities:
         llm, parts = self.llm, self.components
         present = dict(parts.present())
         if llm is not None:

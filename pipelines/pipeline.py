@@ -7,6 +7,7 @@ one task that the session owns (`run`), and has no task group across two calls.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.speech import ComponentSet, Parts, given
 from vivavoce.pipelines.tts.base import AudioChunk
-from vivavoce.pipelines.tts.text_filters import TextFilter, prepare_filters
+from vivavoce.pipelines.tts.text_filters import TextFilter, are_prepared, prepare_filters
 
 __all__ = [
     "ConnectionChange",
@@ -290,6 +291,19 @@ class Pipeline(ABC):
     def parts(self) -> Parts:
         """Yield kind and component of each part, as far as it is made of components."""
         return iter(())
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `prepare()` has nothing left to do; a start calls it in no thread then.
+
+        False for a subclass with a `prepare()` of its own, unless it has an answer of its own here too.
+        """
+        return (
+            type(self).prepare is Pipeline.prepare
+            and all(module in sys.modules for module in ("tenacity", "numpy", "soxr"))
+            and are_prepared(self.text_filters)
+            and (self.fallback is None or self.fallback.is_prepared)
+        )
 
     def prepare(self) -> None:
         """Import and build the parts that turns will use, so that no turn waits for them; called in a thread, at the

@@ -46,6 +46,8 @@ class SilentPipeline(Pipeline):
     def capabilities(self) -> PipelineCapabilities:
         return _CAPABILITIES
 
+    is_prepared = True
+
     def prepare(self) -> None:
         """Do nothing: there is no audio and no provider."""
 

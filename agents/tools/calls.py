@@ -287,11 +287,14 @@ class ToolCalls:
             items[place:place] = [*calls, *outputs]
         return ChatContext(items)
 
-    async def cancel(self) -> None:
-        """Cancel all calls and wait until each has settled; the caller bounds it."""
+    def cancel(self) -> Awaitable[None] | None:
+        """Cancel all calls; return the wait until each has settled, which the caller bounds, or None without one."""
         self._executor.cancel()
         for step in list(self._pending):
             self.release(step)
+        return self._settled() if self._pending else None
+
+    async def _settled(self) -> None:
         while self._pending:
             self._idle = anyio.Event()
             await self._idle.wait()

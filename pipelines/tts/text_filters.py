@@ -28,9 +28,10 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from vivavoce.pipelines.core.checks import check_items, shown
@@ -51,7 +52,10 @@ class SwiftTextFilter(Protocol):
         """Whether the filter may change `text`, whole words from a sentence's start; cheap, called for every piece."""
 
     def prepare(self) -> None:
-        """Load the filter's data, before the session hears anything: in a thread. May be called again."""
+        """Load the filter's data, before the session hears anything: in a thread. May be called again.
+
+        With an attribute `is_prepared` that is true, a start does without the call.
+        """
 
     def __call__(self, text: str) -> str:
         """Return the text to speak."""
@@ -67,6 +71,11 @@ class EmojiFilter:
     def may_change(self, text: str) -> bool:
         """Whether there may be one."""
         return not text.isascii() and _EMOJI_RANGE.search(text) is not None
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `prepare()` has nothing left to do."""
+        return "regex" in sys.modules
 
     def prepare(self) -> None:
         """Load the Unicode properties."""
@@ -126,6 +135,8 @@ class UrlFilter:
             return True
         return bool(self.language) and _NAME.search(text) is not None
 
+    is_prepared: ClassVar[bool] = True
+
     def prepare(self) -> None:
         """Nothing to load."""
 
@@ -165,6 +176,11 @@ def prepare_filters(filters: Sequence[TextFilter]) -> None:
     for each in filters:
         if isinstance(each, SwiftTextFilter):
             each.prepare()
+
+
+def are_prepared(filters: Sequence[TextFilter]) -> bool:
+    """Return whether `prepare_filters()` has nothing left to do. A filter may say so by its `is_prepared`."""
+    return all(getattr(each, "is_prepared", not isinstance(each, SwiftTextFilter)) for each in filters)
 
 
 class FilterChain:

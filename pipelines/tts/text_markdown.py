@@ -52,6 +52,11 @@ class MarkdownFilter:
         """Whether the text has a sign that Markdown uses."""
         return _MARKED.search(text) is not None
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `prepare()` has nothing left to do."""
+        return _parser.cache_info().currsize > 0
+
     def prepare(self) -> None:
         """Load the parser."""
         _parser()

@@ -38,9 +38,13 @@ class AgentHooks:
 
     # --- the first agent
 
-    def enter_first(self, agent: Agent) -> Run:
-        """Run the first agent's `on_enter`, which has no limit yet. The start waits for it and reports its error."""
+    def enter_first(self, agent: Agent) -> Run | None:
+        """Run the first agent's `on_enter`, if it has one: without a limit yet. The start waits for it and reports its
+        error.
+        """
         self.has_entered, self._first_agent = True, agent
+        if is_default(agent.on_enter, Agent.on_enter):
+            return None
         self._first = self._start("on_enter", agent, math.inf, source=None)
         return self._first
 
@@ -172,3 +176,8 @@ async def awaited_hook(name: str, hook: Callable[[], Awaitable[None]]) -> None:
         ConfigurationError: It is not async.
     """
     await awaited(name, hook())
+
+
+def is_default(hook: Callable[[], Awaitable[None]], default: Callable[[Agent], Awaitable[None]]) -> bool:
+    """Return whether an agent's hook is the one of `Agent`, which does nothing."""
+    return getattr(hook, "__func__", None) is default

@@ -9,7 +9,7 @@ from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.session.handoffs.agent_hooks import awaited_hook
+from vivavoce.agents.session.handoffs.agent_hooks import awaited_hook, is_default
 from vivavoce.agents.session.life.preparing import AgentSetup
 
 
@@ -142,7 +142,8 @@ class SessionAgents:
 
     def cleanups(self) -> list[Callable[[], Awaitable[None]]]:
         """Return the `cleanup` of every agent that has had the conversation, but of tasks that were cleaned up."""
-        return [partial(awaited_hook, "cleanup", agent.cleanup) for agent in self._agents]
+        hooks = [agent.cleanup for agent in self._agents if not is_default(agent.cleanup, Agent.cleanup)]
+        return [partial(awaited_hook, "cleanup", hook) for hook in hooks]
 
     def release(self) -> None:
         """The session is over: its agents are free for another one."""

@@ -7,6 +7,7 @@ cut at any step of its start.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 from functools import partial
 
 import anyio
@@ -205,7 +206,10 @@ class SessionClose:
             self._context.closing.refuse_calls()
             self._loop.step(i.SessionClosing())
 
-    async def _end_handlers(self) -> None:
+    def _end_handlers(self) -> Awaitable[None] | None:
+        return self._wait_for_handlers() if self._context.hooks.running else None
+
+    async def _wait_for_handlers(self) -> None:
         hooks = self._context.hooks
         try:
             await hooks.wait_idle()

@@ -20,7 +20,8 @@ STEP_RESERVE = 0.05
 UNWIND_SHARE = 0.5
 """Part of that reserve for the `finally` blocks of a step that is cut."""
 
-Step = tuple[str, Callable[[], Awaitable[None]]]
+Step = tuple[str, Callable[[], Awaitable[None] | None]]
+"""Name and call of a step. A call that leaves nothing to wait for returns None; the step takes no task then."""
 
 
 class CloseSequence:
@@ -46,9 +47,11 @@ class CloseSequence:
         """The rest of the budget."""
         return max(0.0, self._budget - self.seconds)
 
-    async def side_by_side(self, calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    def side_by_side(self, calls: Sequence[Callable[[], Awaitable[None]]]) -> Awaitable[None] | None:
         """Make `calls`, the application's, in the running step. The error of one is noted, and all run to their end."""
+        return self._side_by_side(calls) if calls else None
 
+    async def _side_by_side(self, calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
         async def make(call: Callable[[], Awaitable[None]]) -> None:
             try:
                 await Run(self._context.hooks, "close step", "it").make(call)
@@ -63,25 +66,33 @@ class CloseSequence:
         """Run `steps` in order and return how each of them went; a reserve is left for the work after them."""
         return tuple([await self._run_step(name, step, len(steps) - index) for index, (name, step) in enumerate(steps)])
 
-    async def _run_step(self, name: str, step: Callable[[], Awaitable[None]], to_come: int) -> CloseStep:
+    async def _run_step(self, name: str, step: Callable[[], Awaitable[None] | None], to_come: int) -> CloseStep:
         started, reserve = self._context.clock.now(), STEP_RESERVE * self._budget
         limit = max(self.seconds_left - to_come * reserve, reserve)
         unwind = UNWIND_SHARE * reserve
         with self._context.observer.phase_step("close", name) as watch:
-            run = self._context.hooks.start(
-                "close step", f"closing: {name}", step, limit - unwind, source=None, is_shielded=True
-            )
-            await run.finish(unwind)
-            raised = [run.error] if run.error is not None and run.error is not run.late else []
+            raised: list[BaseException] = []
+            hung = ""
+            try:
+                waits = step()
+            except Exception as error:  # noqa: BLE001 - a bug of ours: the later steps still run
+                waits, raised = None, [error]
+            if waits is not None:
+                run = self._context.hooks.start(
+                    "close step", f"closing: {name}", lambda: waits, limit - unwind, source=None, is_shielded=True
+                )
+                await run.finish(unwind)
+                if run.late is not None:
+                    stubborn = "" if run.is_over else " and ignores its cancellation"
+                    hung = f"did not end within {limit:.2f} s{stubborn}"
+                if run.error is not None and run.error is not run.late:
+                    raised = [run.error]
             errors = [*raised, *self._context.closing.take_errors()]
-            for error in errors:
-                watch.failed(error)
-        problems = [describe(error) for error in errors]
-        if run.late is not None:
-            stubborn = "" if run.is_over else " and ignores its cancellation"
-            problems.insert(0, f"did not end within {limit:.2f} s{stubborn}")
-        for error in raised:
-            logger.debug("Closing: %s failed", name, exc_info=error)
+            for problem in errors:
+                watch.failed(problem)
+        problems = [*filter(None, [hung]), *map(describe, errors)]
+        for problem in raised:
+            logger.debug("Closing: %s failed", name, exc_info=problem)
         if problems:
             logger.warning("Closing: %s: %s", name, "; ".join(problems))
         return CloseStep(name=name, seconds=self._context.clock.now() - started, error="; ".join(problems))

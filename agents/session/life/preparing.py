@@ -59,16 +59,18 @@ class Preparing:
             _tools(agent)
             pipeline.prepare()
 
-        await self._run(f"agent {agent.id!r} and its pipeline", prepare)
+        if not (pipeline.is_prepared and _is_prepared(agent)):
+            await self._run(f"agent {agent.id!r} and its pipeline", prepare)
 
     async def agent(self, agent: Agent) -> None:
         """Prepare an agent that comes later; raises as `first`."""
-        if not all(tool.is_prepared for tool in agent.tools):
+        if not _is_prepared(agent):
             await self._run(f"agent {agent.id!r}", partial(_tools, agent))
 
     async def pipeline(self, pipeline: Pipeline) -> None:
         """Prepare a pipeline that comes later; raises as `first`."""
-        await self._run(f"the {pipeline.name} pipeline", pipeline.prepare)
+        if not pipeline.is_prepared:
+            await self._run(f"the {pipeline.name} pipeline", pipeline.prepare)
 
     async def _run(self, what: str, prepare: Callable[[], object]) -> None:
         try:
@@ -126,6 +128,10 @@ class AgentSetup:
         """End the servers of an agent that serves no more."""
         if agent.mcp_servers:
             await self.servers.end(agent)
+
+
+def _is_prepared(agent: Agent) -> bool:
+    return all(tool.is_prepared for tool in agent.tools)
 
 
 def _tools(agent: Agent) -> None:

@@ -106,7 +106,8 @@ class SessionStart:
         self.has_entered = True
         if snapshot is None:
             with watched("on_enter"):
-                await self._end_of("on_enter", parts.agent_hooks.enter_first(self._context.live.agent))
+                if (entering := parts.agent_hooks.enter_first(self._context.live.agent)) is not None:
+                    await self._end_of("on_enter", entering)
         else:
             parts.agent_hooks.resume()
         self._loop.step(i.SessionStarted())

@@ -167,7 +167,7 @@ class Caller(TransportEvents):
         if self._is_audible:
             self._playout.begin()
 
-    async def stop_input(self) -> None:
+    def stop_input(self) -> None:
         """Hear and read nothing from now on."""
         self._has_input = False
 

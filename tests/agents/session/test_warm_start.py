@@ -17,6 +17,7 @@ from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingOptions, CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, are_prepared, prepare_filters
 
 TOOLS = ["book", "look_up", "fail", "none_such", "look_up", "hand_over", "order", "fetch"]
 
@@ -146,6 +147,25 @@ def test_the_first_pipeline_and_one_that_comes_later_are_prepared_in_a_thread() 
 
     harness.run(scenario)
     assert [*first.threads, *later.threads] == ["preparing-1", "preparing-1"]
+
+
+def test_a_pipeline_with_nothing_left_to_prepare_starts_without_a_thread() -> None:
+    class Ready(Filter):
+        is_prepared = True
+
+    assert not speaking(Filter()).is_prepared
+    SessionHarness(Agent("x"), pipeline=speaking(Ready())).run()  # it has loaded the parts of any turn
+    ready = Ready()
+    assert speaking(ready).is_prepared
+    SessionHarness(Agent("x"), pipeline=speaking(ready)).run()
+    assert ready.threads == []
+
+
+def test_the_default_filters_say_when_they_are_prepared() -> None:
+    prepare_filters(DEFAULT_TEXT_FILTERS)
+    assert are_prepared(DEFAULT_TEXT_FILTERS)
+    assert are_prepared((str.upper,))
+    assert not are_prepared((*DEFAULT_TEXT_FILTERS, Filter()))
 
 
 async def test_a_preparation_that_hangs_fails_the_start_at_its_limit() -> None:
