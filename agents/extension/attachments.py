@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from vivavoce.agents.core.application_code import application_code
@@ -16,6 +17,7 @@ from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError, describe
+from vivavoce.pipelines.core.owned_call import UNWIND_LIMIT
 
 if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent
@@ -64,6 +66,10 @@ class Attachments:
         self._additions: dict[str, Additions] = {}
         self._turns: dict[str, TurnInHand] = {}
         """The turns whose answers are not over, by the ids of these."""
+        self._running: dict[TurnInHand, _Part] = {}
+        """The turns that an `on_turn` looks at, and whose it is."""
+        self._has_ended = False
+        """Whether the close has begun."""
         self._reached: set[str] = set()
         """The keys of the extensions that have been opened, or linked to the call."""
         self._told: set[tuple[str, str]] = set()
@@ -173,19 +179,20 @@ class Attachments:
     async def look_ahead(self, turn: TurnInHand) -> None:
         """Pass a turn that is not over to the extensions that judge words, until one answers or drops it."""
         for part in self._parts:
-            if self._judges(part) == "words" and turn.awaits(part.key) and not turn.is_settled:
+            if self._judges(part) == "words" and turn.awaits(part.key) and not (turn.is_settled or turn.is_cut):
                 await self._take_turn(part, turn)
 
     async def take_turn(self, turn: TurnInHand) -> None:
         """Pass a turn to the extensions, until one answers or drops it. One that had it ahead does not get it again."""
         asked = [part for part in self._parts if type(part.attached).on_turn is not Attached.on_turn]
-        if not asked:
-            return
-        self.hold(turn)
         for part in asked:
             if turn.awaits(part.key):
                 await self._take_turn(part, turn)
             await checkpoint_if_cancelled()  # the speech was cut at the very moment at which the wait ended
+            if turn.is_cut and not turn.is_remote:
+                await anyio.sleep_forever()  # the close cuts the speech next: no model is asked meanwhile
+            if turn.is_cut:
+                return
             if not turn.is_remote:
                 turn.record.mark(part.key, "user_code", self._context.clock.now())
             if turn.settled_by == part.key:
@@ -198,13 +205,22 @@ class Attachments:
             turn.handle.add_done_callback(self._forget)
 
     async def _take_turn(self, part: _Part, turn: TurnInHand) -> None:
+        await self._cut_ones_ended(part)
+        if turn.is_cut or self._has_ended:
+            return
         is_waiting = not (turn.is_ahead or turn.is_remote)
-        turn.begin(part.key)
+        self._running[turn] = part
+        scope = turn.begin(part.key)
+
+        async def take() -> None:
+            with scope:
+                await part.attached.on_turn(turn)
+
         try:
             run = await self._context.hooks.run(
                 "turn hook",
                 f"on_turn of the extension {part.key!r}",
-                partial(part.attached.on_turn, turn),
+                take,
                 self._limit_of(part),
                 "without its speeches" if is_waiting else "always",
                 source=part.key,
@@ -214,6 +230,14 @@ class Attachments:
                 turn.unsettle(part.key)
         finally:
             turn.end()
+            if self._running.pop(turn, None) is not None and turn.is_undone:
+                self._undo(turn, lambda one: one is part)
+
+    async def _cut_ones_ended(self, part: _Part) -> None:
+        """Wait until each `on_turn` of that extension that was cut has ended: its next call comes behind that."""
+        with anyio.move_on_after(UNWIND_LIMIT):
+            for turn in [turn for turn, one in self._running.items() if one is part and turn.is_cut]:
+                await turn.ended()
 
     def _forget(self, handle: SpeechHandle) -> None:
         self._turns.pop(handle.id, None)
@@ -224,8 +248,12 @@ class Attachments:
             self.undo_turn(turn)
 
     def undo_turn(self, turn: TurnInHand) -> None:
-        """Have the extensions that had this turn take it back."""
-        self._each("undo", lambda attached: attached.undo(turn), lambda part: turn.had(part.key))
+        """Have the extensions that had this turn take it back; one whose `on_turn` runs, when that has ended."""
+        turn.take_back()
+        self._undo(turn, lambda part: turn.had(part.key) and self._running.get(turn) is not part)
+
+    def _undo(self, turn: TurnInHand, which: Callable[[_Part], bool]) -> None:
+        self._each("undo", lambda attached: attached.undo(turn), which)
 
     async def take_tool_result(self, call: ToolCall, output: str) -> bool:
         """Pass the result of a tool to the extensions; return whether one has answered it."""
@@ -313,17 +341,24 @@ class Attachments:
 
     def end(self) -> None:
         """Have all extensions take nothing more."""
+        self._has_ended = True
+        for turn in self._running:
+            turn.cut()
         self._each("end", lambda attached: attached.end())
 
     def closing_after(self, step: CloseAfter) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
         """Return the steps of the close that come behind `step`."""
         return [
-            (part.key, part.attached.aclose)
+            (part.key, partial(self._close, part))
             for part in reversed(self._parts)
             if part.key in self._reached
             and self._read(part, "close_after", lambda attached: attached.close_after, None) == step
             and self._read(part, "has_work", lambda attached: attached.has_work, True)
         ]
+
+    async def _close(self, part: _Part) -> None:
+        await self._cut_ones_ended(part)
+        await part.attached.aclose()
 
     @property
     def lost_writes(self) -> int:
@@ -332,6 +367,7 @@ class Attachments:
 
     def release(self) -> None:
         """Free the objects that sessions share."""
+        self._running.clear()
         self._each("release", lambda attached: attached.release(), reports=False)
 
     def _each(

@@ -87,12 +87,17 @@ class Attached:
     async def on_turn(self, turn: TurnInHand) -> None:
         """Look at a turn before its answer. An error is one `error` event, and the turn goes on.
 
+        It is cancelled when the turn is taken back, before `undo`, and when the close begins.
+
         A turn that is ahead (`TurnInHand.is_ahead`) comes only while `judges` is "words", and in a task of the answer
         that is begun ahead. It does not come again when it is over, if its words are the same.
         """
 
     def undo(self, turn: TurnInHand) -> None:
-        """Take back the effect of a turn: the caller goes on, or its answer was withdrawn unheard, or begun in vain."""
+        """Take back the effect of a turn: the caller goes on, or its answer was withdrawn unheard, or begun in vain.
+
+        `on_turn` has ended by then. It gets no other turn before this call, unless it ignores its cancellation.
+        """
 
     async def on_tool_result(self, call: ToolCall, output: str) -> bool:
         """Look at the result of a tool before a model gets it; return whether that was the answer to it."""
