@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,12 +13,13 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from vivavoce.agents.core.application_code import application_code
-from vivavoce.agents.core.context import Additions, SessionContext
+from vivavoce.agents.core.context import NO_ADDITIONS, Additions, SessionContext
 from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges, RecordStep
+from vivavoce.agents.extension.keys import BUILT_IN
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.pipelines.core.checks import shown
-from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError, VoiceError, describe
 from vivavoce.pipelines.core.owned_call import UNWIND_LIMIT
 
 if TYPE_CHECKING:
@@ -24,9 +27,10 @@ if TYPE_CHECKING:
     from vivavoce.agents.core.speech_handle import SpeechHandle
     from vivavoce.agents.records import TurnRecord
     from vivavoce.pipelines.io import Transport
-    from vivavoce.pipelines.llm.tools import ToolCall
+    from vivavoce.pipelines.llm.tools import Tool, ToolCall
     from vivavoce.pipelines.pipeline import Pipeline
 
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -64,6 +68,7 @@ class Attachments:
         self._limit = limit
         self._parts: list[_Part] = []
         self._additions: dict[str, Additions] = {}
+        """By the keys of all extensions, in their order."""
         self._turns: dict[str, TurnInHand] = {}
         """The turns whose answers are not over, by the ids of these."""
         self._running: dict[TurnInHand, _Part] = {}
@@ -71,7 +76,7 @@ class Attachments:
         self._has_ended = False
         """Whether the close has begun."""
         self._reached: set[str] = set()
-        """The keys of the extensions that have been opened, or linked to the call."""
+        """The keys of the extensions whose `open` was called."""
         self._told: set[tuple[str, str]] = set()
         """The properties, by key, whose errors have been reported."""
         self._call_end: CallEnd | None = None
@@ -79,15 +84,21 @@ class Attachments:
         for extension in extensions:
             if any(part.key == extension.key for part in self._parts):
                 raise ConfigurationError(f"a session needs each extension once, got two with the key {extension.key!r}")
+            self._additions[extension.key] = NO_ADDITIONS
             host = Host(extension.key, context, history, self, hook_timeout=limit, record=record)
             attached = extension.attach(host)
+            if not isinstance(attached, Attached):
+                raise ConfigurationError(
+                    f"attach() of the extension {extension.key!r} needs to return an Attached, got {shown(attached)}"
+                )
             self._parts.append(_Part(type(extension), extension.key, attached))
 
     # --- what extensions use
 
     def of(self, kind: type[Extension]) -> Attached | None:
-        """Return the part of an extension; None if the session has none of that kind."""
-        return next((part.attached for part in self._parts if issubclass(part.kind, kind)), None)
+        """Return the part of the extension of that very class, else of the first of a subclass; None without one."""
+        of_kind = [part for part in self._parts if issubclass(part.kind, kind)]
+        return next((part.attached for part in sorted(of_kind, key=lambda part: part.kind is not kind)), None)
 
     def face(self, kind: type[Extension]) -> object:
         """Return what the extension of that kind offers.
@@ -104,28 +115,63 @@ class Attachments:
         )
 
     def add_to_agent(self, key: str, additions: Additions) -> None:
-        """Set the instructions and tools that the extension with that key gives the agent."""
-        if additions == self._additions.get(key, Additions()):
+        """Set the instructions and tools that the extension with that key gives the agent.
+
+        Of tools with one name, that of the first extension is taken.
+
+        Raises:
+            ConfigurationError: Two of these tools have one name.
+        """
+        names = [tool.name for tool in additions.tools]
+        if len(set(names)) < len(names):
+            double = sorted({name for name in names if names.count(name) > 1})
+            raise ConfigurationError(f"tools of the extension {key!r} need names of their own, got {double!r} twice")
+        if additions == self._additions[key]:
             return
         self._additions[key] = additions
         live, given = self._context.live, self._additions.values()
         instructions = "\n\n".join(one.instructions for one in given if one.instructions)
-        live.additions = Additions(instructions, tuple(tool for one in given for tool in one.tools))
+        live.additions = Additions(instructions, tuple(self._tools()))
         if live.is_connected:
             live.connection.update(live.instructions, live.tools, is_history_changed=False)
 
+    def _tools(self) -> Iterable[Tool[..., Any]]:
+        tools: dict[str, tuple[str, Tool[..., Any]]] = {}
+        for key, additions in self._additions.items():
+            for tool in additions.tools:
+                first, _ = tools.setdefault(tool.name, (key, tool))
+                if first != key and (key, tool.name) not in self._told:
+                    self._told.add((key, tool.name))
+                    logger.warning(
+                        "The extensions %r and %r have a tool %r; the model gets that of %r",
+                        first,
+                        key,
+                        tool.name,
+                        first,
+                    )
+        return (tool for _, tool in tools.values())
+
     @property
     def call_end(self) -> CallEnd:
-        """The speeches of the call, and its end."""
-        assert self._call_end is not None, "open() comes first"
+        """The speeches of the call, and its end.
+
+        Raises:
+            SessionNotStartedError: The session is being made.
+        """
+        if self._call_end is None:
+            raise SessionNotStartedError("the session is being made; call this from open() of the extension on")
         return self._call_end
 
     def changed(self) -> None:
         """Note a change of the conversation outside of a turn."""
-        assert self._note_change is not None, "open() comes first"
-        self._note_change()
+        if self._note_change is not None:  # else the session is being made, and its start keeps the conversation
+            self._note_change()
 
     # --- the start
+
+    def open(self, call_end: CallEnd, changed: Callable[[], None]) -> None:
+        """Take the parts of the session that are made behind this one."""
+        self._call_end, self._note_change = call_end, changed
 
     def check(self, agent: Agent, pipeline: Pipeline) -> None:
         """Check that agent and pipeline fit all extensions.
@@ -140,19 +186,19 @@ class Attachments:
         """Open the extensions, before the room is joined; yield the names and the calls of those that wait."""
         for part in self._parts:
             self._reached.add(part.key)
-            if (opening := part.attached.open()) is not None:
+            with application_code(f"open of the extension {part.key!r}"):
+                opening = part.attached.open()
+            if opening is not None:
                 yield part.key, partial(_awaited, opening)
 
-    def open(self, transport: Transport, call_end: CallEnd, changed: Callable[[], None]) -> None:
-        """Link the extensions to the call.
+    def link(self, transport: Transport) -> None:
+        """Link the extensions to the call; one that fails to costs an `error` event.
 
         Raises:
-            ConfigurationError: The transport lacks something.
+            VoiceError: An extension refuses the transport.
         """
-        self._call_end, self._note_change = call_end, changed
         for part in self._parts:
-            self._reached.add(part.key)
-            part.attached.link(transport)
+            self._call(part, "link", partial(part.attached.link, transport), None, lets_out=(VoiceError,))
 
     def to_begin(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
         """Yield the names and the calls of the extensions that begin to work when all parts run."""
@@ -280,7 +326,7 @@ class Attachments:
         return any(answered)
 
     def _limit_of(self, part: _Part) -> float:
-        limit = part.attached.turn_limit
+        limit = self._read(part, "turn_limit", lambda attached: attached.turn_limit, None)
         return self._limit if limit is None else limit
 
     def turn_over(self, record: TurnRecord) -> None:
@@ -301,12 +347,14 @@ class Attachments:
         """Make the data, in any thread; an extension that fails to has none."""
         made: dict[str, Any] = {}
         for key, call in taken.items():
-            name = f"take of the extension {key!r}"
             try:
-                with application_code(name):
-                    made[key] = call()
+                with application_code(f"take of the extension {key!r}"):
+                    data = call()
+                    if key not in BUILT_IN:
+                        _check_json(key, data)
+                made[key] = data
             except Exception as error:  # noqa: BLE001 - the user-callback boundary
-                self._context.inbox.on_loop(partial(self._context.hooks.failed, name, error, key))
+                self._context.inbox.on_loop(partial(self._failed, key, "take", error))
         return made
 
     def check_taken(self, data: Mapping[str, Any]) -> None:
@@ -401,17 +449,28 @@ class Attachments:
         lets_out: tuple[type[Exception], ...] = (),
     ) -> T:
         """Return what an extension says; after an error, which is reported once, the default; `lets_out` are raised."""
-        name = f"{what} of the extension {part.key!r}"
         try:
-            with application_code(name):
+            with application_code(f"{what} of the extension {part.key!r}"):
                 return call()
         except lets_out:
             raise
         except Exception as error:  # noqa: BLE001 - the user-callback boundary
-            if (part.key, what) not in self._told:
-                self._told.add((part.key, what))
-                self._context.hooks.failed(name, error, part.key if reports else "")
+            self._failed(part.key, what, error, reports=reports)
             return default
+
+    def _failed(self, key: str, what: str, error: Exception, *, reports: bool = True) -> None:
+        if (key, what) not in self._told:
+            self._told.add((key, what))
+            self._context.hooks.failed(f"{what} of the extension {key!r}", error, key if reports else "")
+
+
+def _check_json(key: str, data: object) -> None:
+    try:
+        json.dumps(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(
+            f"take() of the extension {key!r} needs to make JSON data, got {shown(data)}: {describe(error)}"
+        ) from error
 
 
 async def _awaited(opening: Awaitable[None]) -> None:
