@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.context import NO_ADDITIONS, Additions, SessionContext
 from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges, RecordStep
+from vivavoce.agents.extension.given import check_json, close_after_of, judges_of, lost_writes_of, turn_limit_of
 from vivavoce.agents.extension.keys import BUILT_IN
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.history.history import HistoryControl
@@ -78,7 +78,7 @@ class Attachments:
         self._reached: set[str] = set()
         """The keys of the extensions whose `open` was called."""
         self._told: set[tuple[str, str]] = set()
-        """The properties, by key, whose errors have been reported."""
+        """The faults that have been reported, by key and the call, the property or the tool."""
         self._call_end: CallEnd | None = None
         self._note_change: Callable[[], None] | None = None
         for extension in extensions:
@@ -140,15 +140,10 @@ class Attachments:
         for key, additions in self._additions.items():
             for tool in additions.tools:
                 first, _ = tools.setdefault(tool.name, (key, tool))
-                if first != key and (key, tool.name) not in self._told:
-                    self._told.add((key, tool.name))
-                    logger.warning(
-                        "The extensions %r and %r have a tool %r; the model gets that of %r",
-                        first,
-                        key,
-                        tool.name,
-                        first,
-                    )
+                if first != key and (key, f"tool {tool.name}") not in self._told:
+                    self._told.add((key, f"tool {tool.name}"))
+                    problem = f"{first!r} and {key!r} have a tool {tool.name!r}; the model gets that of {first!r}"
+                    logger.warning("The extensions %s", problem)
         return (tool for _, tool in tools.values())
 
     @property
@@ -220,7 +215,7 @@ class Attachments:
 
     def _judges(self, part: _Part) -> Judges:
         nothing: Judges = "nothing"
-        return self._read(part, "judges", lambda attached: attached.judges, nothing)
+        return self._read(part, "judges", judges_of, nothing)
 
     async def look_ahead(self, turn: TurnInHand) -> None:
         """Pass a turn that is not over to the extensions that judge words, until one answers or drops it."""
@@ -326,7 +321,7 @@ class Attachments:
         return any(answered)
 
     def _limit_of(self, part: _Part) -> float:
-        limit = self._read(part, "turn_limit", lambda attached: attached.turn_limit, None)
+        limit = self._read(part, "turn_limit", turn_limit_of, None)
         return self._limit if limit is None else limit
 
     def turn_over(self, record: TurnRecord) -> None:
@@ -351,7 +346,7 @@ class Attachments:
                 with application_code(f"take of the extension {key!r}"):
                     data = call()
                     if key not in BUILT_IN:
-                        _check_json(key, data)
+                        check_json(key, data)
                 made[key] = data
             except Exception as error:  # noqa: BLE001 - the user-callback boundary
                 self._context.inbox.on_loop(partial(self._failed, key, "take", error))
@@ -396,11 +391,12 @@ class Attachments:
 
     def closing_after(self, step: CloseAfter) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
         """Return the steps of the close that come behind `step`."""
+        usual: CloseAfter = "handlers"
         return [
             (part.key, partial(self._close, part))
             for part in reversed(self._parts)
             if part.key in self._reached
-            and self._read(part, "close_after", lambda attached: attached.close_after, None) == step
+            and self._read(part, "close_after", close_after_of, usual) == step
             and self._read(part, "has_work", lambda attached: attached.has_work, True)
         ]
 
@@ -411,7 +407,7 @@ class Attachments:
     @property
     def lost_writes(self) -> int:
         """The writes of all extensions that were not made."""
-        return sum(self._read(part, "lost_writes", lambda attached: attached.lost_writes, 0) for part in self._parts)
+        return sum(self._read(part, "lost_writes", lost_writes_of, 0) for part in self._parts)
 
     def release(self) -> None:
         """Free the objects that sessions share."""
@@ -462,15 +458,6 @@ class Attachments:
         if (key, what) not in self._told:
             self._told.add((key, what))
             self._context.hooks.failed(f"{what} of the extension {key!r}", error, key if reports else "")
-
-
-def _check_json(key: str, data: object) -> None:
-    try:
-        json.dumps(data)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigurationError(
-            f"take() of the extension {key!r} needs to make JSON data, got {shown(data)}: {describe(error)}"
-        ) from error
 
 
 async def _awaited(opening: Awaitable[None]) -> None:

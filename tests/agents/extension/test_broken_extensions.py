@@ -93,6 +93,26 @@ def test_a_property_that_raises_is_one_error_event_and_call_and_close_are_whole(
     assert errors_of(harness) == ["part"]
 
 
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("judges", ["turn"]), ("judges", "all"), ("lost_writes", "many"), ("close_after", "leave"), ("turn_limit", "5 s")],
+)
+def test_a_property_with_a_wrong_value_is_one_error_event_and_call_and_close_are_whole(name: str, given: Any) -> None:
+    async def on_turn(self: Noting, turn: TurnInHand) -> None:
+        self.calls.append(turn.text)
+
+    part, other = Part(type("Broken", (Noting,), {name: given, "on_turn": on_turn})), Second(Noting)
+    harness = harness_of(part, other).expects_error("part", contains=name)
+    harness.preemptive = True
+    harness.caller.says("on friday", 1.0, 2.0)
+    harness.run(until=5.0)
+    harness.expect_history(("user", "on friday"), ("assistant", "Fine."))
+    assert harness.close_report is not None
+    assert harness.close_report.is_clean
+    assert part.calls == ["on friday", "aclose", "release"]
+    assert errors_of(harness) == ["part"]
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_snapshot_has_no_entry_of_an_extension_that_cannot_make_it(late: bool) -> None:
     class Broken(Noting):
