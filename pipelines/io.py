@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
-from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, VoiceError
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
 
@@ -200,6 +200,18 @@ class Transport(ABC):
 
     input_rate: int = 16000
     """Hz of the frames for `TransportEvents.audio`."""
+    _is_claimed = False
+
+    def claim(self) -> None:
+        """Note that a session uses it, from its start on; the session calls `aclose()`, also if its start fails.
+
+        Raises:
+            RoomError: A session uses it, or has used it.
+        """
+        if self._is_claimed:
+            name = type(self).__name__
+            raise RoomError(f"a {name} serves one session, and this one has had its own; make another")
+        self._is_claimed = True
 
     @abstractmethod
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:

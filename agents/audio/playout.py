@@ -58,6 +58,7 @@ class Playout:
         self._is_paused = False
         self._has_begun = False
         self._timer: TimerHandle | None = None
+        self._is_short = False  # the timer shows the last words played: audio that comes is written at once
         self._run = 0  # samples of the current utterance at the sink's end, after any fade
         self._fade_in_at = 0  # position from which the current utterance fades in
         self._fade_in = 0  # samples of it; 0 for none
@@ -235,8 +236,8 @@ class Playout:
         utterance.release()
 
     def _on_data(self) -> None:
-        # While a timer is pending, the sink has enough audio; the timer will write more.
-        if self._timer is None:
+        # While a timer is pending, the sink has enough audio, unless it is short; the timer will write more.
+        if self._timer is None or self._is_short:
             self._tick()
 
     def _on_timer(self) -> None:
@@ -274,6 +275,9 @@ class Playout:
         if utterance.written < utterance.total or not utterance.is_finished:
             if queued > most:
                 self._arm((queued - most) / self.rate)
+            elif queued and self._on_progress is not None:
+                self._arm(queued / self.rate)
+                self._is_short = True
         elif queued:
             self._arm(queued / self.rate)
         else:
@@ -297,6 +301,7 @@ class Playout:
             self._on_written(frame)
 
     def _arm(self, seconds: float) -> None:
+        self._is_short = False
         self._timer = self._clock.call_at(self._clock.now() + seconds, self._on_timer)
 
     def _cancel_timer(self) -> None:

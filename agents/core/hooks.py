@@ -29,7 +29,7 @@
 | condition, classifier of a graph | task | `hook_timeout` between | event `graph` | is cut | cuts: `graph` |
 | async tool | task | its `timeout` | the call's output | waits, is cut | cuts: `tools` |
 | sync tool | thread | its `timeout` | the call's output | (it cannot) | leaves it behind |
-| `on_turn` of an extension | speech (2) | `turn_limit` without | event, its key | waits, is cut | cuts: `speech` |
+| `on_turn` of an extension | speech (2) | `turn_limit` without | event, its key | waits, is cut | cuts it at once |
 | `on_tool_result` of an extension | tool | `turn_limit` without | event, its key | waits, is cut | cuts: `tools` |
 | `entered`, `undo`, `turn_over`, `end` of one | the loop | none | event, its key | (it cannot) | – |
 | `open`, `begin` of an extension | task | `start_step` | fails the start | waits, is cut | cuts: its key |

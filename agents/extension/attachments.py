@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from vivavoce.agents.core.application_code import application_code
-from vivavoce.agents.core.context import Additions, SessionContext
+from vivavoce.agents.core.context import NO_ADDITIONS, Additions, SessionContext
 from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges, RecordStep
+from vivavoce.agents.extension.given import check_json, close_after_of, judges_of, lost_writes_of, turn_limit_of
+from vivavoce.agents.extension.keys import BUILT_IN
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.pipelines.core.checks import shown
-from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError, VoiceError, describe
+from vivavoce.pipelines.core.owned_call import UNWIND_LIMIT
 
 if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent
     from vivavoce.agents.core.speech_handle import SpeechHandle
     from vivavoce.agents.records import TurnRecord
     from vivavoce.pipelines.io import Transport
-    from vivavoce.pipelines.llm.tools import ToolCall
+    from vivavoce.pipelines.llm.tools import Tool, ToolCall
     from vivavoce.pipelines.pipeline import Pipeline
 
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -62,26 +68,37 @@ class Attachments:
         self._limit = limit
         self._parts: list[_Part] = []
         self._additions: dict[str, Additions] = {}
+        """By the keys of all extensions, in their order."""
         self._turns: dict[str, TurnInHand] = {}
         """The turns whose answers are not over, by the ids of these."""
+        self._running: dict[TurnInHand, _Part] = {}
+        """The turns that an `on_turn` looks at, and whose it is."""
+        self._has_ended = False
+        """Whether the close has begun."""
         self._reached: set[str] = set()
-        """The keys of the extensions that have been opened, or linked to the call."""
+        """The keys of the extensions whose `open` was called."""
         self._told: set[tuple[str, str]] = set()
-        """The properties, by key, whose errors have been reported."""
+        """The faults that have been reported, by key and the call, the property or the tool."""
         self._call_end: CallEnd | None = None
         self._note_change: Callable[[], None] | None = None
         for extension in extensions:
             if any(part.key == extension.key for part in self._parts):
                 raise ConfigurationError(f"a session needs each extension once, got two with the key {extension.key!r}")
+            self._additions[extension.key] = NO_ADDITIONS
             host = Host(extension.key, context, history, self, hook_timeout=limit, record=record)
             attached = extension.attach(host)
+            if not isinstance(attached, Attached):
+                raise ConfigurationError(
+                    f"attach() of the extension {extension.key!r} needs to return an Attached, got {shown(attached)}"
+                )
             self._parts.append(_Part(type(extension), extension.key, attached))
 
     # --- what extensions use
 
     def of(self, kind: type[Extension]) -> Attached | None:
-        """Return the part of an extension; None if the session has none of that kind."""
-        return next((part.attached for part in self._parts if issubclass(part.kind, kind)), None)
+        """Return the part of the extension of that very class, else of the first of a subclass; None without one."""
+        of_kind = [part for part in self._parts if issubclass(part.kind, kind)]
+        return next((part.attached for part in sorted(of_kind, key=lambda part: part.kind is not kind)), None)
 
     def face(self, kind: type[Extension]) -> object:
         """Return what the extension of that kind offers.
@@ -98,28 +115,58 @@ class Attachments:
         )
 
     def add_to_agent(self, key: str, additions: Additions) -> None:
-        """Set the instructions and tools that the extension with that key gives the agent."""
-        if additions == self._additions.get(key, Additions()):
+        """Set the instructions and tools that the extension with that key gives the agent.
+
+        Of tools with one name, that of the first extension is taken.
+
+        Raises:
+            ConfigurationError: Two of these tools have one name.
+        """
+        names = [tool.name for tool in additions.tools]
+        if len(set(names)) < len(names):
+            double = sorted({name for name in names if names.count(name) > 1})
+            raise ConfigurationError(f"tools of the extension {key!r} need names of their own, got {double!r} twice")
+        if additions == self._additions[key]:
             return
         self._additions[key] = additions
         live, given = self._context.live, self._additions.values()
         instructions = "\n\n".join(one.instructions for one in given if one.instructions)
-        live.additions = Additions(instructions, tuple(tool for one in given for tool in one.tools))
+        live.additions = Additions(instructions, tuple(self._tools()))
         if live.is_connected:
             live.connection.update(live.instructions, live.tools, is_history_changed=False)
 
+    def _tools(self) -> Iterable[Tool[..., Any]]:
+        tools: dict[str, tuple[str, Tool[..., Any]]] = {}
+        for key, additions in self._additions.items():
+            for tool in additions.tools:
+                first, _ = tools.setdefault(tool.name, (key, tool))
+                if first != key and (key, f"tool {tool.name}") not in self._told:
+                    self._told.add((key, f"tool {tool.name}"))
+                    problem = f"{first!r} and {key!r} have a tool {tool.name!r}; the model gets that of {first!r}"
+                    logger.warning("The extensions %s", problem)
+        return (tool for _, tool in tools.values())
+
     @property
     def call_end(self) -> CallEnd:
-        """The speeches of the call, and its end."""
-        assert self._call_end is not None, "open() comes first"
+        """The speeches of the call, and its end.
+
+        Raises:
+            SessionNotStartedError: The session is being made.
+        """
+        if self._call_end is None:
+            raise SessionNotStartedError("the session is being made; call this from open() of the extension on")
         return self._call_end
 
     def changed(self) -> None:
         """Note a change of the conversation outside of a turn."""
-        assert self._note_change is not None, "open() comes first"
-        self._note_change()
+        if self._note_change is not None:  # else the session is being made, and its start keeps the conversation
+            self._note_change()
 
     # --- the start
+
+    def open(self, call_end: CallEnd, changed: Callable[[], None]) -> None:
+        """Take the parts of the session that are made behind this one."""
+        self._call_end, self._note_change = call_end, changed
 
     def check(self, agent: Agent, pipeline: Pipeline) -> None:
         """Check that agent and pipeline fit all extensions.
@@ -134,19 +181,19 @@ class Attachments:
         """Open the extensions, before the room is joined; yield the names and the calls of those that wait."""
         for part in self._parts:
             self._reached.add(part.key)
-            if (opening := part.attached.open()) is not None:
+            with application_code(f"open of the extension {part.key!r}"):
+                opening = part.attached.open()
+            if opening is not None:
                 yield part.key, partial(_awaited, opening)
 
-    def open(self, transport: Transport, call_end: CallEnd, changed: Callable[[], None]) -> None:
-        """Link the extensions to the call.
+    def link(self, transport: Transport) -> None:
+        """Link the extensions to the call; one that fails to costs an `error` event.
 
         Raises:
-            ConfigurationError: The transport lacks something.
+            VoiceError: An extension refuses the transport.
         """
-        self._call_end, self._note_change = call_end, changed
         for part in self._parts:
-            self._reached.add(part.key)
-            part.attached.link(transport)
+            self._call(part, "link", partial(part.attached.link, transport), None, lets_out=(VoiceError,))
 
     def to_begin(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
         """Yield the names and the calls of the extensions that begin to work when all parts run."""
@@ -168,24 +215,25 @@ class Attachments:
 
     def _judges(self, part: _Part) -> Judges:
         nothing: Judges = "nothing"
-        return self._read(part, "judges", lambda attached: attached.judges, nothing)
+        return self._read(part, "judges", judges_of, nothing)
 
     async def look_ahead(self, turn: TurnInHand) -> None:
         """Pass a turn that is not over to the extensions that judge words, until one answers or drops it."""
         for part in self._parts:
-            if self._judges(part) == "words" and turn.awaits(part.key) and not turn.is_settled:
+            if self._judges(part) == "words" and turn.awaits(part.key) and not (turn.is_settled or turn.is_cut):
                 await self._take_turn(part, turn)
 
     async def take_turn(self, turn: TurnInHand) -> None:
         """Pass a turn to the extensions, until one answers or drops it. One that had it ahead does not get it again."""
         asked = [part for part in self._parts if type(part.attached).on_turn is not Attached.on_turn]
-        if not asked:
-            return
-        self.hold(turn)
         for part in asked:
             if turn.awaits(part.key):
                 await self._take_turn(part, turn)
             await checkpoint_if_cancelled()  # the speech was cut at the very moment at which the wait ended
+            if turn.is_cut and not turn.is_remote:
+                await anyio.sleep_forever()  # the close cuts the speech next: no model is asked meanwhile
+            if turn.is_cut:
+                return
             if not turn.is_remote:
                 turn.record.mark(part.key, "user_code", self._context.clock.now())
             if turn.settled_by == part.key:
@@ -198,13 +246,22 @@ class Attachments:
             turn.handle.add_done_callback(self._forget)
 
     async def _take_turn(self, part: _Part, turn: TurnInHand) -> None:
+        await self._cut_ones_ended(part)
+        if turn.is_cut or self._has_ended:
+            return
         is_waiting = not (turn.is_ahead or turn.is_remote)
-        turn.begin(part.key)
+        self._running[turn] = part
+        scope = turn.begin(part.key)
+
+        async def take() -> None:
+            with scope:
+                await part.attached.on_turn(turn)
+
         try:
             run = await self._context.hooks.run(
                 "turn hook",
                 f"on_turn of the extension {part.key!r}",
-                partial(part.attached.on_turn, turn),
+                take,
                 self._limit_of(part),
                 "without its speeches" if is_waiting else "always",
                 source=part.key,
@@ -214,6 +271,14 @@ class Attachments:
                 turn.unsettle(part.key)
         finally:
             turn.end()
+            if self._running.pop(turn, None) is not None and turn.is_undone:
+                self._undo(turn, lambda one: one is part)
+
+    async def _cut_ones_ended(self, part: _Part) -> None:
+        """Wait until each `on_turn` of that extension that was cut has ended: its next call comes behind that."""
+        with anyio.move_on_after(UNWIND_LIMIT):
+            for turn in [turn for turn, one in self._running.items() if one is part and turn.is_cut]:
+                await turn.ended()
 
     def _forget(self, handle: SpeechHandle) -> None:
         self._turns.pop(handle.id, None)
@@ -224,8 +289,12 @@ class Attachments:
             self.undo_turn(turn)
 
     def undo_turn(self, turn: TurnInHand) -> None:
-        """Have the extensions that had this turn take it back."""
-        self._each("undo", lambda attached: attached.undo(turn), lambda part: turn.had(part.key))
+        """Have the extensions that had this turn take it back; one whose `on_turn` runs, when that has ended."""
+        turn.take_back()
+        self._undo(turn, lambda part: turn.had(part.key) and self._running.get(turn) is not part)
+
+    def _undo(self, turn: TurnInHand, which: Callable[[_Part], bool]) -> None:
+        self._each("undo", lambda attached: attached.undo(turn), which)
 
     async def take_tool_result(self, call: ToolCall, output: str) -> bool:
         """Pass the result of a tool to the extensions; return whether one has answered it."""
@@ -252,7 +321,7 @@ class Attachments:
         return any(answered)
 
     def _limit_of(self, part: _Part) -> float:
-        limit = part.attached.turn_limit
+        limit = self._read(part, "turn_limit", turn_limit_of, None)
         return self._limit if limit is None else limit
 
     def turn_over(self, record: TurnRecord) -> None:
@@ -273,12 +342,14 @@ class Attachments:
         """Make the data, in any thread; an extension that fails to has none."""
         made: dict[str, Any] = {}
         for key, call in taken.items():
-            name = f"take of the extension {key!r}"
             try:
-                with application_code(name):
-                    made[key] = call()
+                with application_code(f"take of the extension {key!r}"):
+                    data = call()
+                    if key not in BUILT_IN:
+                        check_json(key, data)
+                made[key] = data
             except Exception as error:  # noqa: BLE001 - the user-callback boundary
-                self._context.inbox.on_loop(partial(self._context.hooks.failed, name, error, key))
+                self._context.inbox.on_loop(partial(self._failed, key, "take", error))
         return made
 
     def check_taken(self, data: Mapping[str, Any]) -> None:
@@ -313,25 +384,34 @@ class Attachments:
 
     def end(self) -> None:
         """Have all extensions take nothing more."""
+        self._has_ended = True
+        for turn in self._running:
+            turn.cut()
         self._each("end", lambda attached: attached.end())
 
     def closing_after(self, step: CloseAfter) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
         """Return the steps of the close that come behind `step`."""
+        usual: CloseAfter = "handlers"
         return [
-            (part.key, part.attached.aclose)
+            (part.key, partial(self._close, part))
             for part in reversed(self._parts)
             if part.key in self._reached
-            and self._read(part, "close_after", lambda attached: attached.close_after, None) == step
+            and self._read(part, "close_after", close_after_of, usual) == step
             and self._read(part, "has_work", lambda attached: attached.has_work, True)
         ]
+
+    async def _close(self, part: _Part) -> None:
+        await self._cut_ones_ended(part)
+        await part.attached.aclose()
 
     @property
     def lost_writes(self) -> int:
         """The writes of all extensions that were not made."""
-        return sum(self._read(part, "lost_writes", lambda attached: attached.lost_writes, 0) for part in self._parts)
+        return sum(self._read(part, "lost_writes", lost_writes_of, 0) for part in self._parts)
 
     def release(self) -> None:
         """Free the objects that sessions share."""
+        self._running.clear()
         self._each("release", lambda attached: attached.release(), reports=False)
 
     def _each(
@@ -365,17 +445,19 @@ class Attachments:
         lets_out: tuple[type[Exception], ...] = (),
     ) -> T:
         """Return what an extension says; after an error, which is reported once, the default; `lets_out` are raised."""
-        name = f"{what} of the extension {part.key!r}"
         try:
-            with application_code(name):
+            with application_code(f"{what} of the extension {part.key!r}"):
                 return call()
         except lets_out:
             raise
         except Exception as error:  # noqa: BLE001 - the user-callback boundary
-            if (part.key, what) not in self._told:
-                self._told.add((part.key, what))
-                self._context.hooks.failed(name, error, part.key if reports else "")
+            self._failed(part.key, what, error, reports=reports)
             return default
+
+    def _failed(self, key: str, what: str, error: Exception, *, reports: bool = True) -> None:
+        if (key, what) not in self._told:
+            self._told.add((key, what))
+            self._context.hooks.failed(f"{what} of the extension {key!r}", error, key if reports else "")
 
 
 async def _awaited(opening: Awaitable[None]) -> None:

@@ -70,10 +70,10 @@ class Attached:
         return None
 
     def link(self, transport: Transport) -> None:
-        """Take the transport; the pipeline is not started yet. An error fails the start.
+        """Take the transport; the session takes no inputs yet. Any other error than that is an `error` event.
 
         Raises:
-            ConfigurationError: The transport lacks something.
+            ConfigurationError: The transport lacks something, which fails the start.
         """
 
     async def begin(self) -> None:
@@ -87,12 +87,17 @@ class Attached:
     async def on_turn(self, turn: TurnInHand) -> None:
         """Look at a turn before its answer. An error is one `error` event, and the turn goes on.
 
+        It is cancelled when the turn is taken back, before `undo`, and when the close begins.
+
         A turn that is ahead (`TurnInHand.is_ahead`) comes only while `judges` is "words", and in a task of the answer
         that is begun ahead. It does not come again when it is over, if its words are the same.
         """
 
     def undo(self, turn: TurnInHand) -> None:
-        """Take back the effect of a turn: the caller goes on, or its answer was withdrawn unheard, or begun in vain."""
+        """Take back the effect of a turn: the caller goes on, or its answer was withdrawn unheard, or begun in vain.
+
+        `on_turn` has ended by then. It gets no other turn before this call, unless it ignores its cancellation.
+        """
 
     async def on_tool_result(self, call: ToolCall, output: str) -> bool:
         """Look at the result of a tool before a model gets it; return whether that was the answer to it."""
@@ -104,7 +109,10 @@ class Attached:
     # --- snapshots
 
     def take(self) -> Callable[[], Any] | None:
-        """Take the state as it is now, for a snapshot; the returned call, from any thread, makes its JSON data."""
+        """Take the state as it is now, for a snapshot; the returned call, from any thread, makes its JSON data.
+
+        Data that are no JSON are one `error` event, and the snapshot has none of this extension.
+        """
         return None
 
     def check_taken(self, data: Any) -> None:
@@ -183,13 +191,22 @@ class Host:
         self._others = others
 
     def attached(self, kind: type[Extension]) -> Attached | None:
-        """Return the part of another extension, which is before this one in the session; None if it has none."""
+        """Return the part of another extension, which is before this one in the session; None if it has none.
+
+        That of this very class is returned, else the first one of a subclass.
+        """
         return self._others.of(kind)
 
     # --- the agent
 
     def add_to_agent(self, additions: Additions) -> None:
-        """Give the agent these instructions and tools, in place of those that this extension gave it before."""
+        """Give the agent these instructions and tools, in place of those that this extension gave it before.
+
+        A tool replaces the agent's of the same name. Of two extensions' tools with one name, the first is taken.
+
+        Raises:
+            ConfigurationError: Two of the tools have one name.
+        """
         self._others.add_to_agent(self._key, additions)
 
     # --- speech
@@ -200,14 +217,23 @@ class Host:
         Raises:
             VoiceError: The session cannot speak now, or has no voice.
         """
+        self.context.check_open()
         return self.context.session.say(text, interruptible=interruptible, priority=priority)
 
     def speeches(self) -> list[SpeechHandle]:
-        """Return the speeches that are not over."""
+        """Return the speeches that are not over.
+
+        Raises:
+            SessionNotStartedError: It was called in `attach`, as of `heard` and `hang_up`.
+        """
         return self._others.call_end.handles
 
     async def heard(self, speeches: Sequence[SpeechHandle]) -> None:
-        """Wait until the caller has heard them."""
+        """Wait until the caller has heard them.
+
+        Raises:
+            SessionNotStartedError: The session is not in its room yet.
+        """
         await self._others.call_end.heard(speeches)
 
     def interrupt(self, *, force: bool = False) -> None:
@@ -236,7 +262,8 @@ class Extension(ABC):
     """
 
     key: ClassVar[str]
-    """Its name in snapshots, in the steps of start and close, and as the source of `error` events."""
+    """Its name in snapshots, in the steps of start and close, and as the source of `error` events; no other part of a
+    session has it (`vivavoce.agents.extension.keys`)."""
 
     @abstractmethod
     def attach(self, host: Host) -> Attached:

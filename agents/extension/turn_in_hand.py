@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+import anyio
+
 from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished
 
 if TYPE_CHECKING:
@@ -47,6 +49,10 @@ class TurnInHand:
         self.is_dropped = False
         self.settled_by = ""
         """The key of the extension that answers the turn, or has dropped it."""
+        self.is_cut = False
+        """Whether no `on_turn` is to go on: the turn is taken back, or the session closes."""
+        self.is_undone = False
+        """Whether the turn is taken back."""
         self._inbox = inbox
         self._note_taken = note_taken
         self._taken_by = taken_by
@@ -55,6 +61,10 @@ class TurnInHand:
         self._asked: list[str] = []
         self._asks = ""
         """The key of the extension whose `on_turn` runs."""
+        self._scope = anyio.CancelScope()
+        """Around that `on_turn`."""
+        self._ended = anyio.Event()
+        """Set when it has ended."""
         self._has_left = False
 
     @property
@@ -121,7 +131,7 @@ class TurnInHand:
 
     @property
     def _may_settle(self) -> bool:
-        return bool(self._asks) and not (self.is_settled or self.is_remote)
+        return bool(self._asks) and not (self.is_settled or self.is_remote or self.is_cut)
 
     def commit(self, handle: SpeechHandle, record: TurnRecordBuilder, text: str, *, is_remote: bool = False) -> None:
         """The turn is over with these words, and that speech answers it."""
@@ -143,11 +153,29 @@ class TurnInHand:
                 self.answering.close()
             self.answering, self.is_dropped, self.settled_by = None, False, ""
 
-    def begin(self, key: str) -> None:
-        """Note that `on_turn` of that extension begins."""
+    def begin(self, key: str) -> anyio.CancelScope:
+        """Note that `on_turn` of that extension begins; return the scope for it."""
         self._asked.append(key)
         self._asks = key
+        self._scope, self._ended = anyio.CancelScope(), anyio.Event()
+        return self._scope
 
     def end(self) -> None:
         """Note that it has ended."""
         self._asks = ""
+        self._ended.set()
+
+    def cut(self) -> None:
+        """Cancel the `on_turn` that runs, if one does; none begins any more."""
+        self.is_cut = True
+        self._scope.cancel()
+
+    def take_back(self) -> None:
+        """Note that the turn is taken back, and cut its `on_turn`."""
+        self.is_undone = True
+        self.cut()
+
+    async def ended(self) -> None:
+        """Wait until the `on_turn` that runs has ended."""
+        if self._asks:
+            await self._ended.wait()

@@ -10,6 +10,7 @@ from vivavoce.agents.audio.recording.options import RecordingOptions
 from vivavoce.agents.budget.options import BudgetOptions
 from vivavoce.agents.dialogues.options import DialogueOptions
 from vivavoce.agents.extension.extension import Extension
+from vivavoce.agents.extension.keys import check_extensions
 from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.guard.content_guard import ContentGuard
 from vivavoce.agents.history.sink import HistorySink
@@ -22,7 +23,6 @@ from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.checks import (
     check_flag,
     check_instance,
-    check_items,
     check_number,
     check_text,
     check_whole,
@@ -144,7 +144,7 @@ class SessionOptions(WatchOptions):
         check_instance("budget", self.budget, BudgetOptions, or_none=True)
         check_instance("graph", self.graph, GraphOptions, or_none=True)
         check_instance("dialogues", self.dialogues, DialogueOptions, or_none=True)
-        check_items("extensions", self.extensions, Extension)
+        check_extensions(self.extensions, (MemoryOptions, BudgetOptions, GraphOptions, DialogueOptions))
         check_instance("guard", self.guard, ContentGuard, or_none=True)
         if self.context_window is not None and not callable(self.context_window):
             raise ConfigurationError(

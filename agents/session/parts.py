@@ -121,7 +121,6 @@ class SessionParts:
         self.background.open()
         self.speeches.open()
         self.handoffs.open(self.checkpoints.changed)
-        self.extensions.open(transport, self.hang_ups, self.checkpoints.changed)
 
 
 def build_parts(
@@ -167,6 +166,7 @@ def build_parts(
     replies = _make_replies(context, options, history, tools, AnswerSources(flows, extensions), playout, seeing)
     caller = Caller(context, playout, background, recording, frame_hooks, seeing, rich_replies)
     speeches = Speeches(replies, machine, records, handoffs)
+    extensions.open(hang_ups := HangUps(context, speeches, playout, caller), checkpoints.changed)
     return SessionParts(
         context=context,
         options=options,
@@ -195,7 +195,7 @@ def build_parts(
         wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
         speeches=speeches,
         tasks=Tasks(context, handoffs, requests, agent_hooks, tools, speeches),
-        hang_ups=HangUps(context, speeches, playout, caller),
+        hang_ups=hang_ups,
         extensions=extensions,
     )
 

@@ -215,6 +215,8 @@ class AgentSession(Conversation, Generic[UserdataT]):
         )
         if isinstance(resumed, Snapshot):
             self._resume(resumed)
+        if place.given is not None:
+            self._parts.caller.expect(place.given)
         observer = make_observer(self._telemetry, self._parts.options, self.id, self.pipeline, self._lifecycle.facts)
         context.start(observer, room=place.room, job_id=place.job_id)
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and

@@ -227,9 +227,16 @@ def make_transport(
 
 @dataclass(frozen=True, slots=True)
 class JoinPlan:
-    """Where a session takes place: the room and the job by name, and the call that returns the connected transport."""
+    """Where a session takes place.
+
+    Args:
+        connect: Returns the connected transport.
+        given: The transport that is there before; None: `connect` makes it.
+        room, job_id: Names; empty for none.
+    """
 
     connect: Callable[[], Awaitable[Transport]]
+    given: Transport | None = None
     room: str = ""
     job_id: str = ""
 
@@ -276,7 +283,7 @@ def connecting(
                 current.attach_session(with_job.close)
             return transport
 
-        return JoinPlan(given, room=getattr(room, "name", ""))
+        return JoinPlan(given, transport, room=getattr(room, "name", ""))
     job = required_job()
     job.session_begins(with_job.wait_closed)
 

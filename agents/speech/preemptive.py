@@ -166,7 +166,7 @@ class PreemptiveReply:
         with self._context.session.observer.attempt(self.id, self._request.turn_id):
             if (turn := self.turn) is not None:
                 await self._look(turn)
-            if turn is None or not turn.is_settled:
+            if turn is None or not (turn.is_settled or turn.is_cut):
                 await self._ask()
 
     async def _look(self, turn: TurnInHand) -> None:

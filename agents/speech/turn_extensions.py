@@ -65,10 +65,10 @@ async def pass_extensions(
     Raises:
         StopResponse: One drops the turn.
     """
+    context.extensions.hold(turn)  # it may be withdrawn while it is looked at
     if turn.is_remote:
         context.session.group.start_soon(context.extensions.take_turn, turn, name=f"extensions at {turn.turn_id}")
         return
-    context.extensions.hold(turn)  # it may be withdrawn while it is looked at
     if attempt is not None and attempt.turn is turn:
         await attempt.looked.wait()  # bounded by the limits of the extensions
     await context.extensions.take_turn(turn)

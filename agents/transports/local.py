@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 from vivavoce.agents.transports.frame_watch import FrameWatch
 from vivavoce.agents.transports.pacing import PacedQueue
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.io import (
     AudioSink,
@@ -192,8 +192,6 @@ class LocalTransport(_Shown):
         """Identities that the session has disconnected, in order."""
 
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        if self._has_run:
-            raise RoomError("a LocalTransport serves one session, and this one has had its own; make another")
         self._has_run = True
         self._events = events
         self._watch = watch = FrameWatch(self._clock, events.audio, events.audio_stopped)

@@ -11,7 +11,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
-from vivavoce.pipelines.core.errors import RoomError, SessionClosedError, SessionNotStartedError
+from vivavoce.pipelines.core.errors import SessionClosedError, SessionNotStartedError
 from vivavoce.pipelines.io import (
     AudioSink,
     PartMessage,
@@ -112,7 +112,6 @@ class TextTransport(Transport):
     def __init__(self) -> None:
         self._sink = InstantSink()
         self._events: TransportEvents | None = None
-        self._has_run = False
         self._is_over = False
         self._writing: dict[str, _Writing] = {}
         self._unread: deque[tuple[AgentText, str]] = deque(maxlen=MAX_UNREAD)
@@ -186,10 +185,6 @@ class TextTransport(Transport):
         return self._sink
 
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        if self._has_run:
-            name = type(self).__name__
-            raise RoomError(f"a {name} serves one session, and this one has had its own; make another")
-        self._has_run = True
         self._events = events
         try:
             task_status.started()

@@ -16,13 +16,11 @@ import pickle
 import re
 import sys
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from kit.turn.pipeline_watches import LateAnswerWatch
 from vivavoce.agents.turn.effects import Effect
 from vivavoce.agents.turn.inputs import TurnInput
 from vivavoce.agents.turn.machine import TurnMachine
@@ -38,19 +36,7 @@ def draw(calls: int) -> list[Call]:
 
     drawn: list[Call] = []
 
-    class Deaf(LateAnswerWatch):
-        """Judges nothing: a law that fails would end the drawing."""
-
-        def sees_effect(self, effect: Effect) -> None:
-            with suppress(AssertionError):
-                super().sees_effect(effect)
-
     class Drawn(TurnLaws):  # type: ignore[misc]
-        def _feed(self, event: TurnInput) -> list[Effect]:
-            if not isinstance(self.late_answers, Deaf):  # type: ignore[has-type]
-                self.late_answers = Deaf(self.floor)
-            return list(super()._feed(event))
-
         def teardown(self) -> None:
             super().teardown()
             if hasattr(self, "machine"):

@@ -176,6 +176,8 @@ class SessionClose:
             steps.append(("room audio", self._close_room_audio))
             if closing.leaves:
                 steps.append(("leave room", caller.transport.leave))
+        elif caller.expected is not None:  # the start has failed before it: whoever reads a text waits for its end
+            steps.append(("room audio", caller.expected.aclose))
         return steps
 
     async def _cut_speech(self) -> None:

@@ -173,7 +173,12 @@ class HangUps:
         self._context.inbox.post(begun)
 
     async def heard(self, before: Sequence[SpeechHandle], own_words: Utterance | None = None) -> None:
-        """Wait until the caller has heard those speeches, and the audio of the speech that asked."""
+        """Wait until the caller has heard those speeches, and the audio of the speech that asked.
+
+        Raises:
+            SessionNotStartedError: The session is not in its room yet.
+        """
+        transport = self._caller.transport  # raises before the room is joined
         if own_words is not None:
             await own_words.done.wait()
         for handle in before:
@@ -182,7 +187,7 @@ class HangUps:
             if rest is not None:  # a handle may resolve when all is generated
                 await rest.done.wait()
         await self._playout.drained()
-        await anyio.sleep(self._caller.transport.tail)
+        await anyio.sleep(transport.tail)
 
     def _failed(self, error: VoiceError, reason: CloseReason) -> None:
         logger.warning("The caller could not be disconnected: %s", describe(error))

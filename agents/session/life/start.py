@@ -87,7 +87,7 @@ class SessionStart:
         parts.pipelines.open(transport.input_rate)
         parts.open(transport)
         if take_over is None:
-            self._begin(snapshot)
+            self._begin(transport, snapshot)
         with watched("pipeline"):
             await parts.pipelines.start(self._limit)
         with watched("room audio"):
@@ -98,7 +98,7 @@ class SessionStart:
         if take_over is not None:
             snapshot = await self._result_of("take over", take_over)
             await self._make("open", parts.extensions.to_open())
-            self._begin(snapshot)
+            self._begin(transport, snapshot)
             parts.caller.end_wait()
         await parts.handoffs.components_taken()
         parts.checkpoints.open()
@@ -156,8 +156,9 @@ class SessionStart:
         await self._parts.preparing.beside(connecting, preparing)
         return connected[0]
 
-    def _begin(self, resumed: Snapshot | None) -> None:
+    def _begin(self, transport: Transport, resumed: Snapshot | None) -> None:
         """Begin to decide: from here on the session takes inputs."""
+        self._parts.extensions.link(transport)
         self._parts.recording.open()
         self._loop.step(i.SessionStarting(resumed.turns if resumed else 0))
         self._context.group.start_soon(self._decide, name=f"session {self._context.id}")

@@ -67,6 +67,8 @@ class Caller(TransportEvents):
         self.seeing = seeing
         """The pictures of the caller's video."""
         self._clock = context.clock
+        self.expected: Transport | None = None
+        """The transport that was there before the start; it is to be closed also where the start has not taken it."""
         self._transport: Transport | None = None
         self._options = DEFAULT_ROOM_OPTIONS
         self._is_muted = False
@@ -77,6 +79,15 @@ class Caller(TransportEvents):
         """Whether the session hears and reads the caller."""
         self._limit: TimerHandle | None = None
         self._is_audible = False
+
+    def expect(self, transport: Transport) -> None:
+        """Claim a transport that is there before the start takes it.
+
+        Raises:
+            RoomError: Another session uses it, or has used it.
+        """
+        transport.claim()
+        self.expected = transport
 
     def take(self, transport: Transport, options: RoomOptions, *, is_waiting: bool) -> None:
         """Take the connected transport.

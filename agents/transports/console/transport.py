@@ -14,7 +14,6 @@ from vivavoce.agents.transports.console.echo import EchoCanceller
 from vivavoce.agents.transports.console.speaker import SpeakerQueue
 from vivavoce.agents.transports.frame_watch import FrameWatch
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.io import AudioSink, PartMessage, Transport, TransportEvents
 from vivavoce.pipelines.media.buffer import FrameChunker
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -89,7 +88,6 @@ class ConsoleTransport(Transport):
         self._events: TransportEvents | None = None
         self._watch: FrameWatch | None = None
         self._show: Callable[[str], None] | None = None
-        self._has_run = False
         self.level = SILENCE
         """Level of the microphone in the last 20 ms, in decibels of full scale, after echo cancellation."""
 
@@ -98,9 +96,6 @@ class ConsoleTransport(Transport):
         return self._sink
 
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        if self._has_run:
-            raise RoomError("a ConsoleTransport serves one session, and this one has had its own; make another")
-        self._has_run = True
         self._events = events
         if self._cancels_echo and self._ends.echoes:
             self._echo = EchoCanceller(RATE)

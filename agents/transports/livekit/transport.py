@@ -113,8 +113,6 @@ class LiveKitTransport(Transport):
         return self._sink if self._avatar is None else self._avatar.sink
 
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        if self._ended is not None:
-            raise RoomError("a LiveKitTransport serves one session, and this one has had its own; make another")
         if not self._room.isconnected():
             raise RoomError(
                 "the room is not connected; await ctx.connect() or room.connect(url, token) before the session starts"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -9,11 +10,14 @@ from typing import Any, ClassVar
 import anyio
 import pytest
 
+from kit.keeping import Keeping
 from vivavoce.agents import Agent, AgentSession, Extension, SessionOptions
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.extension import Attached, Host, TextParts, TurnInHand
+from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
+from vivavoce.pipelines.io import Transport
 
 
 def fault() -> Any:
@@ -86,6 +90,26 @@ def test_a_property_that_raises_is_one_error_event_and_call_and_close_are_whole(
     assert harness.close_report is not None
     assert harness.close_report.is_clean
     assert other.calls == ["aclose", "release"]
+    assert errors_of(harness) == ["part"]
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("judges", ["turn"]), ("judges", "all"), ("lost_writes", "many"), ("close_after", "leave"), ("turn_limit", "5 s")],
+)
+def test_a_property_with_a_wrong_value_is_one_error_event_and_call_and_close_are_whole(name: str, given: Any) -> None:
+    async def on_turn(self: Noting, turn: TurnInHand) -> None:
+        self.calls.append(turn.text)
+
+    part, other = Part(type("Broken", (Noting,), {name: given, "on_turn": on_turn})), Second(Noting)
+    harness = harness_of(part, other).expects_error("part", contains=name)
+    harness.preemptive = True
+    harness.caller.says("on friday", 1.0, 2.0)
+    harness.run(until=5.0)
+    harness.expect_history(("user", "on friday"), ("assistant", "Fine."))
+    assert harness.close_report is not None
+    assert harness.close_report.is_clean
+    assert part.calls == ["on friday", "aclose", "release"]
     assert errors_of(harness) == ["part"]
 
 
@@ -182,3 +206,78 @@ async def test_a_session_that_never_started_releases_its_extensions() -> None:
     session = AgentSession(Agent("Help."), options=SessionOptions(extensions=(part,)))
     await session.close()
     assert part.calls == ["release"]
+
+
+@pytest.mark.parametrize("data", [{1, 2}, {"at": object()}, {(1, 2): 3}], ids=["set", "object", "key"])
+def test_data_that_are_not_json_are_one_error_event_and_the_rest_is_kept(data: Any) -> None:
+    class Broken(Noting):
+        def take(self) -> Callable[[], Any]:
+            return lambda: data
+
+    class Whole(Noting):
+        def take(self) -> Callable[[], Any]:
+            return lambda: {"kept": True}
+
+    harness = harness_of(Part(Broken), Second(Whole)).expects_error("part", contains="needs to make JSON data")
+
+    async def act(harness: SessionHarness) -> None:
+        await harness.until(0.5)
+        for _ in range(2):
+            assert json.loads(json.dumps(harness.session.snapshot()))["extensions"] == {"second": {"kept": True}}
+
+    harness.run(act)
+    assert errors_of(harness) == ["part"]
+
+
+def test_a_call_whose_extension_makes_no_json_is_kept_for_a_crash_without_it() -> None:
+    class Broken(Noting):
+        def take(self) -> Callable[[], Any]:
+            return lambda: {1, 2}
+
+    store, harness = Keeping(), harness_of(Part(Broken)).expects_error("part")
+    harness.caller.says("on friday", 1.0, 2.0)
+    with watch_scope(store):
+        harness.run(until=5.0)
+    assert store.kept
+    assert errors_of(harness) == ["part"]
+
+
+def test_a_link_that_fails_is_one_error_event_and_one_that_refuses_the_transport_fails_the_start() -> None:
+    class Broken(Noting):
+        def link(self, transport: Transport) -> None:
+            fault()
+
+    class Refusing(Noting):
+        def link(self, transport: Transport) -> None:
+            raise ConfigurationError("needed a transport with keys")
+
+    harness = harness_of(Part(Broken)).expects_error("part")
+    harness.caller.says("on friday", 1.0, 2.0)
+    harness.run(until=5.0)
+    harness.expect_history(("user", "on friday"), ("assistant", "Fine."))
+    with pytest.raises(ConfigurationError, match="a transport with keys"):
+        harness_of(Part(Refusing)).run(until=1.0)
+
+
+@pytest.mark.parametrize("made", [None, Agent("Help.")])
+def test_an_attach_that_makes_no_part_is_refused(made: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"attach\(\) of the extension 'part' needs to return an Attached"):
+        harness_of(Part(lambda part: made)).run(until=1.0)
+
+
+def test_a_turn_limit_that_raises_is_one_error_event_and_the_turn_has_the_usual_one() -> None:
+    class Broken(Noting):
+        @property
+        def turn_limit(self) -> float | None:  # type: ignore[override]
+            return fault()  # type: ignore[no-any-return]
+
+        async def on_turn(self, turn: TurnInHand) -> None:
+            self.calls.append(turn.text)
+
+    part = Part(Broken)
+    harness = harness_of(part).expects_error("part")
+    harness.caller.says("on friday", 1.0, 2.0)
+    harness.run(until=5.0)
+    harness.expect_history(("user", "on friday"), ("assistant", "Fine."))
+    assert part.calls[0] == "on friday"
+    assert errors_of(harness) == ["part"]

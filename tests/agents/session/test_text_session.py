@@ -29,6 +29,19 @@ def test_typed_words_are_answered_in_text_as_it_comes() -> None:
     assert harness.session.usage.tts_characters == 0
 
 
+def test_each_piece_is_shown_as_it_comes_and_not_with_the_next_one() -> None:
+    harness = texting(["Hello ", 0.6, "there, ", 0.6, "caller."])
+    harness.caller.types("hello", 1.0)
+    harness.run(until=4.0)
+    updates = zip(harness.room.transcripts, harness.room.transcript_times, strict=True)
+    shown = [(segment.text, round(at, 2)) for segment, at in updates if segment.who == "agent" and not segment.is_final]
+    assert shown == [
+        ("Hello", 1.12),
+        ("Hello there,", 1.72),
+        ("Hello there, caller.", 2.32),
+    ]
+
+
 def test_spoken_words_are_answered_in_text_and_say_goes_to_the_text_stream() -> None:
     harness = texting("Sure.", hears=True)
     harness.caller.says("a table please", 2.0, 3.0)

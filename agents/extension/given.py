@@ -1,0 +1,64 @@
+"""The values that the part of an extension gives, checked: it is an application's code."""
+
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+from vivavoce.agents.extension.extension import Attached, CloseAfter, Judges
+from vivavoce.pipelines.core.checks import check_choice, check_number, check_whole, shown
+from vivavoce.pipelines.core.errors import ConfigurationError, describe
+
+
+def judges_of(attached: Attached) -> Judges:
+    """Return what it must know before an answer begins.
+
+    Raises:
+        ConfigurationError: It is none of `Judges`.
+    """
+    check_choice("judges", given := attached.judges, get_args(Judges))
+    return given
+
+
+def turn_limit_of(attached: Attached) -> float | None:
+    """Return the seconds of `on_turn` and `on_tool_result`; None: the session's.
+
+    Raises:
+        ConfigurationError: It is no number of seconds.
+    """
+    check_number("turn_limit", given := attached.turn_limit, above=0, unit="s", or_none=True)
+    return given
+
+
+def close_after_of(attached: Attached) -> CloseAfter:
+    """Return the step of the close behind which it is closed.
+
+    Raises:
+        ConfigurationError: There is no such step.
+    """
+    check_choice("close_after", given := attached.close_after, get_args(CloseAfter))
+    return given
+
+
+def lost_writes_of(attached: Attached) -> int:
+    """Return the number of its writes that were not made.
+
+    Raises:
+        ConfigurationError: It is no whole number.
+    """
+    check_whole("lost_writes", given := attached.lost_writes, at_least=0)
+    return given
+
+
+def check_json(key: str, data: object) -> None:
+    """Check the data for a snapshot.
+
+    Raises:
+        ConfigurationError: They are no JSON.
+    """
+    try:
+        json.dumps(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(
+            f"take() of the extension {key!r} needs to make JSON data, got {shown(data)}: {describe(error)}"
+        ) from error
