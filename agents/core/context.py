@@ -15,13 +15,14 @@ import anyio
 from anyio import CancelScope
 from anyio.abc import TaskGroup
 
-from vivavoce.agents.agent import Agent, AgentControl, Session
+from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.stage_observers import StageObservers
 from vivavoce.agents.core.usage import UsageByModel, model_in_use
 from vivavoce.agents.records import UsageRecord
+from vivavoce.agents.session_type import Session
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.observer import SessionObserver
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions

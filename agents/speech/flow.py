@@ -24,9 +24,10 @@ from functools import cached_property, partial
 import anyio
 from anyio.lowlevel import checkpoint
 
-from vivavoce.agents.agent import AgentControl, Membership, Session
+from vivavoce.agents.agent import AgentControl, Membership
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.session_type import Session
 from vivavoce.agents.speech.flow_model import FlowModel, ModelAnswer
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
