@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.budget.budget import Budget
     from vivavoce.agents.budget.options import BudgetOptions
     from vivavoce.agents.budget.price import Price
+    from vivavoce.agents.core.handoff import Handoff
     from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus
     from vivavoce.agents.core.pipeline_change import PipelineChange
     from vivavoce.agents.core.speech_handle import SpeechHandle
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from vivavoce.agents.memory.streams.registry import AgentMember
     from vivavoce.agents.records import ReceivedFile, SessionReport, TurnRecord
     from vivavoce.agents.replies.part import Data, File, Form, Image, Markdown, Options
-    from vivavoce.agents.session.handoffs.handoff_control import Handoff
     from vivavoce.agents.session.options import SessionOptions
     from vivavoce.agents.session.session import AgentSession
     from vivavoce.agents.speech.flow import ConversationFlow
@@ -144,7 +144,7 @@ _PLACES = {
     "GraphOptions": "vivavoce.agents.graphs.options",
     "GuardVerdict": "vivavoce.agents.guard.content_guard",
     "GuardedText": "vivavoce.agents.guard.content_guard",
-    "Handoff": "vivavoce.agents.session.handoffs.handoff_control",
+    "Handoff": "vivavoce.agents.core.handoff",
     "HistoryChange": "vivavoce.agents.history.sink",
     "HistorySink": "vivavoce.agents.history.sink",
     "Image": "vivavoce.agents.replies.part",

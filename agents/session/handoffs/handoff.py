@@ -239,7 +239,7 @@ class Handoffs:
             raise SessionError(f"agent {agent.id!r} cannot take over: {error}") from error
         handoff = HandoffControl(self._context.hooks, agent, turn_id)
         self.request(handoff)
-        return handoff.wait
+        return handoff.wait_for
 
     def _replace(self, handoff: HandoffControl) -> None:
         self._agents.replace_first(handoff.agent)
@@ -341,8 +341,8 @@ class Handoffs:
         if _has_spoken(entering):
             handoff.note_answer()
         seconds, problem = self._context.clock.now() - began, "" if error is None else describe(error)
-        record = HandoffRecord(old=old.id, new=new.id, seconds=seconds, error=problem)
-        handoff.set_outcome("completed" if error is None else "failed", error, record)
+        handoff.note_record(HandoffRecord(old=old.id, new=new.id, seconds=seconds, error=problem))
+        handoff.set_outcome("completed" if error is None else "failed", error)
 
     async def _begin_task(self, handoff: HandoffControl, task: TaskControl[Any]) -> None:
         agents = self.line_to(task.task)
