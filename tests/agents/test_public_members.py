@@ -33,8 +33,8 @@ from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.private import PrivateData
-from vivavoce.agents.session.turns.input import SessionInput
-from vivavoce.agents.session.turns.wake_up_timer import WakeUpTimer
+from vivavoce.agents.session.turns.caller import SessionInput
+from vivavoce.agents.session.turns.wake_up_call import WakeUpTimer
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.testing import ScriptedTTS
 

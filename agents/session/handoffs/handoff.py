@@ -51,7 +51,6 @@ from vivavoce.agents.records import HandoffRecord
 from vivavoce.agents.session.components.requests import PipelineRequests
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
-from vivavoce.agents.session.handoffs.carried_history import CarriedHistory
 from vivavoce.agents.session.handoffs.handoff_control import HandoffControl
 from vivavoce.agents.session.handoffs.session_agents import SessionAgents
 from vivavoce.agents.session.life.preparing import AgentSetup
@@ -70,7 +69,7 @@ class Handoffs:
     Args:
         setup: Has an agent ready before it takes over.
         requests: Has the components and the options of an agent take over.
-        limit: Seconds for a policy that chooses an agent's part of the conversation, and for a task's summary.
+        limit: Seconds for the summary of a task.
     """
 
     def __init__(
@@ -92,7 +91,6 @@ class Handoffs:
         self._live = context.live
         self._limit = limit
         self._history = history
-        self._carried = CarriedHistory(context, history, limit=limit)
         self._waiting: dict[str, HandoffControl] = {}
         self._running: HandoffControl | None = None
         self._opening: tuple[HandoffControl, CancelScope] | None = None
@@ -332,10 +330,10 @@ class Handoffs:
         if self._context.closing.is_asked:
             return
         error = await self._requests.take_for([new]) or error
-        carried = await self._carried.part_for(new)
+        carried = await self._agents.part_for(new)
         if self._context.closing.is_asked:
             return
-        error = self._take(handoff, [new], is_history_changed=self._carried.show(carried)) or error
+        error = self._take(handoff, [new], is_history_changed=self._agents.show(carried)) or error
         entering = await self._hooks.enter(new)
         error = entering.failure or error
         if _has_spoken(entering):

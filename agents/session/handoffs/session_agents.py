@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -11,6 +12,11 @@ from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.handoffs.agent_hooks import awaited_hook
 from vivavoce.agents.session.life.preparing import AgentSetup
+from vivavoce.agents.speech.request_window import part_of
+from vivavoce.pipelines.core.errors import located
+from vivavoce.pipelines.llm.chat_context import ChatContext
+
+logger = logging.getLogger(__name__)
 
 
 class SessionAgents:
@@ -22,7 +28,7 @@ class SessionAgents:
     Args:
         setup: Ends the MCP servers of a task that is over.
         on_floor: Called with each agent that takes the conversation.
-        limit: Seconds for the `cleanup` of a task.
+        limit: Seconds for the `cleanup` of a task, and for a policy that chooses an agent's part of the conversation.
     """
 
     def __init__(
@@ -120,6 +126,30 @@ class SessionAgents:
 
         if self._context.inbox.is_bound and not self._context.closing.is_over:
             self._context.inbox.call(pass_on)
+
+    # --- the part of the conversation that an agent carries on
+
+    async def part_for(self, agent: Agent) -> ChatContext | None:
+        """Return the part of the conversation that `agent` carries on; None for all of it."""
+        if (policy := agent.overrides.context) is None:
+            return None
+        try:
+            return await part_of(policy, self._history.for_models(), self._limit)
+        except Exception as error:  # noqa: BLE001 - a user callback: the agent gets the whole conversation
+            logger.warning("The context of agent %s failed: %s", agent.id, located(error))
+            logger.debug("The context of an agent failed here", exc_info=error)
+            self._context.report_error(error, "context", is_recovered=True)
+            return None
+
+    def show(self, carried: ChatContext | None) -> bool:
+        """Show the model that part of the conversation, or all of it; return whether earlier items change for it."""
+        view = self._history.view
+        was_whole = view.is_whole
+        if carried is None:
+            view.show_all()
+        else:
+            view.carry(carried, self._history.for_models())
+        return not (was_whole and view.is_whole)
 
     # --- the end
 

@@ -1,4 +1,7 @@
-"""Caller: receives the caller's audio, text and presence from the transport, and opens the playout for the caller."""
+"""Caller: receives the caller's audio, text and presence from the transport, and opens the playout for the caller.
+
+SessionInput is the application's input in the caller's place.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from vivavoce.agents.speech.seeing import Seeing, sees
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.transports.options import DEFAULT_ROOM_OPTIONS, RoomOptions
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.checks import check_text, shown
+from vivavoce.pipelines.core.checks import check_flag, check_text, check_whole, shown
 from vivavoce.pipelines.core.clock import TimerHandle
 from vivavoce.pipelines.core.errors import (
     AvatarError,
@@ -311,3 +314,53 @@ class Caller(TransportEvents):
                 "The caller has not subscribed to the agent's track within %s s; playing", self._options.audible_limit
             )
             self._begin_playout()
+
+
+class SessionInput:
+    """`session.input`: input that the application gives to a session in place of the caller."""
+
+    def __init__(self, context: SessionContext, caller: Caller) -> None:
+        self._context = context
+        self._caller = caller
+
+    def text(self, text: str) -> None:
+        """Take `text` as a whole user turn: it interrupts and is answered like a spoken one.
+
+        Raises:
+            SessionNotStartedError, SessionClosedError: The session accepts no input now.
+            ConfigurationError: `text` is no str.
+        """
+        self._post(i.TextReceived(check_text("input.text(text)", text)))
+
+    def commit_turn(self) -> None:
+        """End the user's turn now, with the words there are."""
+        self._post(i.TurnCommitRequested())
+
+    def clear_turn(self) -> None:
+        """Drop the user's open turn."""
+        self._post(i.TurnClearRequested())
+
+    def mute(self, is_muted: bool = True) -> None:
+        """Hear silence instead of the caller, or hear the caller again; words before the silence count."""
+        check_flag("is_muted", is_muted)
+        self._context.check_open()
+        self._context.inbox.on_loop(lambda: self._caller.mute(is_muted))
+
+    def frames(self, count: int = 1) -> tuple[VideoFrame, ...]:
+        """Return the newest pictures of the caller's video, oldest first, for `reply(frames=…)`.
+
+        There are fewer, or none, if the caller has not shown so many; at most `VideoInputOptions.max_images`.
+
+        Args:
+            count: At least 1.
+        Raises:
+            ConfigurationError: `count` is no such number.
+            SessionNotStartedError, SessionClosedError: There is no call.
+        """
+        check_whole("input.frames(count)", count, at_least=1)
+        self._context.check_open()
+        return self._context.inbox.result_of(lambda: self._caller.seeing.newest(count))
+
+    def _post(self, event: i.TurnInput) -> None:
+        self._context.check_open()
+        self._context.inbox.post(event)
