@@ -147,7 +147,6 @@ class Closing:
 
     @property
     def is_over(self) -> bool:
-        """Whether the close is done."""
         return self.ended.is_set()
 
     def request(self, reason: CloseReason, cause: Exception | None = None, *, leaves: bool = False) -> None:
@@ -161,7 +160,7 @@ class Closing:
             scope.cancel()
 
     def begin(self) -> None:
-        """The steps of the close begin. Caller: `CloseSequence`."""
+        """Keep errors for the steps of the close from now on. Caller: `CloseSequence`."""
         self._errors = []
 
     def note(self, error: Exception) -> None:
@@ -237,7 +236,6 @@ class SessionContext:
 
     @property
     def group(self) -> TaskGroup:
-        """The session's task group."""
         assert self._group is not None, "the session's task opens the context before anything begins a task"
         return self._group
 
@@ -248,7 +246,6 @@ class SessionContext:
 
     @property
     def hooks(self) -> Hooks:
-        """Runs the application code."""
         return self.log.hooks
 
     def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None:

@@ -167,7 +167,6 @@ class SpeechControl(HandleControl[TurnOutcome]):
         self._post(InterruptRequested(force=force, speech_id=self.id))
 
     def protect(self) -> None:
-        """Protect it from interruptions."""
         self.interruptible = False
         self._post(SpeechProtected(self.id))
 

@@ -143,7 +143,7 @@ class StepGuard:
         """Whether the loop asks for no more deadlines, since each of them may raise."""
 
     def failed(self, error: Exception, at: object) -> None:
-        """The step raised.
+        """Log and report the error of a step.
 
         Args:
             at: The input or the effect that raised.
@@ -155,7 +155,7 @@ class StepGuard:
         self._error = error
 
     def step_ended(self) -> None:
-        """The step is over, whether something in it has raised or not."""
+        """Count the step; request the close if too many in a row have raised."""
         error, self._error = self._error, None
         self._failed_steps = 0 if error is None else self._failed_steps + 1
         if error is not None and self._failed_steps > MAX_FAILED_STEPS and not self.has_given_up:

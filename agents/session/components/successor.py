@@ -158,7 +158,7 @@ class Successor:
 
     @property
     def connection(self) -> OwnConnection:
-        """The connection of one that serves."""
+        """The connection of a successor that serves."""
         assert isinstance(self.form, OwnConnection), f"the {self.name} pipeline has no connection, it is {self.state}"
         return self.form
 
@@ -170,7 +170,6 @@ class Successor:
     # --- on its way
 
     def begin(self) -> None:
-        """Begin to open it."""
         self._go("opening")
         self._scope = anyio.CancelScope()
 
@@ -202,7 +201,7 @@ class Successor:
             raise error
 
     def fits(self, new: Successor, present: Pipeline) -> bool:
-        """Whether it has opened, in the connection of `present`, the components of that change to an agent's."""
+        """Return whether it has opened, in the connection of `present`, the components of that change to an agent's."""
         is_open = self.state in ("ready", "failed")
         is_of_present = isinstance(self.form, PartsOfPresent) and self.form.before is present
         return is_open and is_of_present and self.agents == new.agents and is_like(new.pipeline, self.pipeline)

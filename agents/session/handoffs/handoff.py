@@ -108,7 +108,7 @@ class Handoffs:
         self._on_taken = on_taken
 
     def begin_session(self) -> None:
-        """The session starts: the agent is part of it from now on, and its turn-taking options hold.
+        """Make the first agent part of the session, which starts, and have its turn-taking options hold.
 
         Raises:
             SessionError: It is in another session.
@@ -164,7 +164,7 @@ class Handoffs:
         self._wait(HandoffControl(self._context.hooks, task.parent, ends=task), self.line_to(task.parent))
 
     def give_way(self) -> None:
-        """An `on_enter` awaits a task, itself or by its speech: it goes on beside the conversation."""
+        """Let an `on_enter` that awaits a task, itself or by its speech, go on beside the conversation."""
         self._hooks.let_first_go()
         handoff = self._running
         if handoff is not None and handoff.ends is None and self._hooks.is_of(handoff.agent):
@@ -219,14 +219,14 @@ class Handoffs:
         self._context.inbox.post(HandoffReady(handoff.id))
 
     def _end_opening(self, agent: Agent) -> None:
-        """Nothing is opened any more for the handoff to that agent."""
+        """Stop opening components for the handoff to that agent."""
         if self._opening is not None and self._opening[0].agent is agent:
             scope, self._opening = self._opening[1], None
             self._requests.drop_early()
             scope.cancel()
 
     def from_tool(self, agent: Agent, turn_id: str) -> AwaitHandoff:
-        """A tool of that turn returned `agent`: request the handoff, and return the wait for its end.
+        """Request the handoff to the `agent` that a tool of that turn returned; return the wait for its end.
 
         Raises:
             SessionError: The agent is in another session, or its components do not fit the pipeline.
@@ -256,18 +256,18 @@ class Handoffs:
     # --- effects
 
     def begin(self, handoff_id: str) -> None:
-        """Both sides are silent: carry it out."""
+        """Carry the handoff out, now that both sides are silent."""
         self._running = handoff = self._waiting.pop(handoff_id)
         self._context.group.start_soon(self._run, handoff, name=f"handoff to {handoff.agent.id}")
 
     def drop(self, handoff_id: str) -> None:
-        """The session closes: nothing comes of one that waits."""
+        """Give up a waiting handoff, since the session closes."""
         handoff = self._waiting.pop(handoff_id, None)
         if handoff is not None:
             self._give_up(handoff)
 
     def turn_committed(self) -> None:
-        """The user said something that will be answered."""
+        """Note for each handoff that newer words of the caller will be answered."""
         handoffs = [*self._waiting.values(), *([] if self._running is None else [self._running])]
         for handoff in handoffs:
             handoff.note_answer()
@@ -411,7 +411,7 @@ class Handoffs:
         return error
 
     def _give_up(self, handoff: HandoffControl) -> None:
-        """Nothing more comes of it."""
+        """Cancel a handoff without an outcome, and free an agent that never had the conversation."""
         handoff.set_outcome("cancelled")
         if self._opening is not None and self._opening[0] is handoff:
             self._end_opening(handoff.agent)
@@ -429,7 +429,7 @@ class Handoffs:
         await self._hooks.exit([self._live.agent, *behind])
 
     def release(self) -> None:
-        """The session is over: nothing comes of the handoffs that wait."""
+        """Give up the waiting handoffs, since the session is over."""
         for handoff in list(self._waiting.values()):
             self._give_up(handoff)
         self._waiting.clear()

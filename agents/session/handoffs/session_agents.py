@@ -48,7 +48,7 @@ class SessionAgents:
         self._setup = setup
         self._limit = limit
         self._agents: list[Agent] = []
-        """Those that have had the conversation."""
+        """The agents that have had the conversation."""
         self._over: list[Agent] = []
         """The tasks of them that are being cleaned up."""
 
@@ -60,7 +60,7 @@ class SessionAgents:
         return bool(self._agents)
 
     def begin_session(self) -> None:
-        """The session starts: the agent is part of it from now on.
+        """Make the first agent part of the session, which starts.
 
         Raises:
             SessionError: It is in another session.
@@ -77,12 +77,12 @@ class SessionAgents:
         AgentControl.of(agent).attach(self._session, partial(self._on_changed, agent))
 
     def give_up(self, agent: Agent) -> None:
-        """Nothing came of its handoff: an agent that never had the conversation is free for another session."""
+        """Free an agent whose handoff came to nothing, unless it has had the conversation."""
         if agent not in self._agents and agent not in self._over:
             AgentControl.of(agent).detach(self._session)
 
     def replace_first(self, agent: Agent) -> None:
-        """That agent takes the place of the first one, which has not entered.
+        """Put that agent in the place of the first one, which has not entered.
 
         Raises:
             SessionError: It is in another session.
@@ -98,7 +98,7 @@ class SessionAgents:
     # --- the conversation
 
     def hand_to(self, agent: Agent, *, is_history_changed: bool) -> None:
-        """That agent has the conversation from now on; a realtime model may have to get another history."""
+        """Give that agent the conversation; a realtime model may have to get another history."""
         if agent not in self._agents:
             self._agents.append(agent)
         self.take_over(agent, is_history_changed=is_history_changed)
@@ -154,7 +154,7 @@ class SessionAgents:
     # --- the end
 
     def end_task(self, task: Agent) -> None:
-        """A task is over: clean it up beside the conversation, and free it. The close does that for its last tasks."""
+        """Clean up a task that is over, beside the conversation, and free it. The close does so for its last tasks."""
         if task not in self._agents or self._context.closing.is_asked:
             return
         self._agents.remove(task)
@@ -175,6 +175,6 @@ class SessionAgents:
         return [partial(awaited_hook, "cleanup", agent.cleanup) for agent in self._agents]
 
     def release(self) -> None:
-        """The session is over: its agents are free for another one."""
+        """Free the session's agents for another session."""
         for agent in (*self._agents, *self._over):
             AgentControl.of(agent).detach(self._session)

@@ -52,7 +52,6 @@ class CloseSequence:
 
     @property
     def seconds_left(self) -> float:
-        """The rest of the budget."""
         return max(0.0, self._budget - self.seconds)
 
     async def side_by_side(self, calls: Sequence[Callable[[], Awaitable[None]]]) -> None:

@@ -91,7 +91,6 @@ class Caller(TransportEvents):
 
     @property
     def has_transport(self) -> bool:
-        """Whether the transport is connected."""
         return self._transport is not None
 
     @property
@@ -165,7 +164,7 @@ class Caller(TransportEvents):
                 self._limit.cancel()
 
     def end_wait(self) -> None:
-        """The session has the conversation now."""
+        """Hear the caller, and play, now that the session has the conversation."""
         self._is_waiting = False
         if self._is_audible:
             self._playout.begin()
@@ -177,7 +176,7 @@ class Caller(TransportEvents):
     # --- TransportEvents
 
     def audio(self, frame: AudioFrame) -> None:
-        """20 ms of the caller."""
+        """Pass on 20 ms of the caller."""
         hear = self._context.live.hear
         if hear is None or not self._has_input:
             return
@@ -188,7 +187,7 @@ class Caller(TransportEvents):
         self._frame_hooks.heard(frame)
 
     def audio_stopped(self) -> None:
-        """The caller's microphone is gone for now."""
+        """Note that the caller's microphone is gone for now."""
         if self._has_input:
             self._context.inbox.post(i.UserAudioStopped())
 
@@ -204,11 +203,11 @@ class Caller(TransportEvents):
             self._context.live.connection.conversation.show(frame)
 
     def video_stopped(self) -> None:
-        """The caller shows nothing any more."""
+        """Note that the caller shows nothing any more."""
         self.seeing.stopped()
 
     def text(self, text: str) -> None:
-        """The caller typed something."""
+        """Take text that the caller typed."""
         if not self._has_input or self._is_waiting:
             return
         try:
@@ -219,7 +218,7 @@ class Caller(TransportEvents):
         self._context.inbox.post(i.TextReceived(text))
 
     def key(self, key: str) -> None:
-        """The caller pressed a key of a telephone."""
+        """Note that the caller pressed a key of a telephone."""
         if not self._has_input or self._is_waiting:
             return
         if key not in KEYS:
@@ -231,7 +230,7 @@ class Caller(TransportEvents):
         self._context.inbox.wake()
 
     def part_answered(self, json_text: str) -> None:
-        """The caller's page answered a part of a rich reply."""
+        """Pass on the page's answer to a part of a rich reply."""
         if self._has_input and not self._is_waiting:
             self._replies.answered(json_text)
             self._context.inbox.wake()
@@ -249,18 +248,18 @@ class Caller(TransportEvents):
         return allowed
 
     def file_ended(self, file: OfferedFile, outcome: FileOutcome, data: bytes = b"") -> None:
-        """A file of the caller has come, or was given up."""
+        """Pass on a file of the caller, or the end of its transfer."""
         if self._has_input:
             self._replies.file_ended(file, outcome, data)
             self._context.inbox.wake()
 
     def interrupt(self) -> None:
-        """The caller wants the agent to stop; protected speech goes on."""
+        """Ask the agent to stop, for the caller; protected speech goes on."""
         if self._has_input:
             self._context.inbox.post(i.InterruptRequested(force=False))
 
     def participant_linked(self, identity: str) -> None:
-        """The caller is there."""
+        """Note that the caller is there."""
         self._context.inbox.post(i.ParticipantLinked())
         self._background.hold(False)
         if self._is_audible:
@@ -274,7 +273,7 @@ class Caller(TransportEvents):
             self.transport.on_audible(self._begin_playout)
 
     def participant_left(self, identity: str) -> None:
-        """The caller is gone, maybe for good."""
+        """Note that the caller is gone, maybe for good."""
         self._replies.caller_left()
         options = self._options
         if options.close_on_disconnect:  # otherwise the room continues without it
@@ -282,11 +281,11 @@ class Caller(TransportEvents):
         self._context.inbox.post(i.ParticipantLeft(options.participant_grace if options.close_on_disconnect else None))
 
     def closed(self, reason: str) -> None:
-        """The room is gone."""
+        """Request the close, since the room is gone."""
         self._end(reason, self._close_reason)
 
     def failed(self, error: VoiceError, *, is_fatal: bool) -> None:
-        """A part of the transport failed."""
+        """Report a failed part of the transport; request the close if the failure is fatal."""
         self._context.report_error(
             error, "avatar" if isinstance(error, AvatarError) else "room", is_recovered=not is_fatal
         )
