@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.budget.budget import Budget
     from vivavoce.agents.budget.options import BudgetOptions
     from vivavoce.agents.budget.price import Price
+    from vivavoce.agents.core.handoff import Handoff
     from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus
     from vivavoce.agents.core.pipeline_change import PipelineChange
     from vivavoce.agents.core.speech_handle import SpeechHandle
@@ -52,17 +53,15 @@ if TYPE_CHECKING:
     from vivavoce.agents.memory.stores.redis import RedisStore
     from vivavoce.agents.memory.stores.sqlite import SqliteStore
     from vivavoce.agents.memory.stores.store import Change, LogState, Place, Record, SessionStore, SessionSummary
-    from vivavoce.agents.memory.streams.items import StreamItem
     from vivavoce.agents.memory.streams.registry import AgentMember
-    from vivavoce.agents.memory.streams.stream import Stream
     from vivavoce.agents.records import ReceivedFile, SessionReport, TurnRecord
     from vivavoce.agents.replies.part import Data, File, Form, Image, Markdown, Options
-    from vivavoce.agents.session.handoffs.handoff_control import Handoff
     from vivavoce.agents.session.options import SessionOptions
     from vivavoce.agents.session.session import AgentSession
     from vivavoce.agents.speech.flow import ConversationFlow
     from vivavoce.agents.speech.limits import SpeechLimits
     from vivavoce.agents.states import AgentState, CloseReason, UserState
+    from vivavoce.agents.streams import Stream, StreamItem
     from vivavoce.agents.tasks.group import TaskGroup
     from vivavoce.agents.tasks.options import TaskOptions
     from vivavoce.agents.tasks.ready.date_time import GetDateTime
@@ -145,7 +144,7 @@ _PLACES = {
     "GraphOptions": "vivavoce.agents.graphs.options",
     "GuardVerdict": "vivavoce.agents.guard.content_guard",
     "GuardedText": "vivavoce.agents.guard.content_guard",
-    "Handoff": "vivavoce.agents.session.handoffs.handoff_control",
+    "Handoff": "vivavoce.agents.core.handoff",
     "HistoryChange": "vivavoce.agents.history.sink",
     "HistorySink": "vivavoce.agents.history.sink",
     "Image": "vivavoce.agents.replies.part",
@@ -209,8 +208,8 @@ _PLACES = {
     "StoreTypeError": "vivavoce.pipelines.core.errors",
     "StoreUnavailable": "vivavoce.pipelines.core.errors",
     "StoreValueError": "vivavoce.pipelines.core.errors",
-    "Stream": "vivavoce.agents.memory.streams.stream",
-    "StreamItem": "vivavoce.agents.memory.streams.items",
+    "Stream": "vivavoce.agents.streams",
+    "StreamItem": "vivavoce.agents.streams",
     "SummaryWindow": "vivavoce.pipelines.llm.summary",
     "TaskError": "vivavoce.pipelines.core.errors",
     "TaskExecution": "vivavoce.agents.worker.executors.options",
