@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent, AgentOverrides, CompletedTurn, EmptyReply, StopResponse
     from vivavoce.agents.audio.background import BackgroundAudioConfig
     from vivavoce.agents.audio.recording.options import RecordingOptions
+    from vivavoce.agents.core.handoff import Handoff
     from vivavoce.agents.core.pipeline_change import PipelineChange
     from vivavoce.agents.core.speech_handle import SpeechHandle
     from vivavoce.agents.current_job import get_job_context
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
     from vivavoce.agents.memory.history.store_sink import StoreHistorySink
     from vivavoce.agents.memory.options import MemoryOptions
-    from vivavoce.agents.session.handoffs.handoff_control import Handoff
     from vivavoce.agents.session.options import SessionOptions
     from vivavoce.agents.session.session import AgentSession
     from vivavoce.agents.speech.flow import ConversationFlow
@@ -64,7 +64,7 @@ _PLACES = {
     "vivavoce.agents.memory.history.store_checkpoints": "StoreCheckpoints",
     "vivavoce.agents.memory.history.store_sink": "StoreHistorySink",
     "vivavoce.agents.memory.options": "MemoryOptions",
-    "vivavoce.agents.session.handoffs.handoff_control": "Handoff",
+    "vivavoce.agents.core.handoff": "Handoff",
     "vivavoce.agents.session.options": "SessionOptions",
     "vivavoce.agents.session.session": "AgentSession",
     "vivavoce.agents.speech.flow": "ConversationFlow",

@@ -6,9 +6,11 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from vivavoce.agents.mcp_servers import MCPServer
+from vivavoce.agents.session_type import Session
+from vivavoce.agents.streams import Stream, StreamItem
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.checks import check_instance, check_items, check_overrides, check_text, control_of, shown
 from vivavoce.pipelines.core.errors import (
@@ -26,16 +28,7 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.speech import ComponentSet
 from vivavoce.pipelines.tts.base import AudioChunk
 
-if TYPE_CHECKING:
-    from vivavoce.agents.memory.streams.items import StreamItem
-    from vivavoce.agents.memory.streams.stream import Stream
-    from vivavoce.agents.session.session import AgentSession
-
 logger = logging.getLogger(__name__)
-
-Session: TypeAlias = "AgentSession[Any]"
-"""The session's type for modules below `agents.session`. Imports upwards, for type checkers alone, are only here."""
-
 
 Hook = Literal[
     "llm_stage",

@@ -29,7 +29,7 @@ class application_code(strays_as_errors):  # noqa: N801 - read as a phrase: with
 
 
 def is_exit(error: BaseException) -> bool:
-    """Whether code asked for the end of the process, itself or in a task group, and nothing else happened."""
+    """Return whether code asked for the end of the process, itself or in a task group, and nothing else happened."""
     if not isinstance(error, BaseExceptionGroup):
         return isinstance(error, SystemExit | KeyboardInterrupt)
     exits, rest = error.split((SystemExit, KeyboardInterrupt))

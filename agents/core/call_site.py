@@ -13,7 +13,8 @@ from contextvars import ContextVar
 
 import anyio
 
-from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.session_type import Session
 
 
 class CallSite:

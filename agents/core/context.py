@@ -15,13 +15,14 @@ import anyio
 from anyio import CancelScope
 from anyio.abc import TaskGroup
 
-from vivavoce.agents.agent import Agent, AgentControl, Session
+from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.stage_observers import StageObservers
 from vivavoce.agents.core.usage import UsageByModel, model_in_use
 from vivavoce.agents.records import UsageRecord
+from vivavoce.agents.session_type import Session
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.observer import SessionObserver
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
@@ -146,7 +147,6 @@ class Closing:
 
     @property
     def is_over(self) -> bool:
-        """Whether the close is done."""
         return self.ended.is_set()
 
     def request(self, reason: CloseReason, cause: Exception | None = None, *, leaves: bool = False) -> None:
@@ -160,7 +160,7 @@ class Closing:
             scope.cancel()
 
     def begin(self) -> None:
-        """The steps of the close begin. Caller: `CloseSequence`."""
+        """Keep errors for the steps of the close from now on. Caller: `CloseSequence`."""
         self._errors = []
 
     def note(self, error: Exception) -> None:
@@ -236,7 +236,6 @@ class SessionContext:
 
     @property
     def group(self) -> TaskGroup:
-        """The session's task group."""
         assert self._group is not None, "the session's task opens the context before anything begins a task"
         return self._group
 
@@ -247,7 +246,6 @@ class SessionContext:
 
     @property
     def hooks(self) -> Hooks:
-        """Runs the application code."""
         return self.log.hooks
 
     def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None:

@@ -167,7 +167,6 @@ class Run(CallSite):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
         return self._is_over
 
     @property
@@ -265,7 +264,7 @@ class Run(CallSite):
             self._scope.cancel()
 
     def answers(self, speech_id: str) -> None:
-        """The answer of that id waits for it from now on, so that its speech comes before that one; "": none does."""
+        """Set the answer that waits for this code; speech of the code is spoken before it. "": no answer waits."""
         self.answer_id = speech_id
 
     def fail(self, error: BaseException) -> None:
@@ -459,7 +458,7 @@ class Hooks:
 
     @contextmanager
     def awaiting_close(self) -> Iterator[bool]:
-        """Around a wait for the close: cut the calling code, or take it out of the code that the close waits for.
+        """Cut the calling code, which awaits the close, or take it out of the code that the close waits for.
 
         Yields:
             Whether the close does not wait for the calling code, which is part of the session's own tasks.

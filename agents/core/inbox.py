@@ -99,7 +99,7 @@ class Inbox:
     # --- from any thread
 
     def bind(self) -> None:
-        """Belong to the running event loop; called once, when the session starts."""
+        """Bind the inbox to the running event loop; called once, when the session starts."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     @property

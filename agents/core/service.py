@@ -66,7 +66,7 @@ class Service:
             raise SessionError(f"{self._name} ended before it was ready")
 
     def started(self, value: None = None) -> None:
-        """Called by the part, whose task status this is, when it is ready."""
+        """Note that the part is ready; the part calls this as its task status."""
         self._has_started = True
         self._known.set()
 

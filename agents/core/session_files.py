@@ -20,6 +20,8 @@ from pathlib import Path
 
 from vivavoce.pipelines.core.errors import ConfigurationError
 
+REPORT_VARIABLE = "VIVAVOCE_REPORT"
+
 
 def session_file(
     path: str | Path, session_id: str, *, suffix: str, suffixes: Sequence[str] = (), what: str = "a file"
@@ -40,3 +42,19 @@ def session_file(
     if suffixes and given.suffix not in suffixes:
         raise ConfigurationError(f"{what} is a folder or a file in {', '.join(suffixes)}, got {wanted!r}")
     return given.with_name(f"{given.stem}.{name}{given.suffix}")
+
+
+def report_file(path: str | Path | None, session_id: str) -> Path | None:
+    """Return the file of the session's report, or None without one.
+
+    The suffix `.json` is for `vivavoce report`; `.html` is the page itself.
+
+    Args:
+        path: Of `SessionOptions(report_path=...)`; "" turns the report off, None asks `VIVAVOCE_REPORT`.
+    Raises:
+        ConfigurationError: The path has another suffix.
+    """
+    wanted = os.environ.get(REPORT_VARIABLE, "") if path is None else os.fspath(path)
+    if not wanted:
+        return None
+    return session_file(wanted, session_id, suffix=".json", suffixes=(".json", ".html"), what="a report")

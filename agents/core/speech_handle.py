@@ -1,18 +1,14 @@
-"""SpeechHandle, which `say()` and `reply()` return, and SpeechControl, its only writer.
-
-Public objects come in two parts, here and wherever the session changes an object that applications hold: the public
-class has the members that applications call, and no others; a `…Control` owns the state and stays inside the session.
-"""
+"""SpeechHandle, which `say()` and `reply()` return, and SpeechControl, its only writer."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Callable
 
 from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.call_site import CallSite, call_sites, calling_tool
+from vivavoce.agents.core.handle import Handle, HandleControl
 from vivavoce.agents.core.stage_run import StageRun, calling_stage
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.turn.inputs import InterruptRequested, SpeechKind, SpeechProtected
@@ -47,26 +43,15 @@ def holds_floor() -> bool:
     return calling_tool() is None and (calling_speech() is not None or calling_stage() is not None)
 
 
-class SpeechHandle:
+class SpeechHandle(Handle["SpeechControl"]):
     """One speech. Awaiting it resolves when its audio has been played or dropped, with any outcome.
 
     Awaiting raises only a `SessionError`: in a tool that the speech itself runs, since the speech ends after its tools;
     and in an `llm_stage`, `tts_stage` or `stt_stage`, unless the speech has the floor: it is heard behind that code.
     """
 
-    def __init__(self, control: SpeechControl) -> None:
-        self._control = control
-
     def __repr__(self) -> str:
         return f"SpeechHandle({self.id!r}, {self.kind!r}, outcome={self.outcome!r})"
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        return self._control.wait().__await__()
-
-    @property
-    def id(self) -> str:
-        """The speech's id, as events and records name it."""
-        return self._control.id
 
     @property
     def kind(self) -> SpeechKind:
@@ -77,11 +62,6 @@ class SpeechHandle:
     def interruptible(self) -> bool:
         """Whether the caller can interrupt it."""
         return self._control.interruptible
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the handle has resolved."""
-        return self._control.is_done
 
     @property
     def outcome(self) -> TurnOutcome | None:
@@ -102,10 +82,6 @@ class SpeechHandle:
     def played_seconds(self) -> float:
         """Seconds of its audio that were played."""
         return self._control.played_seconds
-
-    def exception(self) -> Exception | None:
-        """Return the error of a speech that failed."""
-        return self._control.error
 
     def interrupt(self, *, force: bool = False) -> None:
         """Stop the speech; a protected one needs `force`. To know when it has stopped, await the handle.
@@ -130,7 +106,7 @@ class SpeechHandle:
         self._control.add_done_callback(callback)
 
 
-class SpeechControl:
+class SpeechControl(HandleControl[TurnOutcome]):
     """The state of one speech, which the session changes and its `handle` shows.
 
     Args:
@@ -145,47 +121,34 @@ class SpeechControl:
         interruptible: bool,
         post: Callable[[InterruptRequested | SpeechProtected], None],
     ) -> None:
-        self.id = speech_id
+        super().__init__(speech_id)
         self.kind = kind
         self.interruptible = interruptible
-        self.outcome: TurnOutcome | None = None
-        self.error: Exception | None = None
         self.heard_text = ""
         self.played_seconds = 0.0
         self.handle = SpeechHandle(self)
         self._post = post
-        self._done = asyncio.Event()
         self._has_floor = False
         self._changed = asyncio.Event()
         """Set when it resolves or loses the floor."""
         self._callbacks: list[Callable[[SpeechHandle], None]] = []
 
-    @property
-    def is_done(self) -> bool:
-        """Whether the handle has resolved."""
-        return self._done.is_set()
-
     async def wait(self) -> None:
-        """Wait until the speech resolves.
-
-        Raises:
-            SessionError: The calling code is a tool of this speech, or a hook of a stage that holds the speech up.
-        """
         tool = calling_tool()
-        if tool is not None and tool.speech_id == self.id and not self._done.is_set():
+        if tool is not None and tool.speech_id == self.id and not self.is_done:
             raise SessionError(
                 f"speech {self.id!r} cannot be awaited inside a tool that it runs: it ends after the tool; "
                 "return from the tool, or say() something else and await that"
             )
         if (stage := calling_stage()) is None:
-            await self._done.wait()
+            await self.done.wait()
         else:
             with stage.limits.standing_still():
                 await self._wait_in(stage)
 
     async def _wait_in(self, stage: StageRun) -> None:
         own = calling_speech()
-        while not self._done.is_set():
+        while not self.is_done:
             if not self._has_floor or (own is not None and own.id == self.id):
                 raise SessionError(
                     f"speech {self.id!r} cannot be awaited in {stage.name}: it is heard behind {stage.holds_up}, which "
@@ -204,7 +167,6 @@ class SpeechControl:
         self._post(InterruptRequested(force=force, speech_id=self.id))
 
     def protect(self) -> None:
-        """Protect it from interruptions."""
         self.interruptible = False
         self._post(SpeechProtected(self.id))
 
@@ -213,17 +175,11 @@ class SpeechControl:
         self.heard_text = f"{self.heard_text} {text}".strip()
         self.played_seconds += seconds
 
-    def set_outcome(self, outcome: TurnOutcome, error: Exception | None = None) -> None:
-        """Set the outcome and resolve the handle; no effect if the close has set one before."""
-        if self.outcome is None:
-            self.outcome, self.error = outcome, error
-            self.resolve()
-
     def resolve(self) -> None:
         """Resolve the handle: without an outcome if the application waits for the generation only."""
-        if self._done.is_set():
+        if self.is_done:
             return
-        self._done.set()
+        super().resolve()
         self._changed.set()
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -231,7 +187,7 @@ class SpeechControl:
 
     def add_done_callback(self, callback: Callable[[SpeechHandle], None]) -> None:
         """Call `callback` when the speech resolves, at once if it has."""
-        if self._done.is_set():
+        if self.is_done:
             self._call(callback)
         else:
             self._callbacks.append(callback)

@@ -155,7 +155,7 @@ class StageObservers:
             del self._of[closed.stage]
 
     def has(self, stage: Stage) -> bool:
-        """Whether a stage is observed."""
+        """Return whether a stage is observed."""
         return stage in self._of
 
     def show(self, stage: str, item: object) -> None:

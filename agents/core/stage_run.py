@@ -57,13 +57,13 @@ class StageRun(CallSite):
         return _Code(self)
 
     def begin(self) -> tuple[Token[CallSite | None], int]:
-        """The calling task runs its code from here on."""
+        """Note that the calling task runs the stage's code from here on."""
         task_id = anyio.get_current_task().id
         self._tasks.append(task_id)
         return call_site.set(self), task_id
 
     def end(self, token: Token[CallSite | None], task_id: int) -> None:
-        """That task does so no longer."""
+        """Note that the calling task has left the stage's code."""
         call_site.reset(token)
         self._tasks.remove(task_id)
 

@@ -56,7 +56,7 @@ def decoded(entries: Mapping[str, str]) -> dict[str, Json]:
 
 
 def appended(text: str | None, item: str) -> tuple[str, int]:
-    """Return the text of a list with `item` (JSON) at its end, and its new length; None: there is no list yet.
+    """Return the text of a list with `item` (JSON) at its end, and its new length; None is an empty list.
 
     Raises:
         StoreTypeError: The text is not that of a list.

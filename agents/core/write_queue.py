@@ -33,13 +33,13 @@ class WriteHealth(Protocol):
     """Notes how the writes of a queue end, and reports failures. `by` is the queue's name."""
 
     def worked(self, by: str = "") -> None:
-        """A write was made."""
+        """Note that a write was made."""
 
     def failed(self, error: Exception, by: str = "") -> None:
-        """A write failed, and will be made again."""
+        """Note that a write failed, and will be made again."""
 
     def lost(self, error: Exception) -> None:
-        """Entries are lost."""
+        """Note that entries are lost."""
 
 
 def never_refuses(error: Exception, tries: int) -> bool:
@@ -116,7 +116,6 @@ class WriteQueue(Generic[T]):
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened."""
         return self._ended is not None
 
     @property

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vivavoce.agents.agent import Session
 from vivavoce.agents.core.message_channel import MessageStatus
 from vivavoce.agents.dialogues.conversations import DialogueMessage
 from vivavoce.agents.dialogues.dialogue import DialogueControl, DialogueLink
+from vivavoce.agents.session_type import Session
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

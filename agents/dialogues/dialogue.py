@@ -6,12 +6,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from vivavoce.agents.agent import Membership, Session
+from vivavoce.agents.agent import Membership
 from vivavoce.agents.core.message_channel import MessageStatus
 from vivavoce.agents.core.names import checked_name
 from vivavoce.agents.dialogues.conversations import Conversations, DialogueMessage
 from vivavoce.agents.dialogues.edge import Edge, Handler, Message, Node, digest_of, is_model, set_model
 from vivavoce.agents.dialogues.structure import DialogueStructure
+from vivavoce.agents.session_type import Session
 from vivavoce.pipelines.core.checks import check_number, check_text, control_of
 from vivavoce.pipelines.core.errors import ConfigurationError
 

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from vivavoce.agents.memory.stores.redis import RedisStore
     from vivavoce.agents.memory.stores.sqlite import SqliteStore
     from vivavoce.agents.memory.stores.store import SessionStore, SessionSummary
-    from vivavoce.agents.memory.streams.items import StreamItem
     from vivavoce.agents.memory.streams.registry import AgentMember
-    from vivavoce.agents.memory.streams.stream import Stream
+    from vivavoce.agents.streams import Stream, StreamItem
     from vivavoce.pipelines.core.errors import StoreError, StoreTypeError, StoreUnavailable, StoreValueError
 
 _PLACES = {
@@ -46,9 +45,8 @@ _PLACES = {
     "vivavoce.agents.memory.stores.redis": "RedisStore",
     "vivavoce.agents.memory.stores.sqlite": "SqliteStore",
     "vivavoce.agents.memory.stores.store": "SessionStore SessionSummary",
-    "vivavoce.agents.memory.streams.items": "StreamItem",
     "vivavoce.agents.memory.streams.registry": "AgentMember",
-    "vivavoce.agents.memory.streams.stream": "Stream",
+    "vivavoce.agents.streams": "Stream StreamItem",
     "vivavoce.pipelines.core.errors": "StoreError StoreTypeError StoreUnavailable StoreValueError",
 }
 

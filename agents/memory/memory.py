@@ -20,13 +20,13 @@ from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.memory.session_side import SessionSide
 from vivavoce.agents.memory.session_state import SessionState
 from vivavoce.agents.memory.stores.store import METADATA, SessionStore
-from vivavoce.agents.memory.streams.items import StreamItem, checked_name
+from vivavoce.agents.memory.streams.items import checked_name
 from vivavoce.agents.memory.streams.registry import AgentMember
-from vivavoce.agents.memory.streams.stream import Stream
 from vivavoce.agents.memory.streams.streams import Streams
 from vivavoce.agents.memory.streams.tags import checked_wanted
 from vivavoce.agents.replies.part import Part, check_part
 from vivavoce.agents.states import CloseReason
+from vivavoce.agents.streams import Stream, StreamItem
 from vivavoce.pipelines.core.checks import check_choice, check_number, check_whole, shown
 from vivavoce.pipelines.core.errors import StoreError
 

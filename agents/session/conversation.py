@@ -26,9 +26,8 @@ from vivavoce.agents.session.checks import (
     wake_up_of,
 )
 from vivavoce.agents.session.parts import SessionParts
-from vivavoce.agents.session.turns.input import SessionInput
-from vivavoce.agents.session.turns.wake_up_call import OnWakeUp
-from vivavoce.agents.session.turns.wake_up_timer import WakeUpTimer
+from vivavoce.agents.session.turns.caller import SessionInput
+from vivavoce.agents.session.turns.wake_up_call import OnWakeUp, WakeUpTimer
 from vivavoce.agents.session.wiring import check_speech
 from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.speech.request import SpeechRequest
@@ -62,7 +61,7 @@ class Conversation(EventSource):
         self._parts = parts
         self._wake_up = wake_up
         self._created_at = context.clock.wall()
-        self._input = SessionInput(context, parts.caller.mute, parts.caller.seeing.newest)
+        self._input = SessionInput(context, parts.caller)
         self._wake_up_timer = WakeUpTimer(context)
 
     if not TYPE_CHECKING:

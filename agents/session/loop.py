@@ -1,4 +1,7 @@
-"""SessionLoop: the one loop of a session. Inputs and deadlines go to the turn machine, its effects to `apply`."""
+"""SessionLoop: the one loop of a session. Inputs and deadlines go to the turn machine, its effects to `apply`.
+
+`StepGuard` counts the steps that raise.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,23 @@ from collections.abc import Sequence
 
 import anyio.lowlevel
 
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import Barrier, Entry
 from vivavoce.agents.events import UserTranscript
 from vivavoce.agents.session.apply import apply
 from vivavoce.agents.session.parts import SessionParts
-from vivavoce.agents.session.step_guard import StepGuard
+from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.errors import located
 from vivavoce.pipelines.events import UserFinal, UserInterim
 
 logger = logging.getLogger(__name__)
+
+MAX_FAILED_STEPS = 5
+"""Steps in a row that may raise; the session closes with reason `error` at the next one."""
+
+SOURCE = "decision loop"
 
 # Tuples, where a step of the machine passes: `A | B` would make a new type each time.
 _WORDS = (UserFinal, UserInterim)
@@ -114,6 +124,43 @@ class SessionLoop:
         if text:
             self._context.log.note(UserTranscript, turn_id=turn_id, text=text, is_final=is_final)
         self._parts.transcripts.user(text, is_final=is_final)
+
+
+class StepGuard:
+    """Counts the steps that raised, one after the other.
+
+    An input that raises is dropped, and so is an effect; the other effects of the step are carried out. Each is an
+    `error` event of the source `decision loop`. A step without a failure resets the count.
+
+    When more than `MAX_FAILED_STEPS` steps in a row have raised, the session closes.
+    """
+
+    def __init__(self, context: SessionContext) -> None:
+        self._context = context
+        self._failed_steps = 0
+        self._error: Exception | None = None
+        self.has_given_up = False
+        """Whether the loop asks for no more deadlines, since each of them may raise."""
+
+    def failed(self, error: Exception, at: object) -> None:
+        """Log and report the error of a step.
+
+        Args:
+            at: The input or the effect that raised.
+        """
+        kind = type(at).__name__
+        logger.error("The decision loop goes on without %s, which raised %s", kind, located(error))
+        logger.debug("It raised here", exc_info=error)
+        self._context.report_error(error, SOURCE)
+        self._error = error
+
+    def step_ended(self) -> None:
+        """Count the step; request the close if too many in a row have raised."""
+        error, self._error = self._error, None
+        self._failed_steps = 0 if error is None else self._failed_steps + 1
+        if error is not None and self._failed_steps > MAX_FAILED_STEPS and not self.has_given_up:
+            self.has_given_up = True
+            self._context.closing.request(CloseReason.ERROR, error)
 
 
 def _turn_of(effects: Sequence[fx.Effect], kind: type[fx.CommitUserTurn | fx.AmendUserTurn]) -> str:

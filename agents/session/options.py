@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vivavoce.agents.audio.recording.options import RecordingOptions
 from vivavoce.agents.budget.options import BudgetOptions
+from vivavoce.agents.core.session_files import report_file
 from vivavoce.agents.dialogues.options import DialogueOptions
 from vivavoce.agents.extension.extension import Extension
 from vivavoce.agents.extension.keys import check_extensions
@@ -15,7 +16,6 @@ from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.guard.content_guard import ContentGuard
 from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.memory.options import MemoryOptions
-from vivavoce.agents.session.life.report_writer import report_file
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.background_audio import BackgroundAudio, BackgroundAudioSource
 from vivavoce.agents.audio.frame_hooks import FrameHooks
 from vivavoce.agents.audio.playout import Playout
@@ -40,6 +40,7 @@ from vivavoce.agents.session.turns.turn_records import TurnRecords
 from vivavoce.agents.session.turns.turn_taking import TurnTaking
 from vivavoce.agents.session.turns.wake_up_call import WakeUpCall
 from vivavoce.agents.session.wiring import make_machine
+from vivavoce.agents.session_type import Session
 from vivavoce.agents.speech.context import AnswerSources, ReplyContext
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
 from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies

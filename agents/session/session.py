@@ -15,12 +15,13 @@ from typing_extensions import TypeVar
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
+from vivavoce.agents.core.handoff import Handoff
 from vivavoce.agents.core.pipeline_change import PipelineChange
 from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, take_snapshot
 from vivavoce.agents.records import CloseReport, SessionReport
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, unknown_attribute, wake_up_of
 from vivavoce.agents.session.conversation import Conversation
-from vivavoce.agents.session.handoffs.handoff_control import Handoff, HandoffControl
+from vivavoce.agents.session.handoffs.handoff_control import HandoffControl
 from vivavoce.agents.session.life.start import TakeOver
 from vivavoce.agents.session.life.task import SessionLifecycle
 from vivavoce.agents.session.loop import SessionLoop

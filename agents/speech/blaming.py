@@ -63,7 +63,7 @@ class Failure:
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Around a wait that has a limit of its own: the limits of the speech do not count meanwhile."""
+        """Stop the limits of the speech during the block, a wait that has a limit of its own."""
         held = self._limits.copy()
         for watchdog in held:
             watchdog.hold()
@@ -85,7 +85,7 @@ class Failure:
         self.component = self.component or component
 
     def forgive(self) -> None:
-        """The speech goes on all the same: no component has failed."""
+        """Blame no component: the speech goes on."""
         self.component = ""
 
     def blaming(self, component: str) -> Blaming:
@@ -93,7 +93,7 @@ class Failure:
         return Blaming(self.blame, component)
 
     def expire(self, component: str, first: float, stall: float) -> ProviderTimeoutError:
-        """A limit of that component has ended the speech: return the error that it fails with."""
+        """Blame a component whose limit has ended the speech; return the error that the speech fails with."""
         kind = "tts" if component == "tts" else "llm"
         component = f"{kind}_stage" if f"{kind}_stage" in self._waited_for else component
         names = (f"{kind}_{'first_byte' if kind == 'tts' else 'first_token'}", f"{kind}_stall")

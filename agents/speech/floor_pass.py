@@ -25,11 +25,11 @@ class FloorPass:
         self._held: tuple[Utterance, Playout] | None = None
 
     def prepare(self) -> None:
-        """The speech may generate."""
+        """Let the speech generate."""
         self._may_generate.set()
 
     def grant(self) -> None:
-        """The speech has the floor."""
+        """Let the speech generate and play: it has the floor."""
         self._may_generate.set()
         self._may_play.set()
         self._on_floor(True)
@@ -38,7 +38,7 @@ class FloorPass:
             held[1].play(held[0])
 
     def take_back(self) -> None:
-        """The speech has neither permission until it is given again."""
+        """Take both permissions back until they are given again."""
         self._may_generate.clear()
         self._may_play.clear()
         self._on_floor(False)

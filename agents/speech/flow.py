@@ -24,9 +24,10 @@ from functools import cached_property, partial
 import anyio
 from anyio.lowlevel import checkpoint
 
-from vivavoce.agents.agent import AgentControl, Membership, Session
+from vivavoce.agents.agent import AgentControl, Membership
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.session_type import Session
 from vivavoce.agents.speech.flow_model import FlowModel, ModelAnswer
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
@@ -75,13 +76,13 @@ class ConversationFlow:
         return self.model(transcript)
 
     async def on_turn_start(self, transcript: str) -> None:
-        """A turn of the caller is over and is about to be answered."""
+        """Called when a turn of the caller is over, before it is answered."""
 
     async def on_turn_end(self) -> None:
-        """That answer has been played, cut or dropped, or has failed; how, says `session.turns[-1]`."""
+        """Called when that answer has been played, cut or dropped, or has failed; `session.turns[-1]` says how."""
 
     async def cleanup(self) -> None:
-        """The flow is of no more use: the session closes, or has another one. Called once."""
+        """Called once, when the session closes or has another flow."""
 
 
 class FlowControl(Membership):
@@ -93,7 +94,7 @@ class FlowControl(Membership):
         self._opened: list[ModelAnswer] = []
 
     def begin_turn(self, model: FlowModel) -> None:
-        """A turn begins that `model` may answer."""
+        """Begin a turn that `model` may answer."""
         self._model = model
 
     def answer(self, transcript: str) -> AsyncIterator[str]:
@@ -108,7 +109,7 @@ class FlowControl(Membership):
         return answer
 
     async def _begin(self, answer: ModelAnswer) -> None:
-        """That answer begins: end the one before, which the flow reads no more.
+        """Begin that answer: end the one before, which the flow reads no more.
 
         Raises:
             SessionError: It is being read.
@@ -122,7 +123,7 @@ class FlowControl(Membership):
             await other.end("another answer of model() has begun since")
 
     async def end_turn(self) -> None:
-        """The flow has no more text for its turn: close the model's."""
+        """Close the model's answers, since the flow has no more text for its turn."""
         self._model = None
         while self._opened:
             await self._opened.pop().end("its turn is over")

@@ -60,7 +60,6 @@ class ModelAnswer(AsyncIterator[str]):
             await self._pieces.aclose()
 
     async def aclose(self) -> None:
-        """End it."""
         await self._pieces.aclose()
 
 
@@ -99,11 +98,11 @@ class FlowModel:
         self._resumed = anyio.Event()
 
     def open(self, parts: FlowParts) -> None:
-        """The flow's text goes to `parts`."""
+        """Have the flow's text go to `parts`."""
         self._parts = parts
 
     def resume(self) -> None:
-        """The results are in the history: the model goes on."""
+        """Let the model go on, now that the results are in the history."""
         self.calls = None
         self._resumed.set()
 

@@ -43,7 +43,7 @@ class FlowParts(TextParts):
 
 
 def leave_floor(inbox: Inbox, speech_id: str) -> None:
-    """Have a speech whose hook, or flow, awaits a task leave the floor, as one that waits for its tools."""
+    """Have a speech leave the floor whose hook, or flow, awaits a task, as if it waited for its tools."""
     inbox.post(ToolsStarted(speech_id))
     inbox.post(ToolsAwaited(speech_id))
 

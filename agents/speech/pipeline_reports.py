@@ -37,7 +37,6 @@ class PipelineReports:
         self._history = history
 
     def take(self, event: PipelineEvent) -> None:
-        """Pass an event on."""
         log, inbox = self._context.log, self._context.inbox
         if isinstance(event, PipelineUsage):
             self._context.add_usage(used_tokens(event), "llm", event.made_by)
@@ -60,7 +59,7 @@ class PipelineReports:
             self.take(event)
 
     def leave_recogniser(self) -> None:
-        """Another recogniser hears from here on: transcripts on their way are of the one before."""
+        """Note that another recogniser hears from here on: transcripts on their way are of the one before."""
         self._transcripts.leave_recogniser()
 
     def failed(self, event: PipelineFailed) -> None:

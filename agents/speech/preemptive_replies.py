@@ -39,7 +39,6 @@ class PreemptiveReplies:
         context.session.group.start_soon(attempt.run, name=f"{effect.attempt_id} of {effect.turn_id}")
 
     def drop(self, effect: DropAttempt) -> None:
-        """Throw it away."""
         attempt = self.take(effect.attempt_id)
         if attempt is not None:
             attempt.drop()

@@ -121,19 +121,19 @@ class Reply:
     # --- from outside, synchronous
 
     def grant(self) -> None:
-        """The speech has the floor (again)."""
+        """Give the speech the floor (again)."""
         self.record.mark("queue", "runtime", self.context.clock.now())
         self.is_running = True
         self._audio.floor.grant()
 
     def prepare(self) -> None:
-        """The speech may generate, and plays when it has the floor."""
+        """Let the speech generate; it plays when it has the floor."""
         self.record.mark("queue", "runtime", self.context.clock.now())
         self.is_running = True
         self._audio.floor.prepare()
 
     def take_floor_back(self) -> None:
-        """The speech loses the floor, until it is granted again."""
+        """Take the floor from the speech, until it is granted again."""
         self._audio.floor.take_back()
 
     def hook_speaks(self) -> None:
@@ -144,7 +144,7 @@ class Reply:
             self._yield_floor()
 
     def interrupt_calls(self) -> None:
-        """The caller took the floor while its calls run: cancel those with `cancel_on_interrupt`."""
+        """Cancel the calls with `cancel_on_interrupt`: the caller took the floor while they run."""
         self._tools.interrupt()
 
     def cancel(self, outcome: TurnOutcome) -> None:
@@ -156,12 +156,12 @@ class Reply:
             self._scope.cancel()
 
     def give_up(self, error: Exception) -> None:
-        """The speech cannot begin: end it as failed."""
+        """End a speech that cannot begin, as failed."""
         self.failure.note(error)
         self._end("failed")
 
     def let_go(self) -> None:
-        """It is over: drop an answer that was begun for it, here or by the model's server, and was not used."""
+        """Drop an answer that was begun for this speech, here or by the model's server, and was not used."""
         self.drop_attempt()
         if self.request.remote_reply_id:
             self.context.live.connection.refuse(self.request.remote_reply_id)
@@ -414,7 +414,7 @@ class Reply:
         return calls
 
     def _has_answer(self) -> bool:
-        """Whether a part of the present step has come, or its server had begun it."""
+        """Return whether a part of the present step has come, or its server had begun it."""
         return self._asked_at is None or self._text_stage == SERVER_STAGE
 
     def _take_attempt(self, request: GenerateRequest) -> PreemptiveReply | None:

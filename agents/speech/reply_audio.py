@@ -81,7 +81,7 @@ class ReplyAudio:
         return self.utterance is None or not self.utterance.total
 
     def note_if_empty(self, who: str) -> None:
-        """The answer ends with the present step: note if that has nothing to speak.
+        """Note an answer that has nothing to speak; the present step ends it.
 
         Args:
             who: Wrote the text.
@@ -91,7 +91,7 @@ class ReplyAudio:
             logger.warning("Speech %s: the %s's answer is empty", self._speech.id, who)
 
     def end_step(self, *, is_last: bool, is_spoken: bool) -> None:
-        """The present step has been made.
+        """End the audio of the present step, which has been made.
 
         Args:
             is_last: No step follows.

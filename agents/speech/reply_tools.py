@@ -54,7 +54,7 @@ class ReplyTools:
         return source if may_call else without_calls(source, self._handle.id)
 
     def leave(self, kept: Sequence[ToolCall] = ()) -> bool:
-        """A step is over, however: a model that keeps the conversation itself learns which calls of it are not run.
+        """End a step, however it went: a model that keeps the conversation itself learns which calls of it are not run.
 
         Args:
             kept: The calls that are run from now on.
@@ -82,24 +82,24 @@ class ReplyTools:
         return step
 
     def release(self) -> None:
-        """The words before the calls have been played."""
+        """Note that the words before the calls have been played."""
         if self._step is not None:
             self._tools.release(self._step)
 
     def interrupt(self) -> None:
-        """The caller took the floor: cancel the calls with `cancel_on_interrupt`."""
+        """Cancel the calls with `cancel_on_interrupt`, since the caller took the floor."""
         if self._step is not None:
             self._tools.interrupt(self._step)
 
     def cut(self) -> None:
-        """The speech is cut: its calls run on, but for those that are cancelled by that."""
+        """Cancel the calls with `cancel_on_interrupt`, since the speech is cut; its other calls run on."""
         if self._step is not None:
             self._note()
             self._tools.interrupt(self._step)
             self._tools.release(self._step, is_cut=True)
 
     def end(self, *, has_failed: bool) -> None:
-        """The speech is over."""
+        """Note that the speech is over."""
         if self._step is not None:
             self._note()
             self._tools.release(self._step, is_cut=has_failed)

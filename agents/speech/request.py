@@ -43,5 +43,5 @@ class SpeechRequest:
     by_hook: bool = False
 
     def with_text(self, text: str | None) -> Self:
-        """Return the request to speak `text` in the model's place; None: the request as it is."""
+        """Return the request to speak `text` in the model's place, or the request as it is if that is None."""
         return self if text is None else replace(self, text=text)

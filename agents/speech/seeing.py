@@ -80,7 +80,7 @@ class Seeing:
         return True
 
     def stopped(self) -> None:
-        """The caller shows nothing any more."""
+        """Forget the picture of a caller who shows nothing any more."""
         self._current = None
 
     def newest(self, count: int) -> tuple[VideoFrame, ...]:

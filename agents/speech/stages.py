@@ -269,7 +269,7 @@ class Ends:
         self._count = 0
 
     async def note(self) -> None:
-        """The hook has found it once more.
+        """Count that the hook has found the end once more.
 
         Raises:
             StageError: It reads on and on; if it catches that too, its next read waits for the limit.
@@ -304,7 +304,6 @@ class _Held:
         return self._run.code()
 
     async def hook(self, make: Callable[[], Any]) -> AsyncGenerator[Any, None]:
-        """Yield what the hook yields."""
         try:
             async with AsyncExitStack() as stack:
                 with self.code():
@@ -358,7 +357,7 @@ class _Held:
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """Around a wait of the hook for the pipeline."""
+        """Note, during the block, that the hook waits for the pipeline."""
         self._failure.waits_for(self.component, is_so=False)
         try:
             yield

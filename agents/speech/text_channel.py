@@ -32,7 +32,6 @@ class TextChannel(LiveText):
 
     @property
     def is_closed(self) -> bool:
-        """Whether all text is in."""
         return self._is_closed
 
     def watch_close(self, on_close: Callable[[], None] | None) -> None:
@@ -75,12 +74,11 @@ class TextChannel(LiveText):
         self.close()
 
     def push(self, text: str) -> None:
-        """Append text."""
         self._pending += text
         self._notify()
 
     def close(self) -> None:
-        """Say that no more comes."""
+        """Note that no more text comes."""
         self._is_closed = True
         if self._on_close is not None:
             self._on_close()

@@ -102,7 +102,7 @@ class TranscriptStage:
             self._context.group.start_soon(self._run, name="the stt_stage of the agent")
 
     def leave_recogniser(self) -> None:
-        """Another recogniser hears from here on."""
+        """Note that another recogniser hears from here on."""
         self._waiting = deque(replace(one, is_past=True) for one in self._waiting)
         if self._given is not None:
             self._given.leave_recogniser()
@@ -221,12 +221,12 @@ class _Given(AsyncIterator[Any]):
         """Whether its limit counts."""
 
     def leave_recogniser(self) -> None:
-        """Another recogniser hears from here on."""
+        """Note that another recogniser hears from here on."""
         if self.newest is not None:
             self.newest = replace(self.newest, is_past=True)
 
     def gave_back(self) -> None:
-        """The hook has yielded."""
+        """Note that the hook has yielded."""
         self.in_hand = None
 
     def __aiter__(self) -> _Given:
@@ -249,7 +249,7 @@ class _Given(AsyncIterator[Any]):
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Around a wait of the hook that has a limit of its own: the limit of the hook does not count meanwhile."""
+        """Stop the limit of the hook during the block, a wait that has a limit of its own."""
         self._watchdog.hold()
         try:
             yield
@@ -257,7 +257,7 @@ class _Given(AsyncIterator[Any]):
             self._watchdog.release()
 
     def note_news(self) -> None:
-        """A transcript waits: the hook may let it wait for no longer than its limit."""
+        """Begin the limit of the hook, since a transcript waits."""
         if not self._is_asking and not self._is_limited:
             self._limit_it()
 

@@ -30,7 +30,7 @@ class Unvoiced:
         self.is_in_step = False
 
     def note(self, error: UnvoicedError) -> None:
-        """The voice has yielded no audio of that text."""
+        """Note the text of which the voice has yielded no audio."""
         self.is_in_step = True
         self._record.left_out(error.text)
         self._unreported.append(error)
@@ -38,13 +38,13 @@ class Unvoiced:
             self.report()
 
     def voiced(self) -> None:
-        """There is audio of the speech."""
+        """Note that the speech has audio."""
         if not self._is_voiced:
             self._is_voiced = True
             self.report()
 
     def judge_step(self, heard: HeardText, *, provider: str, component: str) -> None:
-        """A step ended without audio: its text is unvoiced as a whole, if it has something to pronounce.
+        """Judge a step that ended without audio: its whole text is unvoiced, if it has something to pronounce.
 
         Args:
             component: As in `UnvoicedError`.
@@ -55,7 +55,7 @@ class Unvoiced:
             self.note(UnvoicedError(text, provider=provider, component=component, tries=1))
 
     def check(self) -> None:
-        """The speech is over.
+        """Check the speech, which is over.
 
         Raises:
             UnvoicedError: Nothing of it was voiced, and something was to be.
@@ -69,7 +69,7 @@ class Unvoiced:
             raise UnvoicedError(text, provider=first.provider, component=first.component, tries=first.tries)
 
     def report(self) -> None:
-        """Report those that are not reported yet."""
+        """Report the errors that are not reported yet."""
         errors, self._unreported = self._unreported, []
         for error in errors:
             self._session.report_error(error, error.component)

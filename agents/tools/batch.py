@@ -107,7 +107,7 @@ class ToolBatch:
         return [record for index in new if (record := self.records[index]) is not None]
 
     def interrupt_calls(self) -> None:
-        """The caller took the floor: cancel the calls of tools with `cancel_on_interrupt`."""
+        """Cancel the calls of tools with `cancel_on_interrupt`, since the caller took the floor."""
         self.are_calls_interrupted = True
         for scope in self._ends_on_interrupt:
             scope.cancel()

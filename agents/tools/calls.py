@@ -160,7 +160,7 @@ class ToolCalls:
         return self.start(ended.handle, [one.call for one in begun], turn_id, outputs=outputs)
 
     def _answer_behind(self, step: StepCalls) -> None:
-        """The calls of the resumed turn are in the history: answer it, behind the handoff that one may have led to."""
+        """Answer the kept calls of the resumed turn, behind the handoff that one of them may have led to."""
 
         async def answer(await_handoff: AwaitHandoff) -> None:
             end = await await_handoff(None)  # the hooks' timeouts and their speech bound it
@@ -189,7 +189,7 @@ class ToolCalls:
         self._context.inbox.post(AnswerOwed(step.id, step.turn_id))
 
     def interrupt(self, step: StepCalls) -> None:
-        """The caller took the floor: cancel the calls of tools with `cancel_on_interrupt`; the others continue."""
+        """Cancel the calls with `cancel_on_interrupt`, since the caller took the floor; the others continue."""
         step.batch.interrupt_calls()
 
     def rest(self, call_id: str, *, is_resting: bool) -> None:
@@ -212,7 +212,7 @@ class ToolCalls:
         self.when_committed(call_id, _nothing)
 
     def end_task(self, task: Agent) -> None:
-        """The task is over: cancel its calls that run; no model receives their outputs."""
+        """Cancel the running calls of a task that is over; no model receives their outputs."""
         for step in (*self._pending, *self._uncarried):
             if step.agent is task:
                 step.is_unanswered = True
@@ -220,7 +220,7 @@ class ToolCalls:
         self._uncarried = [step for step in self._uncarried if step.agent is not task]
 
     def release(self, step: StepCalls, *, is_cut: bool = False) -> None:
-        """The words before the calls are over; may be called again.
+        """Note that the words before the calls are over; may be called again.
 
         Args:
             is_cut: The speech was cut or has failed, so that it does not answer the results.
@@ -236,14 +236,14 @@ class ToolCalls:
         return step.batch.take_records()
 
     def answer_over(self, *turn_ids: str) -> None:
-        """The answers of these turns and speeches are over: they have told the outputs that they had."""
+        """Note that the answers of these turns and speeches are over: they have told the outputs that they had."""
         for step in (*self._pending, *self._untold):
             if step.teller in turn_ids:
                 step.is_over = True
         self._note_begun()
 
     def carried(self, teller: str) -> list[ToolRecord]:
-        """A model is sent `with_pending()` now, for the answer of that turn or speech.
+        """Note that a model is sent `with_pending()` now, for the answer of that turn or speech.
 
         Returns:
             The records of calls that no turn's record has yet.
@@ -259,7 +259,7 @@ class ToolCalls:
         return records
 
     def unanswered_calls(self) -> set[str]:
-        """Ids of the calls that run, are not in the history yet, or whose results were not sent to a model."""
+        """Return the ids of calls that run, are not in the history yet, or whose results no model was sent."""
         return {call.call_id for step in (*self._uncarried, *self._pending) for call in step.batch.calls}
 
     def with_pending(self, context: ChatContext) -> ChatContext:

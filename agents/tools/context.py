@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from vivavoce.agents.agent import Session
 from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.session_type import Session
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.tools import ToolContext

@@ -28,8 +28,8 @@ from vivavoce.agents.memory import Stream
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.private import PrivateData
-from vivavoce.agents.session.turns.input import SessionInput
-from vivavoce.agents.session.turns.wake_up_timer import WakeUpTimer
+from vivavoce.agents.session.turns.caller import SessionInput
+from vivavoce.agents.session.turns.wake_up_call import WakeUpTimer
 from vivavoce.agents.tasks import AgentTask
 from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
 from vivavoce.pipelines import CascadingPipeline

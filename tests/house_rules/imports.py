@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-NAMED = {("vivavoce.agents.agent", "vivavoce.agents.session.session")}
-"""The one import for types that may go up: `Agent.session` is an `AgentSession`."""
+NAMED = {("vivavoce.agents.session_type", "vivavoce.agents.session.session")}
+"""The one import for types that may go up: the alias `Session` of `AgentSession`."""
 
 
 def graph(sources: Mapping[Path, str]) -> dict[str, set[str]]:

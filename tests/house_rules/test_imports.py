@@ -31,8 +31,8 @@ def test_a_circle_is_found_through_other_modules_and_types() -> None:
 def test_a_package_and_the_named_import_make_no_circle() -> None:
     assert not _cycles(
         {
-            "agents/agent.py": "if TYPE_CHECKING:\n    from vivavoce.agents.session.session import AgentSession",
+            "agents/session_type.py": "if TYPE_CHECKING:\n    from vivavoce.agents.session.session import AgentSession",
             "agents/session/__init__.py": "",
-            "agents/session/session.py": "from vivavoce.agents.agent import Agent",
+            "agents/session/session.py": "from vivavoce.agents.session_type import Session",
         }
     )

@@ -15,11 +15,11 @@ from vivavoce.agents.core.hooks import Clock
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.streams.following import follow_matching
-from vivavoce.agents.memory.streams.items import StreamItem
 from vivavoce.agents.memory.streams.places import place_of
 from vivavoce.agents.memory.streams.registry import Registry
-from vivavoce.agents.memory.streams.stream import Stream
+from vivavoce.agents.memory.streams.stream import StoredStream
 from vivavoce.agents.memory.streams.streams import selected
+from vivavoce.agents.streams import Stream, StreamItem
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import StoreUnavailable, describe
 
@@ -122,7 +122,7 @@ class Deliveries:
         positions = self._positions.setdefault(agent_id, {})
         async with aclosing(follow_matching(self._base, partial(self._select, agent_id), positions)) as items:
             async for name, item in items:
-                call = partial(_call, self._agents[agent_id], Stream(self._base, name), item)
+                call = partial(_call, self._agents[agent_id], StoredStream(self._base, name), item)
                 title = f"{HOOK} of agent {agent_id!r}"
                 clock: Clock = "between its speeches"
                 run = self._context.hooks.start("callback", title, call, self._limit, clock, source=HOOK)

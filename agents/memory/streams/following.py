@@ -9,9 +9,10 @@ from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.session_state import GRACE, SessionState
 from vivavoce.agents.memory.stores.limit import within
 from vivavoce.agents.memory.stores.store import Place, Record
-from vivavoce.agents.memory.streams.items import StreamItem, item_of
+from vivavoce.agents.memory.streams.items import item_of
 from vivavoce.agents.memory.streams.places import SESSION, place_of
 from vivavoce.agents.memory.streams.registry import Registry, read_registry
+from vivavoce.agents.streams import StreamItem
 from vivavoce.pipelines.core.errors import StoreError
 
 BATCH = 100

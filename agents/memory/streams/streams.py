@@ -12,14 +12,14 @@ from vivavoce.agents.memory.streams.items import (
     ADD_AGENT,
     ADD_STREAM,
     REMOVE_AGENT,
-    StreamItem,
     checked_name,
     control_text,
 )
 from vivavoce.agents.memory.streams.places import KEEP, SESSION, place_of
 from vivavoce.agents.memory.streams.registry import AgentMember, Registry, change_registry, read_registry
-from vivavoce.agents.memory.streams.stream import Stream, close_log
+from vivavoce.agents.memory.streams.stream import StoredStream, close_log
 from vivavoce.agents.memory.streams.tags import Wanted, checked_tags, checked_wanted, matches
+from vivavoce.agents.streams import Stream, StreamItem
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError
 
 BY_SESSION = "session"
@@ -76,12 +76,12 @@ class Streams:
     @property
     def session_stream(self) -> Stream:
         """The stream with the announcements."""
-        return Stream(self._base, SESSION)
+        return StoredStream(self._base, SESSION)
 
     async def open(self, name: str, tags: Collection[str]) -> Stream:
         """Return a stream; announce it if it, or one of its tags, is new."""
         await self.announce(name, tags, self._floor())
-        return Stream(self._base, name)
+        return StoredStream(self._base, name)
 
     async def announce(self, stream: str, tags: Collection[str], creator: str) -> bool:
         """Register a stream and its tags, and announce them; return False if nothing is new.
@@ -125,7 +125,7 @@ class Streams:
         self, wanted: Sequence[Wanted], exclude: Sequence[Wanted]
     ) -> AsyncGenerator[tuple[Stream, StreamItem], None]:
         async for name, item in follow_matching(self._base, lambda found: selected(found, wanted, exclude), {}):
-            yield Stream(self._base, name), item
+            yield StoredStream(self._base, name), item
 
     # --- begin and end
 

@@ -46,22 +46,22 @@ class ComponentPlaces:
         return having(self.pipeline, _folded(map(self._components, agents)))
 
     def take_agents(self, agents: Sequence[Agent]) -> None:
-        """The components of these agents serve from here on."""
+        """Note that the components of these agents serve from here on."""
         self._places = [_Place(agent, self._components(agent)) for agent in agents]
 
     def keep_for(self, agents: Sequence[Agent]) -> None:
-        """These agents have the conversation, but the last one's components could not be had: it has those before."""
+        """Note that these agents talk; the last one keeps the components before, as its own cannot be had."""
         left = _folded(place.components for place in self._places if all(place.agent is not one for one in agents))
         last = agents[-1]
         self._places = [_Place(agent, left if agent is last else self._components(agent)) for agent in agents]
 
     def begin(self, pipeline: Pipeline) -> None:
-        """The session goes on with that pipeline as it is."""
+        """Note that the session goes on with that pipeline as it is."""
         self.pipeline = pipeline
         self._places = [_Place(place.agent, ComponentSet()) for place in self._places]
 
     def take_components(self, components: ComponentSet, present: Pipeline) -> None:
-        """These components have taken over from others of their kinds; with them the pipeline is `present`."""
+        """Note that these components replaced others of their kinds; with them the pipeline is `present`."""
         for place in reversed(self._places):
             replaced = only(components, place.components)
             place.components = over(replaced, place.components)

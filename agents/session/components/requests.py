@@ -131,11 +131,11 @@ class PipelineRequests:
         return pipelines.open_early(PipelineChangeControl(pipeline, agents=agents))
 
     def drop_early(self) -> None:
-        """The components of that handoff have taken over, or it comes to nothing."""
+        """Drop the components that were opened early for a handoff, unless they are in use."""
         self._pipelines.drop_early()
 
     def handoff_ended(self) -> None:
-        """A handoff is over; if it came to nothing, components are given back that it kept from it."""
+        """Give back the components that a handoff kept from their agent, if it came to nothing."""
         if self._owed and not self._context.closing.is_asked:
             self._give_ears_back(self._owed)
 

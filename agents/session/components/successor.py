@@ -10,7 +10,7 @@ import anyio
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.pipeline_change import PipelineChange, PipelineChangeOutcome
+from vivavoce.agents.core.pipeline_change import ChangeState, PipelineChange, PipelineChangeOutcome
 from vivavoce.agents.core.speech_handle import holds_floor
 from vivavoce.agents.session.components.forms import Form, OwnConnection, PartsOfPresent
 from vivavoce.agents.session.components.places import ComponentPlaces
@@ -39,7 +39,7 @@ _NEXT: dict[State, tuple[State, ...]] = {
 }
 
 
-class PipelineChangeControl:
+class PipelineChangeControl(ChangeState):
     """The state of one change, which the session changes and its `change` shows.
 
     Args:
@@ -59,29 +59,15 @@ class PipelineChangeControl:
         agents: Sequence[Agent] = (),
         keeps_ears: bool = False,
     ) -> None:
-        self.id = new_id("change")
+        super().__init__(new_id("change"))
         self.pipeline = pipeline
         self.components = components
         self.agents = tuple(agents)
         self.keeps_ears = keeps_ears
         self.within = within
-        self.outcome: PipelineChangeOutcome | None = None
-        self.error: Exception | None = None
         self.change = PipelineChange(self)
-        self.done = anyio.Event()
-        """Set when it has ended."""
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it has ended."""
-        return self.done.is_set()
 
     async def wait(self) -> None:
-        """Wait for its end in application code.
-
-        Raises:
-            SessionError: The change comes after the calling code.
-        """
         if not self.is_done and holds_floor():
             raise SessionError(
                 f"the change to the {self.pipeline.name} pipeline cannot be awaited here: it happens after this code, "
@@ -116,12 +102,6 @@ class PipelineChangeControl:
             places.take_components(self.components, self.pipeline)
         else:
             places.begin(self.pipeline)
-
-    def set_outcome(self, outcome: PipelineChangeOutcome, error: Exception | None = None) -> None:
-        """Set the outcome and resolve, once."""
-        if self.outcome is None:
-            self.outcome, self.error = outcome, error
-            self.done.set()
 
 
 class Successor:
@@ -178,7 +158,7 @@ class Successor:
 
     @property
     def connection(self) -> OwnConnection:
-        """The connection of one that serves."""
+        """The connection of a successor that serves."""
         assert isinstance(self.form, OwnConnection), f"the {self.name} pipeline has no connection, it is {self.state}"
         return self.form
 
@@ -190,7 +170,6 @@ class Successor:
     # --- on its way
 
     def begin(self) -> None:
-        """Begin to open it."""
         self._go("opening")
         self._scope = anyio.CancelScope()
 
@@ -222,7 +201,7 @@ class Successor:
             raise error
 
     def fits(self, new: Successor, present: Pipeline) -> bool:
-        """Whether it has opened, in the connection of `present`, the components of that change to an agent's."""
+        """Return whether it has opened, in the connection of `present`, the components of that change to an agent's."""
         is_open = self.state in ("ready", "failed")
         is_of_present = isinstance(self.form, PartsOfPresent) and self.form.before is present
         return is_open and is_of_present and self.agents == new.agents and is_like(new.pipeline, self.pipeline)

@@ -349,7 +349,7 @@ class PipelineSwitch:
         self._context.group.start_soon(self._carry_out, new, name=f"change to {new.pipeline.name}")
 
     def take(self, effect: fx.TakePipeline) -> None:
-        """The open pipeline serves from here on."""
+        """Take the open pipeline into use."""
         new = self._to_come.get(effect.change_id)
         if self._context.closing.is_asked or new is None or new.state != "ready":
             return
@@ -381,7 +381,7 @@ class PipelineSwitch:
         self._kept.hear_with(connection)
 
     def drop(self, effect: fx.DropPipeline) -> None:
-        """Nothing comes of that change."""
+        """End that change without its pipeline."""
         new = self._to_come.pop(effect.change_id, None)
         if new is not None and new.state == "wanted":
             if effect.reason == "in_use":
@@ -467,7 +467,7 @@ class PipelineSwitch:
                 await left.not_in("leaving")
 
     def close(self) -> None:
-        """The session closes: change nothing more."""
+        """Cancel the changes that are under way, and make no more."""
         self._context.inbox.post(i.PipelineChangesClosed())
         for new in self._to_come.values():
             new.cancel()
@@ -475,7 +475,7 @@ class PipelineSwitch:
         self.drop_early()
 
     async def aclose(self) -> None:
-        """End the pipeline in use, and those that were left; the caller sets a limit."""
+        """End the pipeline in use, and the pipelines that were left; the caller sets a limit."""
         for left in list(self._left):
             left.hurry()
         try:

@@ -74,7 +74,7 @@ class AgentHooks:
         return await self._run("on_exit", agent)
 
     def taken_over(self) -> None:
-        """Another agent has the conversation."""
+        """Note that another agent has the conversation."""
         self._has_left, self._leaving = False, None
 
     async def _run(self, name: HookName, agent: Agent) -> Run:
@@ -111,14 +111,14 @@ class AgentHooks:
                 run.cut()
 
     def let_first_go(self) -> None:
-        """The first agent's `on_enter` awaits a task: the start goes on without its end."""
+        """Let the start go on without the end of the first agent's `on_enter`, which awaits a task."""
         if self._first is not None and not self._first.is_over:
             self._first.let_go("hook")
 
     # --- which of them run
 
     def is_of(self, agent: Agent) -> bool:
-        """Whether that agent's `on_enter` runs in a handoff."""
+        """Return whether that agent's `on_enter` runs in a handoff."""
         return any(who is agent for who, _ in self._entering)
 
     def entering_agent(self, run: Run) -> Agent | None:

@@ -51,7 +51,6 @@ from vivavoce.agents.records import HandoffRecord
 from vivavoce.agents.session.components.requests import PipelineRequests
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
-from vivavoce.agents.session.handoffs.carried_history import CarriedHistory
 from vivavoce.agents.session.handoffs.handoff_control import HandoffControl
 from vivavoce.agents.session.handoffs.session_agents import SessionAgents
 from vivavoce.agents.session.life.preparing import AgentSetup
@@ -70,7 +69,7 @@ class Handoffs:
     Args:
         setup: Has an agent ready before it takes over.
         requests: Has the components and the options of an agent take over.
-        limit: Seconds for a policy that chooses an agent's part of the conversation, and for a task's summary.
+        limit: Seconds for the summary of a task.
     """
 
     def __init__(
@@ -92,7 +91,6 @@ class Handoffs:
         self._live = context.live
         self._limit = limit
         self._history = history
-        self._carried = CarriedHistory(context, history, limit=limit)
         self._waiting: dict[str, HandoffControl] = {}
         self._running: HandoffControl | None = None
         self._opening: tuple[HandoffControl, CancelScope] | None = None
@@ -110,7 +108,7 @@ class Handoffs:
         self._on_taken = on_taken
 
     def begin_session(self) -> None:
-        """The session starts: the agent is part of it from now on, and its turn-taking options hold.
+        """Make the first agent part of the session, which starts, and have its turn-taking options hold.
 
         Raises:
             SessionError: It is in another session.
@@ -166,7 +164,7 @@ class Handoffs:
         self._wait(HandoffControl(self._context.hooks, task.parent, ends=task), self.line_to(task.parent))
 
     def give_way(self) -> None:
-        """An `on_enter` awaits a task, itself or by its speech: it goes on beside the conversation."""
+        """Let an `on_enter` that awaits a task, itself or by its speech, go on beside the conversation."""
         self._hooks.let_first_go()
         handoff = self._running
         if handoff is not None and handoff.ends is None and self._hooks.is_of(handoff.agent):
@@ -221,14 +219,14 @@ class Handoffs:
         self._context.inbox.post(HandoffReady(handoff.id))
 
     def _end_opening(self, agent: Agent) -> None:
-        """Nothing is opened any more for the handoff to that agent."""
+        """Stop opening components for the handoff to that agent."""
         if self._opening is not None and self._opening[0].agent is agent:
             scope, self._opening = self._opening[1], None
             self._requests.drop_early()
             scope.cancel()
 
     def from_tool(self, agent: Agent, turn_id: str) -> AwaitHandoff:
-        """A tool of that turn returned `agent`: request the handoff, and return the wait for its end.
+        """Request the handoff to the `agent` that a tool of that turn returned; return the wait for its end.
 
         Raises:
             SessionError: The agent is in another session, or its components do not fit the pipeline.
@@ -239,7 +237,7 @@ class Handoffs:
             raise SessionError(f"agent {agent.id!r} cannot take over: {error}") from error
         handoff = HandoffControl(self._context.hooks, agent, turn_id)
         self.request(handoff)
-        return handoff.wait
+        return handoff.wait_for
 
     def _replace(self, handoff: HandoffControl) -> None:
         self._agents.replace_first(handoff.agent)
@@ -258,18 +256,18 @@ class Handoffs:
     # --- effects
 
     def begin(self, handoff_id: str) -> None:
-        """Both sides are silent: carry it out."""
+        """Carry the handoff out, now that both sides are silent."""
         self._running = handoff = self._waiting.pop(handoff_id)
         self._context.group.start_soon(self._run, handoff, name=f"handoff to {handoff.agent.id}")
 
     def drop(self, handoff_id: str) -> None:
-        """The session closes: nothing comes of one that waits."""
+        """Give up a waiting handoff, since the session closes."""
         handoff = self._waiting.pop(handoff_id, None)
         if handoff is not None:
             self._give_up(handoff)
 
     def turn_committed(self) -> None:
-        """The user said something that will be answered."""
+        """Note for each handoff that newer words of the caller will be answered."""
         handoffs = [*self._waiting.values(), *([] if self._running is None else [self._running])]
         for handoff in handoffs:
             handoff.note_answer()
@@ -332,17 +330,17 @@ class Handoffs:
         if self._context.closing.is_asked:
             return
         error = await self._requests.take_for([new]) or error
-        carried = await self._carried.part_for(new)
+        carried = await self._agents.part_for(new)
         if self._context.closing.is_asked:
             return
-        error = self._take(handoff, [new], is_history_changed=self._carried.show(carried)) or error
+        error = self._take(handoff, [new], is_history_changed=self._agents.show(carried)) or error
         entering = await self._hooks.enter(new)
         error = entering.failure or error
         if _has_spoken(entering):
             handoff.note_answer()
         seconds, problem = self._context.clock.now() - began, "" if error is None else describe(error)
-        record = HandoffRecord(old=old.id, new=new.id, seconds=seconds, error=problem)
-        handoff.set_outcome("completed" if error is None else "failed", error, record)
+        handoff.note_record(HandoffRecord(old=old.id, new=new.id, seconds=seconds, error=problem))
+        handoff.set_outcome("completed" if error is None else "failed", error)
 
     async def _begin_task(self, handoff: HandoffControl, task: TaskControl[Any]) -> None:
         agents = self.line_to(task.task)
@@ -413,7 +411,7 @@ class Handoffs:
         return error
 
     def _give_up(self, handoff: HandoffControl) -> None:
-        """Nothing more comes of it."""
+        """Cancel a handoff without an outcome, and free an agent that never had the conversation."""
         handoff.set_outcome("cancelled")
         if self._opening is not None and self._opening[0] is handoff:
             self._end_opening(handoff.agent)
@@ -431,7 +429,7 @@ class Handoffs:
         await self._hooks.exit([self._live.agent, *behind])
 
     def release(self) -> None:
-        """The session is over: nothing comes of the handoffs that wait."""
+        """Give up the waiting handoffs, since the session is over."""
         for handoff in list(self._waiting.values()):
             self._give_up(handoff)
         self._waiting.clear()

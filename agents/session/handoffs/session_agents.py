@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -11,6 +12,11 @@ from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.handoffs.agent_hooks import awaited_hook, is_default
 from vivavoce.agents.session.life.preparing import AgentSetup
+from vivavoce.agents.speech.request_window import part_of
+from vivavoce.pipelines.core.errors import located
+from vivavoce.pipelines.llm.chat_context import ChatContext
+
+logger = logging.getLogger(__name__)
 
 
 class SessionAgents:
@@ -22,7 +28,7 @@ class SessionAgents:
     Args:
         setup: Ends the MCP servers of a task that is over.
         on_floor: Called with each agent that takes the conversation.
-        limit: Seconds for the `cleanup` of a task.
+        limit: Seconds for the `cleanup` of a task, and for a policy that chooses an agent's part of the conversation.
     """
 
     def __init__(
@@ -42,7 +48,7 @@ class SessionAgents:
         self._setup = setup
         self._limit = limit
         self._agents: list[Agent] = []
-        """Those that have had the conversation."""
+        """The agents that have had the conversation."""
         self._over: list[Agent] = []
         """The tasks of them that are being cleaned up."""
 
@@ -54,7 +60,7 @@ class SessionAgents:
         return bool(self._agents)
 
     def begin_session(self) -> None:
-        """The session starts: the agent is part of it from now on.
+        """Make the first agent part of the session, which starts.
 
         Raises:
             SessionError: It is in another session.
@@ -71,12 +77,12 @@ class SessionAgents:
         AgentControl.of(agent).attach(self._session, partial(self._on_changed, agent))
 
     def give_up(self, agent: Agent) -> None:
-        """Nothing came of its handoff: an agent that never had the conversation is free for another session."""
+        """Free an agent whose handoff came to nothing, unless it has had the conversation."""
         if agent not in self._agents and agent not in self._over:
             AgentControl.of(agent).detach(self._session)
 
     def replace_first(self, agent: Agent) -> None:
-        """That agent takes the place of the first one, which has not entered.
+        """Put that agent in the place of the first one, which has not entered.
 
         Raises:
             SessionError: It is in another session.
@@ -92,7 +98,7 @@ class SessionAgents:
     # --- the conversation
 
     def hand_to(self, agent: Agent, *, is_history_changed: bool) -> None:
-        """That agent has the conversation from now on; a realtime model may have to get another history."""
+        """Give that agent the conversation; a realtime model may have to get another history."""
         if agent not in self._agents:
             self._agents.append(agent)
         self.take_over(agent, is_history_changed=is_history_changed)
@@ -121,10 +127,34 @@ class SessionAgents:
         if self._context.inbox.is_bound and not self._context.closing.is_over:
             self._context.inbox.call(pass_on)
 
+    # --- the part of the conversation that an agent carries on
+
+    async def part_for(self, agent: Agent) -> ChatContext | None:
+        """Return the part of the conversation that `agent` carries on; None for all of it."""
+        if (policy := agent.overrides.context) is None:
+            return None
+        try:
+            return await part_of(policy, self._history.for_models(), self._limit)
+        except Exception as error:  # noqa: BLE001 - a user callback: the agent gets the whole conversation
+            logger.warning("The context of agent %s failed: %s", agent.id, located(error))
+            logger.debug("The context of an agent failed here", exc_info=error)
+            self._context.report_error(error, "context", is_recovered=True)
+            return None
+
+    def show(self, carried: ChatContext | None) -> bool:
+        """Show the model that part of the conversation, or all of it; return whether earlier items change for it."""
+        view = self._history.view
+        was_whole = view.is_whole
+        if carried is None:
+            view.show_all()
+        else:
+            view.carry(carried, self._history.for_models())
+        return not (was_whole and view.is_whole)
+
     # --- the end
 
     def end_task(self, task: Agent) -> None:
-        """A task is over: clean it up beside the conversation, and free it. The close does that for its last tasks."""
+        """Clean up a task that is over, beside the conversation, and free it. The close does so for its last tasks."""
         if task not in self._agents or self._context.closing.is_asked:
             return
         self._agents.remove(task)
@@ -146,6 +176,6 @@ class SessionAgents:
         return [partial(awaited_hook, "cleanup", hook) for hook in hooks]
 
     def release(self) -> None:
-        """The session is over: its agents are free for another one."""
+        """Free the session's agents for another session."""
         for agent in (*self._agents, *self._over):
             AgentControl.of(agent).detach(self._session)

@@ -101,7 +101,7 @@ class Tasks:
             await control.over.wait()
 
     def answered(self, turn_id: str) -> None:
-        """An answer to the caller is over: it counts for the task that has the conversation."""
+        """Count an answer to the caller for the task that has the conversation."""
         if self._handoffs.tasks and (task := self._handoffs.tasks[-1]).parent is not None:
             task.answered(turn_id)
 
@@ -115,7 +115,7 @@ class Tasks:
                 control.end()
 
     def _settled(self, control: TaskControl[Any], tool: ToolSite | None) -> None:
-        """Its outcome is known: have it give the conversation back, behind the step of the call that settled it.
+        """Have a task with an outcome give the conversation back, behind the step of the call that settled it.
 
         A call of the code that awaits the task is not waited for: it waits for the task.
         """

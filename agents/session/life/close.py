@@ -13,9 +13,9 @@ from functools import partial
 import anyio
 
 from vivavoce.agents import events as ev
+from vivavoce.agents.core.session_files import report_file
 from vivavoce.agents.records import CloseReport
-from vivavoce.agents.session.life.close_steps import UNWIND_SHARE, CloseSequence, Step
-from vivavoce.agents.session.life.report_writer import report_file, write_report
+from vivavoce.agents.session.life.close_steps import UNWIND_SHARE, CloseSequence, Step, write_report
 from vivavoce.agents.session.life.start import SessionStart
 from vivavoce.agents.session.loop import SessionLoop
 from vivavoce.agents.session.parts import SessionParts

@@ -1,15 +1,21 @@
-"""CloseSequence: runs the steps of a close, one after the other, within one budget. The steps: `close.py`."""
+"""CloseSequence: runs the steps of a close, one after the other, within one budget. The steps: `close.py`.
+
+`write_report` writes the report of the session to a file behind them.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
-from vivavoce.agents.records import CloseStep
+from vivavoce.agents.records import CloseStep, SessionReport
+from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
 
 logger = logging.getLogger(__name__)
@@ -19,6 +25,9 @@ STEP_RESERVE = 0.05
 
 UNWIND_SHARE = 0.5
 """Part of that reserve for the `finally` blocks of a step that is cut."""
+
+REPORT_LIMIT = 2.0
+"""Seconds for the report; the session does not wait longer for a slow disk."""
 
 Step = tuple[str, Callable[[], Awaitable[None] | None]]
 """Name and call of a step. A call that leaves nothing to wait for returns None; the step takes no task then."""
@@ -44,7 +53,6 @@ class CloseSequence:
 
     @property
     def seconds_left(self) -> float:
-        """The rest of the budget."""
         return max(0.0, self._budget - self.seconds)
 
     def side_by_side(self, calls: Sequence[Callable[[], Awaitable[None]]]) -> Awaitable[None] | None:
@@ -96,3 +104,27 @@ class CloseSequence:
         if problems:
             logger.warning("Closing: %s: %s", name, "; ".join(problems))
         return CloseStep(name=name, seconds=self._context.clock.now() - started, error="; ".join(problems))
+
+
+async def write_report(path: Path, report: SessionReport, clock: Clock) -> None:
+    """Write the report in a thread; a failure is logged only, since the session has closed.
+
+    Only the owner may read the file, since it holds the conversation's words if `capture_content` is on.
+    """
+    from vivavoce.agents.reports.files import write_new
+
+    with clock.hold(), anyio.move_on_after(REPORT_LIMIT) as scope:
+        try:
+            written = await anyio.to_thread.run_sync(write_new, path, report, abandon_on_cancel=True)
+        except Exception as error:  # noqa: BLE001 - disks fail, and the application's values may not be JSON
+            logger.error("The report of session %s cannot be written to %s: %s", report.session_id, path, _told(error))
+        else:
+            logger.info("The report of session %s is %s", report.session_id, written)
+    if scope.cancelled_caught:
+        logger.error(
+            "The report of session %s was not written to %s within %g s", report.session_id, path, REPORT_LIMIT
+        )
+
+
+def _told(error: Exception) -> str:
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else describe(error)

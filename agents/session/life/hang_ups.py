@@ -95,7 +95,6 @@ class HangUp:
         self._error, self._closing = None, closing
 
     def fail(self, error: VoiceError) -> None:
-        """Note the failure."""
         self._error = error
 
     def end(self) -> None:
@@ -131,7 +130,6 @@ class HangUps:
 
     @property
     def handles(self) -> list[SpeechHandle]:
-        """The handles of all speeches."""
         return self._speeches.handles
 
     def end_call(self, reason: CloseReason) -> None:

@@ -42,13 +42,13 @@ class LastWords:
         self._last_error = error
 
     def gave_up(self, component: str) -> None:
-        """Turns have failed again and again, because of that component; a voice that fails cannot apologise."""
+        """Note the component that failed in too many turns; a voice that fails cannot apologise."""
         self.is_apology_due = bool(self._apology) and component != "tts"
         last = "" if self._last_error is None else f"; the last error: {describe(self._last_error)}"
         self.problem = f"{component} failed in too many turns in a row{last}"
 
     def pipeline_lost(self, capabilities: PipelineCapabilities) -> None:
-        """The pipeline is lost for good; its own voice may still apologise, one of a lost model cannot."""
+        """Note that the pipeline is lost for good. Its own voice may still apologise; that of a lost model cannot."""
         kinds = {kind for kind, *_ in capabilities.components}
         self.is_apology_due = bool(self._apology) and ("tts" in kinds or "realtime_model" not in kinds)
 

@@ -54,7 +54,6 @@ class SessionLifecycle:
 
     @property
     def report(self) -> CloseReport | None:
-        """The report of the close."""
         return self._close.report
 
     @property

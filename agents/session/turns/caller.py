@@ -1,4 +1,7 @@
-"""Caller: receives the caller's audio, text and presence from the transport, and opens the playout for the caller."""
+"""Caller: receives the caller's audio, text and presence from the transport, and opens the playout for the caller.
+
+SessionInput is the application's input in the caller's place.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from vivavoce.agents.speech.seeing import Seeing, sees
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.transports.options import DEFAULT_ROOM_OPTIONS, RoomOptions
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.checks import check_text, shown
+from vivavoce.pipelines.core.checks import check_flag, check_text, check_whole, shown
 from vivavoce.pipelines.core.clock import TimerHandle
 from vivavoce.pipelines.core.errors import (
     AvatarError,
@@ -99,7 +102,6 @@ class Caller(TransportEvents):
 
     @property
     def has_transport(self) -> bool:
-        """Whether the transport is connected."""
         return self._transport is not None
 
     @property
@@ -173,7 +175,7 @@ class Caller(TransportEvents):
                 self._limit.cancel()
 
     def end_wait(self) -> None:
-        """The session has the conversation now."""
+        """Hear the caller, and play, now that the session has the conversation."""
         self._is_waiting = False
         if self._is_audible:
             self._playout.begin()
@@ -185,7 +187,7 @@ class Caller(TransportEvents):
     # --- TransportEvents
 
     def audio(self, frame: AudioFrame) -> None:
-        """20 ms of the caller."""
+        """Pass on 20 ms of the caller."""
         hear = self._context.live.hear
         if hear is None or not self._has_input:
             return
@@ -196,7 +198,7 @@ class Caller(TransportEvents):
         self._frame_hooks.heard(frame)
 
     def audio_stopped(self) -> None:
-        """The caller's microphone is gone for now."""
+        """Note that the caller's microphone is gone for now."""
         if self._has_input:
             self._context.inbox.post(i.UserAudioStopped())
 
@@ -212,11 +214,11 @@ class Caller(TransportEvents):
             self._context.live.connection.conversation.show(frame)
 
     def video_stopped(self) -> None:
-        """The caller shows nothing any more."""
+        """Note that the caller shows nothing any more."""
         self.seeing.stopped()
 
     def text(self, text: str) -> None:
-        """The caller typed something."""
+        """Take text that the caller typed."""
         if not self._has_input or self._is_waiting:
             return
         try:
@@ -227,7 +229,7 @@ class Caller(TransportEvents):
         self._context.inbox.post(i.TextReceived(text))
 
     def key(self, key: str) -> None:
-        """The caller pressed a key of a telephone."""
+        """Note that the caller pressed a key of a telephone."""
         if not self._has_input or self._is_waiting:
             return
         if key not in KEYS:
@@ -239,7 +241,7 @@ class Caller(TransportEvents):
         self._context.inbox.wake()
 
     def part_answered(self, json_text: str) -> None:
-        """The caller's page answered a part of a rich reply."""
+        """Pass on the page's answer to a part of a rich reply."""
         if self._has_input and not self._is_waiting:
             self._replies.answered(json_text)
             self._context.inbox.wake()
@@ -257,18 +259,18 @@ class Caller(TransportEvents):
         return allowed
 
     def file_ended(self, file: OfferedFile, outcome: FileOutcome, data: bytes = b"") -> None:
-        """A file of the caller has come, or was given up."""
+        """Pass on a file of the caller, or the end of its transfer."""
         if self._has_input:
             self._replies.file_ended(file, outcome, data)
             self._context.inbox.wake()
 
     def interrupt(self) -> None:
-        """The caller wants the agent to stop; protected speech goes on."""
+        """Ask the agent to stop, for the caller; protected speech goes on."""
         if self._has_input:
             self._context.inbox.post(i.InterruptRequested(force=False))
 
     def participant_linked(self, identity: str) -> None:
-        """The caller is there."""
+        """Note that the caller is there."""
         self._context.inbox.post(i.ParticipantLinked())
         self._background.hold(False)
         if self._is_audible:
@@ -282,7 +284,7 @@ class Caller(TransportEvents):
             self.transport.on_audible(self._begin_playout)
 
     def participant_left(self, identity: str) -> None:
-        """The caller is gone, maybe for good."""
+        """Note that the caller is gone, maybe for good."""
         self._replies.caller_left()
         options = self._options
         if options.close_on_disconnect:  # otherwise the room continues without it
@@ -290,11 +292,11 @@ class Caller(TransportEvents):
         self._context.inbox.post(i.ParticipantLeft(options.participant_grace if options.close_on_disconnect else None))
 
     def closed(self, reason: str) -> None:
-        """The room is gone."""
+        """Request the close, since the room is gone."""
         self._end(reason, self._close_reason)
 
     def failed(self, error: VoiceError, *, is_fatal: bool) -> None:
-        """A part of the transport failed."""
+        """Report a failed part of the transport; request the close if the failure is fatal."""
         self._context.report_error(
             error, "avatar" if isinstance(error, AvatarError) else "room", is_recovered=not is_fatal
         )
@@ -322,3 +324,53 @@ class Caller(TransportEvents):
                 "The caller has not subscribed to the agent's track within %s s; playing", self._options.audible_limit
             )
             self._begin_playout()
+
+
+class SessionInput:
+    """`session.input`: input that the application gives to a session in place of the caller."""
+
+    def __init__(self, context: SessionContext, caller: Caller) -> None:
+        self._context = context
+        self._caller = caller
+
+    def text(self, text: str) -> None:
+        """Take `text` as a whole user turn: it interrupts and is answered like a spoken one.
+
+        Raises:
+            SessionNotStartedError, SessionClosedError: The session accepts no input now.
+            ConfigurationError: `text` is no str.
+        """
+        self._post(i.TextReceived(check_text("input.text(text)", text)))
+
+    def commit_turn(self) -> None:
+        """End the user's turn now, with the words there are."""
+        self._post(i.TurnCommitRequested())
+
+    def clear_turn(self) -> None:
+        """Drop the user's open turn."""
+        self._post(i.TurnClearRequested())
+
+    def mute(self, is_muted: bool = True) -> None:
+        """Hear silence instead of the caller, or hear the caller again; words before the silence count."""
+        check_flag("is_muted", is_muted)
+        self._context.check_open()
+        self._context.inbox.on_loop(lambda: self._caller.mute(is_muted))
+
+    def frames(self, count: int = 1) -> tuple[VideoFrame, ...]:
+        """Return the newest pictures of the caller's video, oldest first, for `reply(frames=…)`.
+
+        There are fewer, or none, if the caller has not shown so many; at most `VideoInputOptions.max_images`.
+
+        Args:
+            count: At least 1.
+        Raises:
+            ConfigurationError: `count` is no such number.
+            SessionNotStartedError, SessionClosedError: There is no call.
+        """
+        check_whole("input.frames(count)", count, at_least=1)
+        self._context.check_open()
+        return self._context.inbox.result_of(lambda: self._caller.seeing.newest(count))
+
+    def _post(self, event: i.TurnInput) -> None:
+        self._context.check_open()
+        self._context.inbox.post(event)

@@ -86,7 +86,7 @@ class Speeches:
         return None if reply is None else reply.record
 
     def is_by_hook(self, speech_id: str) -> bool:
-        """Whether a hook of an agent that comes or goes asked for that speech."""
+        """Return whether a hook of an agent that comes or goes asked for that speech."""
         return (reply := self._replies.get(speech_id)) is not None and reply.request.by_hook
 
     def discard(self, handle: SpeechHandle) -> TurnRecord:
@@ -120,7 +120,7 @@ class Speeches:
         return reply
 
     def _texts_before(self, speech_id: str) -> list[str]:
-        """Return the texts that are heard before that speech, which waits; those that are known and kept."""
+        """Return the texts, as far as they are known and kept, that are heard before that waiting speech."""
         before = map(self._replies.get, self._machine.heard_before(speech_id))
         requests = [reply.request for reply in before if reply is not None]
         return [r.text for r in requests if isinstance(r.text, str) and r.text.strip() and r.add_to_history]
@@ -132,7 +132,6 @@ class Speeches:
 
     @property
     def handles(self) -> list[SpeechHandle]:
-        """The handles of all speeches."""
         return [reply.handle for reply in self._replies.values()]
 
     @property
@@ -149,7 +148,6 @@ class Speeches:
     # --- effects
 
     def grant(self, effect: fx.GrantFloor) -> None:
-        """Give the speech the floor."""
         if (reply := self._at_work(effect.speech_id)) is not None:
             is_first = not reply.is_running
             reply.grant()
@@ -200,7 +198,6 @@ class Speeches:
             logger.info("Speech %s was discarded: it was not to wait, or is out of date", effect.speech_id)
 
     def pause(self, effect: fx.PauseSpeech) -> None:
-        """Pause the speech's audio."""
         self._held = effect.speech_id
         self._playout.pause(self._context.fade)
         if (reply := self._replies.get(effect.speech_id)) is not None:

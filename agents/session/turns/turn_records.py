@@ -58,7 +58,7 @@ class TurnRecords:
             log.note_dropped_turn(parts, reason)
 
     def fell_back(self, fell: FellBack) -> None:
-        """A component outside of any speech failed, and another one takes its place."""
+        """Note that a component failed outside of any speech, and another one takes its place."""
         if not fell.is_reported:
             self._fallbacks.append((fell, self._context.clock.now()))
         self._context.log.fell_back(fell)
@@ -104,7 +104,7 @@ class TurnRecords:
         )
 
     def close(self, builder: TurnRecordBuilder, outcome: TurnOutcome) -> TurnRecord:
-        """The turn is over: return its record, which the log keeps."""
+        """Return the record of a turn that is over; the log keeps it."""
         record = builder.build(outcome, self._context.clock.now())
         self._heard.forget(builder.turn_id)
         self._context.log.note_turn(record, builder.parts)
@@ -112,18 +112,18 @@ class TurnRecords:
         return record
 
     def withdraw(self, builder: TurnRecordBuilder) -> None:
-        """The speech is over, and its turn continues with another one."""
+        """End the parts of a speech whose turn continues with another speech."""
         builder.end_parts(self._context.clock.now(), is_cut=True)
 
     def discard(self, handle: SpeechHandle) -> TurnRecord:
-        """A speech came to nothing before it asked for the floor."""
+        """Return the record of a speech that came to nothing before it asked for the floor."""
         self._context.log.observer.asked(handle.id, handle.kind)
         return self.close(self.begin(handle), "discarded")
 
     # --- effects on the agent
 
     def held(self, record: TurnRecordBuilder, playout: Playout, cause: fx.Cause) -> None:
-        """The turn's speech is held."""
+        """Note that the turn's speech is held."""
         current = playout.current
         if current is not None and current.taken_back_at is not None:
             record.taken_back(current.taken_back_at)
@@ -131,13 +131,13 @@ class TurnRecords:
         record.interruptions.held(cause, self._agent(record, playout.silent_at() if is_heard else None))
 
     def resumed(self, record: TurnRecordBuilder, playout: Playout) -> None:
-        """The turn's speech continues, if it was held."""
+        """Note that the turn's speech continues, if it was held."""
         current = playout.current
         played = 0.0 if current is None else playout.position(current) / current.rate
         record.interruptions.resumed(self._context.clock.now(), position=record.audio.played + played)
 
     def cut(self, record: TurnRecordBuilder, playout: Playout, effect: fx.CancelSpeech, *, position: float) -> None:
-        """The turn's speech is cut, at `position` (s)."""
+        """Note that the turn's speech is cut, at `position` (s)."""
         assert effect.cause is not None, "a speech that runs was refused"
         stopped_at = None if record.stages.first_played_at is None else playout.silent_at()
         agent = self._agent(record, stopped_at)

@@ -81,7 +81,7 @@ class TurnTaking:
         return failure
 
     def take_pipeline(self, pipeline: Pipeline) -> None:
-        """Another pipeline serves from here on: the options of the agent hold again, as far as they go with it."""
+        """Have the options of the agent hold with another pipeline, as far as they go with it."""
         if self._agents:
             self.take(self._agents, pipeline)
 

@@ -1,7 +1,7 @@
-"""WakeUpCall: calls the application's `on_wake_up` beside the conversation, one call at a time.
+"""WakeUpCall: calls the application's `on_wake_up` beside the conversation, one call at a time; WakeUpTimer.
 
-Its limit counts while the session speaks nothing. The close cuts it at once, unless it awaits the close (`core.hooks`):
-a caller who is leaving needs no wake-up.
+The limit of a call counts while the session speaks nothing. The close cuts it at once, unless it awaits the close
+(`core.hooks`): a caller who is leaving needs no wake-up.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.events import WakeUpFired
+from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_function
 
 logger = logging.getLogger(__name__)
@@ -94,6 +95,29 @@ class WakeUpCall:
         assert self._run is not None
         self._run.cut()
         await self._run.wait()
+
+
+class WakeUpTimer:
+    """`session.wake_up_timer`. Without a `wake_up` there is nothing to hold, and all of it does nothing."""
+
+    def __init__(self, context: SessionContext) -> None:
+        self._context = context
+
+    def pause(self) -> None:
+        """Do not wake the caller up until `resume()`, such as while the caller looks for something."""
+        self._post(i.WakeUpPaused())
+
+    def resume(self) -> None:
+        """Go on at the level where it was, with a full wait; fine when it is not paused."""
+        self._post(i.WakeUpResumed())
+
+    def reset(self) -> None:
+        """Begin again with the first level; a pause stays."""
+        self._post(i.WakeUpReset())
+
+    def _post(self, event: i.TurnInput) -> None:
+        self._context.check_open()
+        self._context.inbox.post(event)
 
 
 async def _call(callback: OnWakeUp, level: int) -> None:

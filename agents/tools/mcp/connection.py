@@ -174,7 +174,6 @@ class _Link:
         return self.client is not None and not self._over.is_set() and not self.ended.is_set()
 
     def leave(self) -> None:
-        """End it in order."""
         self._is_left = True
         self._over.set()
 
@@ -184,7 +183,7 @@ class _Link:
         self._scope.cancel()
 
     def lose(self) -> None:
-        """It is of no use any more: end it, and say so."""
+        """End the link, and have its user see that it is of no use any more."""
         self._over.set()
         self._scope.cancel()
 

@@ -12,7 +12,7 @@ import pytest
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.reports import files
 from vivavoce.agents.reports.read import read_report
-from vivavoce.agents.session.life import report_writer
+from vivavoce.agents.session.life import close_steps
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
@@ -109,7 +109,7 @@ def test_a_disk_that_hangs_does_not_hold_the_close(
         return tmp_path
 
     monkeypatch.setattr(files, "write_new", hang)
-    monkeypatch.setattr(report_writer, "LIMIT", 0.0)  # virtual time stands still during a wait for a thread
+    monkeypatch.setattr(close_steps, "REPORT_LIMIT", 0.0)  # virtual time stands still during a wait for a thread
     try:
         harness = call(tmp_path / "call.json")
     finally:

@@ -241,8 +241,9 @@ def test_a_graph_does_not_move_again_by_words_by_which_it_has_moved_before_the_c
         harness.run(until=4.0)
         assert harness.messages[-1] == ("assistant", "It may be free.")
         ways.append(way(harness))
-    assert ways[0] == ["two"]  # before the move
-    assert ways[1:] == [[]] * len(ways[1:])
+    before = ways.index([])  # one or two: the writer's thread decides which changes share a write
+    assert before >= 1
+    assert ways == [["two"]] * before + [[]] * (len(ways) - before)
 
 
 class Cook(Agent):

@@ -14,13 +14,13 @@ from vivavoce.agents import (
     function_tool,
 )
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
+from vivavoce.agents.core.handoff import Handoff
 from vivavoce.agents.core.pipeline_change import PipelineChange
 from vivavoce.agents.events import TurnCompleted
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
-from vivavoce.agents.session.handoffs.handoff_control import Handoff
-from vivavoce.agents.session.turns.input import SessionInput
-from vivavoce.agents.session.turns.wake_up_timer import WakeUpTimer
+from vivavoce.agents.session.turns.caller import SessionInput
+from vivavoce.agents.session.turns.wake_up_call import WakeUpTimer
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.agents.turn.options import WakeUp

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vivavoce.agents.memory.streams.following import in_order
-from vivavoce.agents.memory.streams.items import StreamItem
+from vivavoce.agents.streams import StreamItem
 
 TIMES = st.lists(st.integers(0, 20), max_size=12)
 STREAMS = st.dictionaries(st.sampled_from("abc"), TIMES)
