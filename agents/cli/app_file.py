@@ -18,6 +18,7 @@ from vivavoce.agents.job import JobContext
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.core import lazy
 from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError, own_traceback
 from vivavoce.pipelines.pipeline import Pipeline
 
@@ -143,7 +144,7 @@ def _importer(error: ImportError, file: Path) -> str:
     lines = [
         (frame.f_code.co_filename, number)
         for frame, number in traceback.walk_tb(error.__traceback__)
-        if not frame.f_code.co_filename.startswith("<") and frame.f_code.co_filename != __file__
+        if not frame.f_code.co_filename.startswith("<") and frame.f_code.co_filename not in (__file__, lazy.__file__)
     ]
     name, number = lines[-1] if lines else (str(file), 0)
     if Path(name).resolve() == file.resolve():
