@@ -48,7 +48,7 @@ MEMBERS: dict[type, str] = {
     AgentOverrides: "context denoise endpointing interruption llm stt tts turn_detector vad",
     BackgroundAudioConfig: "duck_ramp duck_volume enabled fade file_path looping thinking_only volume",
     Budget: "allocation attach set_allocation update_use usage use",
-    CascadingPipeline: "capabilities fallback name open parts prepare text_filters",  # the port's
+    CascadingPipeline: "capabilities fallback is_prepared name open parts prepare text_filters",  # the port's
     ConversationFlow: "cleanup model on_turn_end on_turn_start run session",
     Dialogue: (
         "add_message check cleanup_conversation digest get_conversation get_current_state get_edge get_overview "
