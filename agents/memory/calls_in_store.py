@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.store import CALLS, Place, SessionStore
+from vivavoce.pipelines.core.errors import ConfigurationError
 
 CALLS_PLACE = Place(CALLS, "calls")
 """Its entries are the records without their conversations, by lease: workers read all of them every few seconds.
@@ -93,6 +95,14 @@ class CallsInStore:
 
     def __init__(self, store: SessionStore) -> None:
         self.store = store
+
+    def __reduce__(self) -> tuple[type[CallsInStore], tuple[SessionStore]]:
+        if isinstance(self.store, InProcessStore):
+            raise ConfigurationError(
+                "an InProcessStore cannot be sent to job processes; use RedisStore or SqliteStore, or "
+                "WorkerOptions(executor=TaskExecution())"
+            )
+        return (CallsInStore, (self.store,))
 
     async def write(self, call: RunningCall) -> None:
         """Keep the record in place of the one with the same lease; no effect if another process owns that one."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -25,7 +25,6 @@ from vivavoce.agents.memory.stores.store import (
     SessionSummary,
 )
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ConfigurationError
 
 T = TypeVar("T")
 
@@ -58,12 +57,6 @@ class InProcessStore(SessionStore):
         self._leases: dict[str, tuple[str, float]] = {}
         self._news: dict[Place, set[anyio.Event]] = {}
         """The calls that wait for a record, by log."""
-
-    def __reduce__(self) -> NoReturn:
-        raise ConfigurationError(
-            "an InProcessStore cannot be sent to job processes; use RedisStore or SqliteStore, or "
-            "WorkerOptions(executor=TaskExecution())"
-        )
 
     async def read(self, place: Place, entry: str) -> str | None:
         """Return the text of an entry; None: there is none."""

@@ -92,7 +92,7 @@ class SqliteStore(SessionStore):
         self, path: str | Path | None = None, *, clock: Clock | None = None, timeout: float = CALL_LIMIT
     ) -> None:
         check_number("timeout", timeout, above=0, unit="s")
-        self._given = path
+        self._given = None if path is None else Path(path)
         self._timeout = timeout
         self._clock = LoopClock() if clock is None else clock
         self._inherited: tuple[sqlite3.Connection, ...] = ()
@@ -116,14 +116,14 @@ class SqliteStore(SessionStore):
         self._marks: Written = ()
         self._marked_at = -math.inf
 
-    def __reduce__(self) -> tuple[Callable[..., SqliteStore], tuple[str | Path | None]]:
+    def __reduce__(self) -> tuple[Callable[..., SqliteStore], tuple[Path | None]]:
         """Be the same file in another process, with a connection of its own."""
         return (partial(SqliteStore, timeout=self._timeout), (self._given,))
 
     @property
     def path(self) -> Path:
         """The file."""
-        return state_folder() / "sessions.db" if self._given is None else Path(self._given)
+        return state_folder() / "sessions.db" if self._given is None else self._given
 
     async def read(self, place: Place, entry: str) -> str | None:
         """Return the text of an entry; None: there is none."""
