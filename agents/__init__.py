@@ -37,13 +37,11 @@ if TYPE_CHECKING:
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
     from vivavoce.agents.guard.content_guard import ContentGuard, GuardedText, GuardVerdict
     from vivavoce.agents.guard.model_judge import ModelJudge
-    from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
     from vivavoce.agents.history.file_sinks import JsonLinesHistorySink, SqliteHistorySink
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.job import JobContext
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
     from vivavoce.agents.memory.history.reasoning import ReasoningEvent
-    from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
     from vivavoce.agents.memory.history.store_sink import StoreHistorySink
     from vivavoce.agents.memory.memory import SessionMemory
     from vivavoce.agents.memory.namespace import Namespace
@@ -114,8 +112,6 @@ _PLACES = {
     "Change": "vivavoce.agents.memory.stores.store",
     "ChannelMember": "vivavoce.agents.core.message_channel",
     "ChatContext": "vivavoce.pipelines.llm.chat_context",
-    "Checkpoint": "vivavoce.agents.history.checkpoint",
-    "CheckpointStore": "vivavoce.agents.history.checkpoint",
     "CloseReason": "vivavoce.agents.states",
     "CompletedTurn": "vivavoce.agents.agent",
     "ContentGuard": "vivavoce.agents.guard.content_guard",
@@ -197,13 +193,11 @@ _PLACES = {
     "SessionSummary": "vivavoce.agents.memory.stores.store",
     "SpeechHandle": "vivavoce.agents.core.speech_handle",
     "SpeechLimits": "vivavoce.agents.speech.limits",
-    "SqliteCheckpoints": "vivavoce.agents.history.checkpoint",
     "SqliteHistorySink": "vivavoce.agents.history.file_sinks",
     "SqliteStore": "vivavoce.agents.memory.stores.sqlite",
     "State": "vivavoce.agents.graphs.graph.state",
     "StateGraph": "vivavoce.agents.graphs.graph.state_graph",
     "StopResponse": "vivavoce.agents.agent",
-    "StoreCheckpoints": "vivavoce.agents.memory.history.store_checkpoints",
     "StoreError": "vivavoce.pipelines.core.errors",
     "StoreHistorySink": "vivavoce.agents.memory.history.store_sink",
     "StoreTypeError": "vivavoce.pipelines.core.errors",
@@ -248,8 +242,6 @@ __all__ = [
     "Change",
     "ChannelMember",
     "ChatContext",
-    "Checkpoint",
-    "CheckpointStore",
     "CloseReason",
     "CompletedTurn",
     "ContentGuard",
@@ -331,13 +323,11 @@ __all__ = [
     "SessionSummary",
     "SpeechHandle",
     "SpeechLimits",
-    "SqliteCheckpoints",
     "SqliteHistorySink",
     "SqliteStore",
     "State",
     "StateGraph",
     "StopResponse",
-    "StoreCheckpoints",
     "StoreError",
     "StoreHistorySink",
     "StoreTypeError",
