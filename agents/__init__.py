@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from vivavoce.agents.current_job import get_job_context
     from vivavoce.agents.extension.extension import Extension
     from vivavoce.agents.guard.content_guard import ContentGuard, GuardedText, GuardVerdict
-    from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
     from vivavoce.agents.history.file_sinks import JsonLinesHistorySink, SqliteHistorySink
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.job import JobContext
     from vivavoce.agents.mcp_servers import MCPServerHTTP, MCPServerStdio
-    from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
     from vivavoce.agents.memory.history.store_sink import StoreHistorySink
     from vivavoce.agents.memory.options import MemoryOptions
     from vivavoce.agents.session.options import SessionOptions
@@ -56,12 +54,10 @@ _PLACES = {
     "vivavoce.agents.current_job": "get_job_context",
     "vivavoce.agents.extension.extension": "Extension",
     "vivavoce.agents.guard.content_guard": "ContentGuard GuardVerdict GuardedText",
-    "vivavoce.agents.history.checkpoint": "Checkpoint CheckpointStore SqliteCheckpoints",
     "vivavoce.agents.history.file_sinks": "JsonLinesHistorySink SqliteHistorySink",
     "vivavoce.agents.history.sink": "HistoryChange HistorySink MemoryHistorySink",
     "vivavoce.agents.job": "JobContext",
     "vivavoce.agents.mcp_servers": "MCPServerHTTP MCPServerStdio",
-    "vivavoce.agents.memory.history.store_checkpoints": "StoreCheckpoints",
     "vivavoce.agents.memory.history.store_sink": "StoreHistorySink",
     "vivavoce.agents.memory.options": "MemoryOptions",
     "vivavoce.agents.core.handoff": "Handoff",
@@ -90,8 +86,6 @@ __all__ = [
     "AgentState",
     "BackgroundAudioConfig",
     "ChatContext",
-    "Checkpoint",
-    "CheckpointStore",
     "CloseReason",
     "CompletedTurn",
     "ContentGuard",
@@ -121,10 +115,8 @@ __all__ = [
     "SessionOptions",
     "SpeechHandle",
     "SpeechLimits",
-    "SqliteCheckpoints",
     "SqliteHistorySink",
     "StopResponse",
-    "StoreCheckpoints",
     "StoreHistorySink",
     "TaskExecution",
     "Tool",

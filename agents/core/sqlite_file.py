@@ -1,13 +1,15 @@
-"""Opens SQLite files that processes share and that only their owner may read."""
+"""Opens SQLite files that processes share and that only their owner may read, by default in the user's state folder."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
 from vivavoce.pipelines.core.private_file import private_file
 
 BUSY_LIMIT = 5.0
@@ -21,8 +23,30 @@ class FileVersionError(ConfigurationError):
     """A file of another version, such as that of a later release before a rollback."""
 
 
+def state_folder() -> Path:
+    """Return the folder for state that vivavoce keeps between runs of the user's programs.
+
+    Raises:
+        StoreUnavailable: The user has no home folder.
+    """
+    given = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        return (Path(given) if given else Path.home() / ".local" / "state") / "vivavoce"
+    except RuntimeError as error:
+        raise StoreUnavailable(
+            "SqliteStore() keeps its file in the user's state folder, and the user has no home folder; set HOME or "
+            "XDG_STATE_HOME, or give the store a path"
+        ) from error
+
+
 def open_sqlite(
-    path: Path, *, kind: str, version: int, schema: str, isolation_level: Literal["DEFERRED"] | None = "DEFERRED"
+    path: Path,
+    *,
+    kind: str,
+    version: int,
+    schema: str,
+    old: Mapping[str, str] | None = None,
+    isolation_level: Literal["DEFERRED"] | None = "DEFERRED",
 ) -> sqlite3.Connection:
     """Open a file, made if it does not exist; its folder must be there. The calls may come from several threads.
 
@@ -30,29 +54,41 @@ def open_sqlite(
         kind: The content, for the error: `"a history"`.
         version: The only version that is read; a new file gets it.
         schema: Statements that make the tables if there are none.
+        old: Tables of files of vivavoce 0.1, and the content of these files, for the error.
         isolation_level: None: the caller begins and ends all transactions.
     Raises:
-        FileVersionError: The file is of another version.
+        FileVersionError: The file is of another version, or has such a table.
         sqlite3.Error: It cannot be used.
     """
     for _ in range(round(BUSY_LIMIT / PAUSE)):
         try:
-            return _opened(path, kind, version, schema, isolation_level)
+            return _opened(path, kind, version, schema, old or {}, isolation_level)
         except sqlite3.OperationalError as error:
             # SQLite does not wait by itself for another process that changes the journal mode of a new file.
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise
         threading.Event().wait(PAUSE)
-    return _opened(path, kind, version, schema, isolation_level)
+    return _opened(path, kind, version, schema, old or {}, isolation_level)
 
 
 def _opened(
-    path: Path, kind: str, version: int, schema: str, isolation_level: Literal["DEFERRED"] | None
+    path: Path,
+    kind: str,
+    version: int,
+    schema: str,
+    old: Mapping[str, str],
+    isolation_level: Literal["DEFERRED"] | None,
 ) -> sqlite3.Connection:
     connection = sqlite3.connect(
         private_file(path), timeout=BUSY_LIMIT, check_same_thread=False, isolation_level=isolation_level
     )
     try:
+        for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            if table in old:
+                raise FileVersionError(
+                    f"{path} must be {kind}, got a file of vivavoce 0.1 with {old[table]}, which this version does not "
+                    "read; take another file, and delete this one when no program of 0.1 uses it"
+                )
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found not in (0, version):
             raise FileVersionError(

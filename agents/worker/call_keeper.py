@@ -14,9 +14,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events
-from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
 from vivavoce.agents.history.open_work import OpenWork
 from vivavoce.agents.job import JobControl, JobInfo
+from vivavoce.agents.memory.calls_in_store import CallsInStore, RunningCall
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.session_watch import Conversation, Keep
 from vivavoce.agents.worker.crash_safety import CrashSafety, first_record
@@ -110,7 +110,7 @@ class CallKeeper:
         """
         self._is_over = True
         _task = Context().run(
-            tasks.start_soon, _remove, after, self._store, self._lock, self._job.id, self._call.lease, self._call.owner
+            tasks.start_soon, _remove, after, self._calls, self._lock, self._job.id, self._call.lease, self._call.owner
         )
 
     @property
@@ -126,7 +126,7 @@ class CallKeeper:
     async def _release(self) -> None:
         async with self._lock:
             lost = owner_of_lost_job(self._job.id)
-            await self._store.claim(self._call.lease, owner=self._call.owner, by=lost, at=self._clock.wall())
+            await self._calls.claim(self._call.lease, owner=self._call.owner, by=lost, at=self._clock.wall())
 
     async def _make(self) -> None:
         async with self._lock:
@@ -135,9 +135,9 @@ class CallKeeper:
 
     async def _take(self) -> None:
         lease = self._call.lease
-        owners = [one.owner for one in await self._store.read() if one.lease == lease]
+        owners = [one.owner for one in await self._calls.read() if one.lease == lease]
         now = self._clock.wall()
-        kept = await self._store.claim(lease, owner=owners[0], by=self._call.owner, at=now) if owners else None
+        kept = await self._calls.claim(lease, owner=owners[0], by=self._call.owner, at=now) if owners else None
         if kept is None:
             raise WorkerError(f"there is no record {lease!r}")
         self._call, self._has_record = kept, True
@@ -146,18 +146,18 @@ class CallKeeper:
             self._continues(self._conversation)
         await self._write(kept)  # the record named the dead agent
 
-    async def _write(self, call: Checkpoint) -> None:
+    async def _write(self, call: RunningCall) -> None:
         """Write the record. The worker may have made it while the job came to this process: then it is taken over."""
         self._call = self._dated(call)
-        await self._store.write(self._call)
+        await self._calls.write(self._call)
         if self._has_record:
             return
         lease, owner = self._call.lease, self._call.owner
-        for made in await self._store.read():
+        for made in await self._calls.read():
             if made.lease == lease and made.owner != owner and is_of_job(made.owner, self._job.id):
-                await self._store.claim(lease, owner=made.owner, by=owner, at=self._call.written_at)
+                await self._calls.claim(lease, owner=made.owner, by=owner, at=self._call.written_at)
                 self._call = replace(self._call, identity=self._call.identity or made.identity)
-                await self._store.write(self._call)
+                await self._calls.write(self._call)
         self._has_record = True
 
     async def _within_limit(self, failure: str, call: Callable[[], Awaitable[None]]) -> None:
@@ -176,13 +176,13 @@ class CallKeeper:
         else:
             logger.error(failure, self._job.id, f"the store of calls did not answer within {STORE_LIMIT:g} s")
 
-    def _dated(self, call: Checkpoint) -> Checkpoint:
+    def _dated(self, call: RunningCall) -> RunningCall:
         identity, sid = self._agent()
         return replace(call, written_at=self._clock.wall(), identity=identity or call.identity, sid=sid)
 
     @property
-    def _store(self) -> CheckpointStore:
-        return self._safety.store
+    def _calls(self) -> CallsInStore:
+        return self._safety.calls
 
     # --- the watch
 
@@ -247,7 +247,7 @@ class CallKeeper:
         _speech = session.say(sentence) if capabilities.can_say else session.reply(instructions)
 
 
-async def _remove(after: float, store: CheckpointStore, lock: anyio.Lock, job_id: str, lease: str, owner: str) -> None:
+async def _remove(after: float, calls: CallsInStore, lock: anyio.Lock, job_id: str, lease: str, owner: str) -> None:
     """Remove a record. If the store stays away, a later look for lost calls removes it, after the process's end."""
     from tenacity import AsyncRetrying, stop_after_attempt, wait_exponential
 
@@ -259,7 +259,7 @@ async def _remove(after: float, store: CheckpointStore, lock: anyio.Lock, job_id
     async def attempt() -> None:
         with anyio.fail_after(STORE_LIMIT, shield=True):
             async with lock:  # a turn may be written yet
-                await store.remove(lease, owner=owner)
+                await calls.remove(lease, owner=owner)
 
     if after:
         await anyio.sleep(after)

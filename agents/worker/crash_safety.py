@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
 from vivavoce.agents.job import JobInfo
+from vivavoce.agents.memory.calls_in_store import CallsInStore, RunningCall
+from vivavoce.agents.memory.stores.sqlite import SqliteStore
+from vivavoce.agents.memory.stores.store import SessionStore
 from vivavoce.agents.worker.owner import owner_of_job
 from vivavoce.pipelines.core.checks import check_flag, check_text, check_whole, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, describe
@@ -26,9 +28,10 @@ class CrashSafety:
     Each option: docs/options.md.
     """
 
-    store: CheckpointStore = field(default_factory=SqliteCheckpoints)
-    """Where running calls are kept; by default a file in the user's state folder, which only its owner may read. It
-    holds the words of running conversations; the end of a call removes them.
+    store: SessionStore | None = None
+    """Where running calls are kept; None for `SqliteStore()`, a file in the user's state folder, which only its owner
+    may read. It holds the words of running conversations; the end of a call removes them. With a `RedisStore`, workers
+    of other machines go on with the calls. The worker closes it; a session's memory may use it too.
     """
     sentence: str = field(default="", repr=False)
     """The agent's first words when it continues a call after a crash; "" for nothing. In their place comes the answer
@@ -40,21 +43,24 @@ class CrashSafety:
     """
     max_dispatches: int = 3
     """How often one call is dispatched again, at most."""
+    calls: CallsInStore = field(init=False, repr=False, compare=False)
+    """The running calls in the store."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.store, CheckpointStore):
+        if self.store is not None and not isinstance(self.store, SessionStore):
             raise ConfigurationError(
-                "store must be SqliteCheckpoints(…), StoreCheckpoints(…) or a CheckpointStore of your own, got "
-                f"{shown(self.store)}; a store of sessions is wrapped: StoreCheckpoints(RedisStore(…))"
+                f"store must be a SessionStore or None, got {shown(self.store)}; RedisStore(url) stands in "
+                "place of StoreCheckpoints(RedisStore(url)), and SqliteStore(path) in place of SqliteCheckpoints(path)"
             )
         check_text("sentence", self.sentence)
         check_flag("resumes", self.resumes)
         check_whole("max_dispatches", self.max_dispatches, at_least=0)
+        object.__setattr__(self, "calls", CallsInStore(SqliteStore() if self.store is None else self.store))
 
 
-def first_record(job: JobInfo, url: str) -> Checkpoint:
+def first_record(job: JobInfo, url: str) -> RunningCall:
     """Return the record of a job's call, owned by the job in this process; `url` is the worker's server."""
-    return Checkpoint(
+    return RunningCall(
         lease=job.resumes or job.id,
         owner=owner_of_job(job.id),
         url=url,
@@ -73,6 +79,6 @@ async def close_store(safety: CrashSafety | None) -> None:
         return
     try:
         with anyio.fail_after(STORE_CLOSE_LIMIT):
-            await safety.store.aclose()
+            await safety.calls.aclose()
     except Exception as error:  # noqa: BLE001 - a store is foreign code
         logger.error("The store of running calls could not be closed: %s", describe(error))

@@ -1,6 +1,6 @@
 """Rescue: finds the calls whose processes have died, and dispatches each of them again, once.
 
-The records of the checkpoint store name the process of each call. A call of a dead process is claimed in the store,
+The records in the store name the process of each call. A call of a dead process is claimed in the store,
 so that one worker has it; the dead agent's ghost is removed from the room, and a dispatch is made that names the call.
 The worker that claimed the call takes its job, since it can read the record. A worker that drains gets no dispatch: a
 call whose process has died there goes on in a job that the worker gives itself. A call without a caller is forgotten,
@@ -21,7 +21,7 @@ from dataclasses import replace
 import anyio
 
 from vivavoce.agents.core.sqlite_file import FileVersionError
-from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
+from vivavoce.agents.memory.calls_in_store import CallsInStore, RunningCall
 from vivavoce.agents.worker.agent_token import agent_identity, identity_in
 from vivavoce.agents.worker.crash_safety import CrashSafety, first_record
 from vivavoce.agents.worker.effects import CallClaimed, CallLeft, JobEnded, JoinRequested
@@ -84,8 +84,8 @@ class Rescue:
         self._noted = anyio.Event()
 
     @property
-    def _store(self) -> CheckpointStore:
-        return self._safety.store
+    def _calls(self) -> CallsInStore:
+        return self._safety.calls
 
     async def check(self) -> None:
         """Check that the store can be used as it is configured.
@@ -97,7 +97,7 @@ class Rescue:
         """
         try:
             with anyio.fail_after(STORE_LIMIT):
-                await self._store.read()
+                await self._calls.read()
         except Exception as error:  # noqa: BLE001 - as in look(), which says so
             if isinstance(error, ConfigurationError) and not isinstance(error, FileVersionError):
                 raise
@@ -107,7 +107,7 @@ class Rescue:
         """Dispatch the calls again whose processes have died. After a failure the next look tries again."""
         try:
             with anyio.fail_after(STORE_LIMIT):
-                kept = await self._store.read()
+                kept = await self._calls.read()
         except Exception as error:  # noqa: BLE001 - a store is foreign code and disks fail; the worker goes on
             if not self._is_failing:
                 logger.error("The records of running calls cannot be read: %s", describe(error))
@@ -154,12 +154,12 @@ class Rescue:
         if isinstance(note, JobAssigned):
             if not note.job.resumes:
                 record = first_record(note.job, self._worker.account.url)
-                await self._store.write(replace(record, identity=identity_in(note.token), written_at=now))
+                await self._calls.write(replace(record, identity=identity_in(note.token), written_at=now))
         elif note.is_process_lost:
             lease = note.job_id
-            await self._store.claim(lease, owner=owner_of_job(lease), by=owner_of_lost_job(lease), at=now)
+            await self._calls.claim(lease, owner=owner_of_job(lease), by=owner_of_lost_job(lease), at=now)
         else:
-            await self._store.remove(note.job_id, owner=owner_of_job(note.job_id))
+            await self._calls.remove(note.job_id, owner=owner_of_job(note.job_id))
 
     async def recall(self, wanted: NewDispatch) -> NewDispatch:
         """Return a dispatch that is made in the place of a lost one; it names the lost call if that is kept.
@@ -168,14 +168,14 @@ class Rescue:
         """
         try:
             with anyio.fail_after(STORE_LIMIT):
-                for call in await self._store.read():
+                for call in await self._calls.read():
                     if (call.url, call.room, call.dispatch_id) == (self._worker.account.url, wanted.room, wanted.heals):
                         return await self._claimed_dispatch(call, wanted)
         except Exception as error:  # noqa: BLE001 - as in look(); the caller gets an agent without the past
             logger.error("The record of the call in room %s: %s", wanted.room, describe(error))
         return wanted
 
-    async def _claimed_dispatch(self, found: Checkpoint, wanted: NewDispatch) -> NewDispatch:
+    async def _claimed_dispatch(self, found: RunningCall, wanted: NewDispatch) -> NewDispatch:
         call = await self._claim(found)
         if call is None:
             return wanted
@@ -183,32 +183,32 @@ class Rescue:
         self._worker.post(CallClaimed(lease=call.lease, participant=call.participant))
         return replace(wanted, resumes=call.lease)
 
-    async def _claim(self, found: Checkpoint) -> Checkpoint | None:
+    async def _claim(self, found: RunningCall) -> RunningCall | None:
         """Return the record as this process's own; None: another process has it."""
         with anyio.fail_after(STORE_LIMIT):
-            return await self._store.claim(found.lease, owner=found.owner, by=rescuer(), at=self._worker.clock.wall())
+            return await self._calls.claim(found.lease, owner=found.owner, by=rescuer(), at=self._worker.clock.wall())
 
-    async def _count_dispatch(self, call: Checkpoint) -> None:
+    async def _count_dispatch(self, call: RunningCall) -> None:
         """Note a dispatch, or a job of the worker's own, that is about to be made."""
         with anyio.fail_after(STORE_LIMIT):
-            await self._store.write(replace(call, dispatched=call.dispatched + 1, written_at=self._worker.clock.wall()))
+            await self._calls.write(replace(call, dispatched=call.dispatched + 1, written_at=self._worker.clock.wall()))
 
-    async def _forget(self, call: Checkpoint) -> None:
+    async def _forget(self, call: RunningCall) -> None:
         with anyio.fail_after(STORE_LIMIT):
-            await self._store.remove(call.lease, owner=call.owner)
+            await self._calls.remove(call.lease, owner=call.owner)
         self._leave(call)
 
-    def _leave(self, call: Checkpoint) -> None:
+    def _leave(self, call: RunningCall) -> None:
         self._worker.post(CallLeft(lease=call.lease))
 
-    def _is_drained_here(self, call: Checkpoint) -> bool:
+    def _is_drained_here(self, call: RunningCall) -> bool:
         """Whether the worker drains and the call is to go on in it without a dispatch: nobody takes an earlier one."""
         return call.lease in self._worker.status().lost_calls
 
-    def _is_of_ours(self, call: Checkpoint) -> bool:
+    def _is_of_ours(self, call: RunningCall) -> bool:
         return call.url == self._worker.account.url and call.agent_name == self._worker.agent_name
 
-    def _is_lost(self, call: Checkpoint) -> bool:
+    def _is_lost(self, call: RunningCall) -> bool:
         if not self._is_of_ours(call):
             return False
         if call.owner == rescuer():  # claimed here, and taken by no job
@@ -216,10 +216,10 @@ class Rescue:
             return is_left or self._worker.clock.wall() - call.written_at > TAKEN_WITHIN
         return has_ended(call.owner)
 
-    def _is_old(self, call: Checkpoint) -> bool:
+    def _is_old(self, call: RunningCall) -> bool:
         return self._is_of_ours(call) and self._worker.clock.wall() - call.written_at > OLD
 
-    async def _rescue(self, call: Checkpoint, limiter: anyio.CapacityLimiter) -> None:
+    async def _rescue(self, call: RunningCall, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
             try:
                 present = await self._server.participants(call.room) or ()
@@ -245,13 +245,13 @@ class Rescue:
             except Exception as error:  # noqa: BLE001 - as in look()
                 self._failed("The record of the call in room %s: %s", call, error)
 
-    def _ghost(self, call: Checkpoint, present: tuple[ParticipantFacts, ...]) -> ParticipantFacts | None:
+    def _ghost(self, call: RunningCall, present: tuple[ParticipantFacts, ...]) -> ParticipantFacts | None:
         """Return the dead agent; without a known sid the first agent with its identity is taken for it."""
         owner, removed = self._ghosts.get(call.lease, ("", ""))
         sid = call.sid or (removed if call.owner in (owner, rescuer()) else "")  # else a job had the call since then
         return next((one for one in present if one.identity == call.identity and sid in ("", one.sid)), None)
 
-    def _served_for(self, call: Checkpoint, present: tuple[ParticipantFacts, ...]) -> float | None:
+    def _served_for(self, call: RunningCall, present: tuple[ParticipantFacts, ...]) -> float | None:
         """Return for how many seconds another agent is seen in the call; None: there is none."""
         names = {call.identity}
         if not call.participant:  # else the dispatch is one for the agents of all participants
@@ -268,24 +268,24 @@ class Rescue:
         self._served[call.lease] = call.owner, since
         return now - since
 
-    async def _remove_ghost(self, call: Checkpoint, present: tuple[ParticipantFacts, ...]) -> None:
+    async def _remove_ghost(self, call: RunningCall, present: tuple[ParticipantFacts, ...]) -> None:
         """Remove the dead agent: for as long as a server lists it, workers of other machines heal nothing there."""
         if (ghost := self._ghost(call, present)) is not None:
             self._ghosts[call.lease] = call.owner, ghost.sid
             await self._server.remove(call.room, ghost.identity)
 
-    async def _forget_lost(self, found: Checkpoint) -> None:
+    async def _forget_lost(self, found: RunningCall) -> None:
         if (call := await self._claim(found)) is not None:  # else another worker has it
             await self._forget(call)
         else:
             self._leave(found)
 
-    def _failed(self, text: str, call: Checkpoint, error: Exception) -> None:
+    def _failed(self, text: str, call: RunningCall, error: Exception) -> None:
         level = logging.DEBUG if call.lease in self._undispatched else logging.ERROR  # every look tries again
         self._undispatched.add(call.lease)
         logger.log(level, text, call.room, describe(error))
 
-    async def _dispatch(self, found: Checkpoint, present: tuple[ParticipantFacts, ...]) -> None:
+    async def _dispatch(self, found: RunningCall, present: tuple[ParticipantFacts, ...]) -> None:
         """Dispatch a call again, or have the worker run its job; `present`: those in its room."""
         call = await self._claim(found)
         if call is None:  # another worker has it
@@ -320,5 +320,5 @@ class Rescue:
         )
 
 
-def _is_caller_of(call: Checkpoint, one: ParticipantFacts) -> bool:
+def _is_caller_of(call: RunningCall, one: ParticipantFacts) -> bool:
     return one.identity == call.participant if call.participant else one.is_caller

@@ -17,7 +17,6 @@ from livekit.protocol.room import RoomConfiguration
 from kit.e2e.command import running
 from kit.e2e.crash_app import (
     environment,
-    is_kept,
     keeps,
     logged,
     logs,
@@ -32,9 +31,8 @@ from kit.e2e.listener import RATE, Listener, listening
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.talker import record
 from kit.servers.redis_server import running_redis_server
-from vivavoce.agents import StoreCheckpoints
 from vivavoce.agents.memory import RedisStore, SessionMemory
-from vivavoce.agents.memory.history.store_checkpoints import WORDS_PLACE
+from vivavoce.agents.memory.calls_in_store import WORDS_PLACE, CallsInStore
 from vivavoce.agents.memory.stores.store import SessionSummary
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
@@ -61,7 +59,7 @@ async def _is_asked_for_the_time(caller: Listener, folder: Path) -> str:
     await hears(caller, "For which day?")
     await caller.room.local_participant.send_text("on friday", topic="lk.chat")
     await hears(caller, "At what time?")
-    await is_kept(folder, "At what time?")
+    await keeps(folder, "At what time?")
     (agent,) = caller.agents
     return agent
 
@@ -123,7 +121,7 @@ async def test_a_caller_whose_worker_or_whose_job_s_process_is_killed_hears_the_
                 await seen(command, "registered as", times=2)
             await _goes_on(caller, dead=dead)
             await tells_the_time(caller)
-            await is_kept(tmp_path, BOOKED)
+            await keeps(tmp_path, BOOKED)
         await nothing_is_kept(tmp_path)
         assert (worker_of(command) == worker) == (victim == "process")
         assert await anyio.to_thread.run_sync(command.end, signal.SIGTERM) == 0
@@ -229,7 +227,7 @@ async def test_a_second_worker_continues_the_call_of_a_killed_one_and_its_memory
     settings = environment(embedded_room, tmp_path)
     with running_redis_server() as redis:
         shared = f"RedisStore({redis.url!r})"
-        write_app(tmp_path, room_name, store=f"StoreCheckpoints({shared})", memory=f"MemoryOptions(store={shared})")
+        write_app(tmp_path, room_name, store=shared, memory=f"MemoryOptions(store={shared})")
         with (
             running(tmp_path, "start", "app.py", **settings) as first,
             running(tmp_path, "start", "app.py", **settings) as second,
@@ -286,6 +284,6 @@ async def _process_that_keeps(url: str, words: str) -> int:
     with anyio.fail_after(20.0):
         while not any(words in text for text in (await store.read_all(WORDS_PLACE)).values()):  # noqa: ASYNC110 - Redis
             await anyio.sleep(0.02)
-    (call,) = await StoreCheckpoints(store).read()
+    (call,) = await CallsInStore(store).read()
     await store.aclose()
     return int(call.owner.split("/")[1])

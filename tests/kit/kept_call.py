@@ -8,8 +8,8 @@ from typing import Any
 
 from vivavoce.agents import Agent
 from vivavoce.agents.cli.console.job import ConsoleJob
-from vivavoce.agents.history.checkpoint import Checkpoint
 from vivavoce.agents.job import JobInfo
+from vivavoce.agents.memory.calls_in_store import RunningCall
 from vivavoce.agents.worker.owner import rescuer
 
 FIRST = JobInfo(id="AJ_1", room="kitchen", agent_name="host", dispatch_id="AD_1", metadata="m", attributes={"a": "b"})
@@ -37,7 +37,7 @@ KEPT: dict[str, Any] = {
 }
 
 
-LOST = Checkpoint(
+LOST = RunningCall(
     lease="AJ_1",
     owner=rescuer(),
     url="ws://127.0.0.1:7880",

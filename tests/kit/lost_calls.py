@@ -14,7 +14,9 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.signal_client import Clients
 from kit.supervisor_bench import Bench
 from vivavoce.agents.dev_room import RoomServer, RoomServerOptions
-from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
+from vivavoce.agents.memory.calls_in_store import CallsInStore, RunningCall
+from vivavoce.agents.memory.stores.sqlite import SqliteStore
+from vivavoce.agents.memory.stores.store import SessionStore
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.worker.care import Care
 from vivavoce.agents.worker.crash_safety import CrashSafety
@@ -36,7 +38,7 @@ def dead_owner(job_id: str) -> str:
     return f"{machine}/{pid}/{int(started_at) - 1}/{job_id}"
 
 
-CALL = Checkpoint(
+CALL = RunningCall(
     lease="AJ_1",
     owner=dead_owner("AJ_1"),
     url="",
@@ -53,9 +55,10 @@ CALL = Checkpoint(
 class Place:
     """A server, a store, and workers that look for lost calls."""
 
-    def __init__(self, server: RoomEndpoint, store: SqliteCheckpoints, clients: Clients) -> None:
+    def __init__(self, server: RoomEndpoint, path: Path, clients: Clients) -> None:
         self.server = server
-        self.store = store
+        self.path = path
+        self.calls = CallsInStore(SqliteStore(path))
         self.clients = clients
         self.claimed: list[str] = []
         self.posted: list[JoinRequested | CallLeft] = []
@@ -65,7 +68,7 @@ class Place:
     def rescue(
         self,
         api: ServerApi,
-        store: CheckpointStore | None = None,
+        store: SessionStore | None = None,
         *,
         slots: int = 10,
         status: Callable[[], WorkerStatus] | None = None,
@@ -79,7 +82,7 @@ class Place:
             self.claimed.append(f"{input.lease} with {input.participant}" if input.participant else input.lease)
 
         view = self.view(status or Bench(max_jobs=slots).supervisor.status, post, identity)
-        return Rescue(api, view, CrashSafety(store=store or SqliteCheckpoints(self.store.path)))
+        return Rescue(api, view, CrashSafety(store=store or SqliteStore(self.path)))
 
     def care(self, status: Callable[[], WorkerStatus]) -> Care:
         return Care(self.view(status, lambda input: None))
@@ -87,7 +90,7 @@ class Place:
     def view(
         self, status: Callable[[], WorkerStatus], post: Callable[[Input], None], identity: str | None = None
     ) -> WorkerView:
-        safety = CrashSafety(store=SqliteCheckpoints(self.store.path))
+        safety = CrashSafety(store=SqliteStore(self.path))
         options = WorkerOptions(healing=False, crash_safety=safety, identity=identity)
         return WorkerView(
             account=self.account, agent_name="host", options=options, post=post, status=status, clock=LoopClock()
@@ -128,7 +131,7 @@ class Place:
         return Credentials(url=self.server.url, api_key=self.server.api_key, api_secret=self.server.api_secret)
 
     async def owners(self) -> list[str]:
-        return [call.owner for call in await self.store.read()]
+        return [call.owner for call in await self.calls.read()]
 
     async def until_owners_are(self, *owners: str) -> None:
         with anyio.fail_after(LIMIT):
@@ -144,5 +147,5 @@ async def lost_calls(folder: Path) -> AsyncIterator[Place]:
     given = server.options
     endpoint = RoomEndpoint(url=server.url, api_key=given.api_key, api_secret=given.api_secret, kind="embedded")
     async with ClientSession() as http, AsyncExitStack() as stack:
-        yield Place(endpoint, SqliteCheckpoints(folder / "calls.db"), Clients(http, stack))
+        yield Place(endpoint, folder / "calls.db", Clients(http, stack))
     await server.aclose()

@@ -1,4 +1,4 @@
-"""The history of a session in its memory: heard text, the steps of an agent's reasoning, and calls kept for a crash.
+"""The history of a session in its memory: heard text and the steps of an agent's reasoning.
 
 Decisions:
 

@@ -11,15 +11,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 
-from vivavoce.agents.core.sqlite_file import BUSY_LIMIT, open_sqlite
+from vivavoce.agents.core.sqlite_file import BUSY_LIMIT, open_sqlite, state_folder
 from vivavoce.agents.core.threads import SerialThread
-from vivavoce.agents.core.values import HALF_PAIR, check_encodable
+from vivavoce.agents.core.values import check_encodable
 from vivavoce.agents.memory.stores.limit import CALL_LIMIT, within
+from vivavoce.agents.memory.stores.sqlite_call import SqliteCall
 from vivavoce.agents.memory.stores.sqlite_tables import (
+    OLD_TABLES,
     SCHEMA,
     entries_of,
     erase,
@@ -30,6 +32,7 @@ from vivavoce.agents.memory.stores.sqlite_tables import (
     text_of,
 )
 from vivavoce.agents.memory.stores.store import (
+    CALLS,
     METADATA,
     SWEPT,
     Change,
@@ -41,7 +44,7 @@ from vivavoce.agents.memory.stores.store import (
 )
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, StoreUnavailable, StoreValueError
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -70,52 +73,6 @@ Written = tuple[int, ...]
 """Marks of the last write to the file."""
 
 
-class _Call:
-    """A call that waits for the thread, and its outcome."""
-
-    def __init__(self, run: Callable[[sqlite3.Connection], Any], uses: str | None, *, only_reads: bool) -> None:
-        self._run = run
-        self._result: Any = None
-        self._error: Exception | None = None
-        self._is_given_up = False
-        self._has_run = False
-        self.uses = uses
-        """The session that it writes to."""
-        self.only_reads = only_reads
-        """Whether it changes nothing, and therefore need not wait for other processes that write."""
-
-    @property
-    def has_worked(self) -> bool:
-        """Whether it ran, and did not raise."""
-        return self._has_run and self._error is None
-
-    def give_up(self) -> None:
-        """Do not begin any more: its caller waits no longer, and may have called again."""
-        self._is_given_up = True
-
-    def carry_out(self, database: sqlite3.Connection) -> None:
-        """Run it, unless it was given up. An error of its own, before it has changed anything, is its caller's only."""
-        if self._is_given_up:
-            return
-        self._has_run, before = True, database.total_changes
-        try:
-            self._result = self._run(database)
-        except Exception as error:  # noqa: BLE001 - of a change's function, or a text: the other calls go on
-            if isinstance(error, sqlite3.Error) or database.total_changes != before:
-                raise
-            self._error = StoreValueError(HALF_PAIR) if isinstance(error, UnicodeEncodeError) else error
-
-    def fail(self, error: Exception) -> None:
-        """Note that none of the transaction's calls took effect."""
-        self._error = error
-
-    def result(self) -> Any:
-        """Return its result, or raise its error."""
-        if self._error is not None:
-            raise self._error
-        return self._result
-
-
 class SqliteStore(SessionStore):
     """Keeps sessions in a file. Its calls run in a thread; calls that wait at the same time share one transaction.
 
@@ -125,18 +82,28 @@ class SqliteStore(SessionStore):
     the file's log too as soon as no other process is reading or writing for a moment.
 
     Args:
-        path: The file; it and its folder are made if they do not exist.
+        path: The file; it and its folder are made if they do not exist. None for `vivavoce/sessions.db` in the
+            user's state folder (`XDG_STATE_HOME`, else `~/.local/state`).
         clock: Time of leases, and of sessions that are erased when they are idle.
         timeout: Seconds for one call; calls of a session end earlier, by `MemoryOptions.timeout`.
     """
 
-    def __init__(self, path: str | Path, *, clock: Clock | None = None, timeout: float = CALL_LIMIT) -> None:
+    def __init__(
+        self, path: str | Path | None = None, *, clock: Clock | None = None, timeout: float = CALL_LIMIT
+    ) -> None:
         check_number("timeout", timeout, above=0, unit="s")
-        self._path = Path(path)
+        self._given = None if path is None else Path(path)
         self._timeout = timeout
         self._clock = LoopClock() if clock is None else clock
+        self._inherited: tuple[sqlite3.Connection, ...] = ()
+        """Connections of the process that this one was forked from: SQLite forbids even to close them here."""
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set what belongs to one process."""
+        self._process = os.getpid()
         self._thread = SerialThread("session store", linger=LINGER)
-        self._waiting: deque[_Call] = deque()
+        self._waiting: deque[SqliteCall] = deque()
         self._last: asyncio.Future[None] | None = None
         """The end of the newest batch."""
         self._is_due = False
@@ -149,9 +116,14 @@ class SqliteStore(SessionStore):
         self._marks: Written = ()
         self._marked_at = -math.inf
 
-    def __reduce__(self) -> tuple[Callable[..., SqliteStore], tuple[Path]]:
+    def __reduce__(self) -> tuple[Callable[..., SqliteStore], tuple[Path | None]]:
         """Be the same file in another process, with a connection of its own."""
-        return (partial(SqliteStore, timeout=self._timeout), (self._path,))
+        return (partial(SqliteStore, timeout=self._timeout), (self._given,))
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return state_folder() / "sessions.db" if self._given is None else self._given
 
     async def read(self, place: Place, entry: str) -> str | None:
         """Return the text of an entry; None: there is none."""
@@ -176,10 +148,13 @@ class SqliteStore(SessionStore):
 
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
         """Change an entry by a function within a transaction, and return its result."""
+        is_removed = False
 
         def carry_out(database: sqlite3.Connection) -> T:
+            nonlocal is_removed
             before = text_of(database, place, entry)
             after, result = change(before)
+            is_removed = after is None and before is not None
             at = (place.session_id, place.name, entry)
             if after is None and before is not None:
                 database.execute("DELETE FROM entries WHERE session_id = ? AND namespace = ? AND entry = ?", at)
@@ -187,7 +162,10 @@ class SqliteStore(SessionStore):
                 database.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", (*at, after))
             return result
 
-        return await self._run(carry_out, place.session_id)
+        result = await self._run(carry_out, place.session_id)
+        if is_removed and place.session_id == CALLS:  # the words of a call that is over are in no file, as if erased
+            await self._empty_log(is_needed=True)
+        return result
 
     async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
         """Append records and drop all but the newest `keep`; return the index of the next record to come."""
@@ -315,6 +293,7 @@ class SqliteStore(SessionStore):
 
     async def aclose(self) -> None:
         """Close the file; a later call opens it again."""
+        self._check_process()
         await self._thread.run(self._close)
 
     async def _written_since(self, written: Written, seconds: float) -> None:
@@ -328,6 +307,7 @@ class SqliteStore(SessionStore):
 
     async def _written(self) -> Written:
         """Return marks of the last write that are at most `LOOK_INTERVAL` old: readers side by side share them."""
+        self._check_process()
         if self._clock.now() - self._marked_at >= LOOK_INTERVAL:
             self._marked_at = self._clock.now()
             self._marks = await within(self._timeout, self._thread.run(self._look))
@@ -336,7 +316,7 @@ class SqliteStore(SessionStore):
     def _look(self) -> Written:
         """Return size and time of the file and of its log. In the thread: a disk may hang."""
         marks: list[int] = []
-        for path in (self._path, f"{self._path}-wal"):
+        for path in (self.path, f"{self.path}-wal"):
             try:
                 found = os.stat(path)
             except OSError:  # no file yet; a call reports one that cannot be read
@@ -359,7 +339,8 @@ class SqliteStore(SessionStore):
         Args:
             uses: The session that it writes to.
         """
-        call = _Call(run, uses, only_reads=only_reads)
+        self._check_process()
+        call = SqliteCall(run, uses, only_reads=only_reads)
         self._waiting.append(call)
         try:
             await within(self._timeout, asyncio.shield(self._batch()))  # it carries out the calls of others too
@@ -368,6 +349,13 @@ class SqliteStore(SessionStore):
             raise
         result: T = call.result()
         return result
+
+    def _check_process(self) -> None:
+        """Begin anew in a forked process, which has neither the thread nor a right to the connection."""
+        if self._process != os.getpid():
+            if self._opened is not None:
+                self._inherited += (self._opened,)
+            self._begin()
 
     def _batch(self) -> asyncio.Future[None]:
         """Return the end of a batch that has not begun, and will carry out the calls that wait now."""
@@ -384,7 +372,7 @@ class SqliteStore(SessionStore):
     def _work(self) -> None:
         """Carry out all calls that wait, in one transaction."""
         self._is_due = False  # first: a call that is added from now on needs another batch
-        calls: list[_Call] = []
+        calls: list[SqliteCall] = []
         while self._waiting:
             calls.append(self._waiting.popleft())
         if not calls:
@@ -396,7 +384,7 @@ class SqliteStore(SessionStore):
                 for call in calls:
                     call.carry_out(database)
                 now = self._clock.wall()
-                used = {call.uses for call in calls if call.uses is not None and call.has_worked}
+                used = {call.uses for call in calls if call.uses is not None and call.has_written}
                 due = [one for one in used if now - self._noted.get(one, -math.inf) >= USED_INTERVAL]
                 for session_id in due:
                     note_use(database, session_id, now)
@@ -423,17 +411,18 @@ class SqliteStore(SessionStore):
     def _described(self, error: Exception) -> Exception:
         if isinstance(error, StoreError | ConfigurationError):
             return error
-        found: Exception = StoreError(f"the session store {self._path} failed: {error}")
+        found: Exception = StoreError(f"the session store {self.path} failed: {error}")
         if isinstance(error, sqlite3.OperationalError | OSError):
-            found = StoreUnavailable(f"the session store {self._path} cannot be used: {error}")
+            found = StoreUnavailable(f"the session store {self.path} cannot be used: {error}")
         found.__cause__ = error
         return found
 
     def _database(self) -> sqlite3.Connection:
         if self._opened is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            path = self.path
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._opened = open_sqlite(
-                self._path, kind="a session store", version=VERSION, schema=SCHEMA, isolation_level=None
+                path, kind="a session store", version=VERSION, schema=SCHEMA, old=OLD_TABLES, isolation_level=None
             )
             self._opened.execute("PRAGMA secure_delete = ON")  # erased words do not stay in the file
         return self._opened
@@ -454,7 +443,7 @@ class SqliteStore(SessionStore):
             finally:
                 database.execute(f"PRAGMA busy_timeout = {round(BUSY_LIMIT * 1000)}")
         except (sqlite3.Error, OSError) as error:
-            logger.warning("The log of the session store %s could not be emptied: %s", self._path, error)
+            logger.warning("The log of the session store %s could not be emptied: %s", self.path, error)
             return False
         return not is_busy
 

@@ -23,7 +23,7 @@ call it again, with a newer text. An unchanged text is not written.
 """
 
 CALLS = "vivavoce.calls"
-"""An id that no session may have: running calls are kept under it (`memory.history.store_checkpoints`)."""
+"""An id that no session may have: running calls are kept under it (`memory.calls_in_store`)."""
 
 METADATA = "metadata"
 """The namespace with `created_date`, `user`, `name` and `pinned`."""

@@ -14,7 +14,6 @@ from kit.memory import session_with
 from kit.servers.agent_server import AgentServer
 from kit.servers.redis_server import RedisServer, running_redis_server
 from vivavoce.agents.job import JobContext
-from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
 from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.memory.stores.redis import RedisStore
 from vivavoce.agents.memory.stores.store import Place
@@ -146,7 +145,7 @@ async def test_a_worker_whose_redis_does_not_take_the_password_does_not_start() 
         store = RedisStore(redis.port_url.replace("//", "//:wrong@"))
         async with AgentServer() as server:
             account: dict[str, Any] = {"url": server.url, "api_key": server.api_key, "api_secret": server.api_secret}
-            safety = CrashSafety(store=StoreCheckpoints(store))
+            safety = CrashSafety(store=store)
             options = WorkerOptions(**account, executor=TaskExecution(), crash_safety=safety)
             with anyio.fail_after(LIMIT):
                 with pytest.raises(ConfigurationError, match="refused the login of RedisStore's URL"):

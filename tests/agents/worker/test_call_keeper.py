@@ -5,26 +5,30 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import sqlite3
 import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import pytest
 
 from kit.kept_call import FIRST, KEPT, LOST, SECOND, Host, JobInRoom
-from vivavoce.agents import Agent, AgentSession, CrashSafety, SessionOptions, WorkerOptions
+from vivavoce.agents import Agent, AgentSession, CrashSafety, MemoryOptions, SessionOptions, WorkerOptions
 from vivavoce.agents.cli.console.job import ConsoleJob
-from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
 from vivavoce.agents.job import JobContext, JobInfo
+from vivavoce.agents.memory.calls_in_store import CallsInStore, RunningCall
+from vivavoce.agents.memory.stores.sqlite import SqliteStore
+from vivavoce.agents.memory.stores.store import Change, Place, SessionStore
 from vivavoce.agents.session_watch import Conversation
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.worker.owner import owner_of_job
 from vivavoce.agents.worker.run import JobRun
+from vivavoce.pipelines.core.errors import StoreUnavailable
+
+T = TypeVar("T")
 
 
 class Waiter(Host):
@@ -35,10 +39,10 @@ class Waiter(Host):
 class Ran:
     """A job that ran, and what was seen in it."""
 
-    store: CheckpointStore
-    before: list[Checkpoint] = field(default_factory=list)
+    calls: CallsInStore
+    before: list[RunningCall] = field(default_factory=list)
     """The records before the first session."""
-    kept: list[list[Checkpoint]] = field(default_factory=list)
+    kept: list[list[RunningCall]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     resume_from: Conversation | None = None
     userdata: Any = None
@@ -49,19 +53,20 @@ class Ran:
     """Whether the session was still there when the job's process went on."""
 
     async def look(self) -> None:
-        self.kept.append(await self.store.read())
+        self.kept.append(await self.calls.read())
 
 
 Act = Callable[[Ran, LocalTransport], Awaitable[None]]
 
 
 def run(
-    store: CheckpointStore,
+    store: SessionStore,
     job: JobInfo,
     act: Act,
     *,
     agent: type[Agent] = Host,
     userdata: Any = None,
+    memory: MemoryOptions | None = None,
     after: float = 1.0,
     job_type: type[ConsoleJob] = ConsoleJob,
     **safety: Any,
@@ -71,17 +76,20 @@ def run(
     Args:
         after: Seconds that the job's process goes on after the job.
     """
-    ran = Ran(store)
+    calls = CallsInStore(store)
+    ran = Ran(calls)
 
     async def main() -> None:
         clock = VirtualClock()
         room = LocalTransport(clock)
 
         async def entrypoint(ctx: JobContext) -> None:
-            ran.resume_from, ran.before = ctx.resume_from, await store.read()
+            ran.resume_from, ran.before = ctx.resume_from, await calls.read()
             host = agent("Be brief.")
             pipeline = SessionHarness(host, ScriptedLLM(default="Fine.")).pipeline
-            session = AgentSession(host, pipeline, userdata=userdata, options=SessionOptions(clock=clock))
+            session = AgentSession(
+                host, pipeline, userdata=userdata, options=SessionOptions(clock=clock, memory=memory)
+            )
             ran.session = weakref.ref(session)
             await session.start()
             await anyio.sleep(2.0)
@@ -110,14 +118,14 @@ def run(
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteCheckpoints:
-    return SqliteCheckpoints(tmp_path / "calls.db")
+def store(tmp_path: Path) -> SqliteStore:
+    return SqliteStore(tmp_path / "calls.db")
 
 
 @pytest.fixture
-def lost(store: SqliteCheckpoints) -> SqliteCheckpoints:
+def lost(store: SqliteStore) -> SqliteStore:
     """A store with a call whose process has died, and that a worker has dispatched again."""
-    anyio.run(store.write, LOST)
+    anyio.run(CallsInStore(store).write, LOST)
     return store
 
 
@@ -127,7 +135,7 @@ async def _a_turn(ran: Ran, room: LocalTransport) -> None:
     await ran.look()
 
 
-def test_a_running_call_is_kept_with_its_facts_and_the_end_removes_it(store: SqliteCheckpoints) -> None:
+def test_a_running_call_is_kept_with_its_facts_and_the_end_removes_it(store: SqliteStore) -> None:
     ran = run(store, FIRST, _a_turn)
 
     [call], after = ran.kept
@@ -140,12 +148,12 @@ def test_a_running_call_is_kept_with_its_facts_and_the_end_removes_it(store: Sql
 
 
 def test_a_job_takes_over_the_record_that_its_worker_made_while_the_job_came_to_its_process(
-    store: SqliteCheckpoints,
+    store: SqliteStore,
 ) -> None:
-    made = Checkpoint(
+    made = RunningCall(
         lease="AJ_1", owner="host/7/1/AJ_1", url="ws://127.0.0.1:7880", room="kitchen", identity="agent-1"
     )
-    anyio.run(store.write, made)
+    anyio.run(CallsInStore(store).write, made)
 
     ran = run(store, FIRST, _a_turn)
 
@@ -155,7 +163,7 @@ def test_a_job_takes_over_the_record_that_its_worker_made_while_the_job_came_to_
 
 
 def test_a_job_that_continues_a_call_says_the_sentence_knows_the_past_and_owns_the_record(
-    lost: SqliteCheckpoints,
+    lost: SqliteStore,
 ) -> None:
     ran = run(lost, SECOND, _a_turn)
 
@@ -168,13 +176,13 @@ def test_a_job_that_continues_a_call_says_the_sentence_knows_the_past_and_owns_t
 
 
 def test_a_job_that_continues_a_call_with_an_open_turn_answers_it_in_the_place_of_the_sentence(
-    lost: SqliteCheckpoints,
+    lost: SqliteStore,
 ) -> None:
     user, _ = KEPT["history"]["items"]
     history = {**KEPT["history"], "items": [user]}
     kept = {**KEPT, "history": history, "open": {"turn_id": "turn_1", "calls": []}}
-    [call] = anyio.run(lost.read)
-    anyio.run(lost.write, replace(call, conversation=json.dumps(kept)))
+    [call] = anyio.run(CallsInStore(lost).read)
+    anyio.run(CallsInStore(lost).write, replace(call, conversation=json.dumps(kept)))
 
     ran = run(lost, SECOND, _a_turn)
 
@@ -182,7 +190,7 @@ def test_a_job_that_continues_a_call_with_an_open_turn_answers_it_in_the_place_o
 
 
 def test_a_job_that_continues_a_call_names_its_own_agent_in_the_record_before_its_first_turn(
-    lost: SqliteCheckpoints,
+    lost: SqliteStore,
 ) -> None:
     ran = run(lost, SECOND, _a_turn, job_type=JobInRoom)
 
@@ -192,7 +200,7 @@ def test_a_job_that_continues_a_call_names_its_own_agent_in_the_record_before_it
 
 
 def test_a_call_that_was_with_another_agent_goes_on_with_the_entrypoint_s(
-    lost: SqliteCheckpoints, caplog: pytest.LogCaptureFixture
+    lost: SqliteStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran = run(lost, SECOND, _a_turn, agent=Waiter)
 
@@ -201,7 +209,7 @@ def test_a_call_that_was_with_another_agent_goes_on_with_the_entrypoint_s(
 
 
 def test_an_application_that_decides_itself_sees_the_conversation_and_its_session_begins_anew(
-    lost: SqliteCheckpoints,
+    lost: SqliteStore,
 ) -> None:
     ran = run(lost, SECOND, _a_turn, resumes=False)
 
@@ -218,7 +226,7 @@ class Booking:
 
 
 def test_a_conversation_that_does_not_fit_the_application_begins_anew(
-    lost: SqliteCheckpoints, caplog: pytest.LogCaptureFixture
+    lost: SqliteStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran = run(lost, SECOND, _a_turn, userdata=Booking())
 
@@ -226,18 +234,34 @@ def test_a_conversation_that_does_not_fit_the_application_begins_anew(
     assert "job AJ_2 cannot continue the call and begins anew" in caplog.text
 
 
-def test_a_job_whose_record_is_gone_begins_anew(store: SqliteCheckpoints, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_job_whose_record_is_gone_begins_anew(store: SqliteStore, caplog: pytest.LogCaptureFixture) -> None:
     ran = run(store, SECOND, _a_turn)
 
     assert ran.said == ["Hello.", "at seven", "Fine."]
     assert "there is no record 'AJ_1'" in caplog.text
 
 
-class FullDisk(SqliteCheckpoints):
+def test_a_store_keeps_the_running_call_and_the_memory_of_its_session(store: SqliteStore) -> None:
+    ran = run(store, FIRST, _a_turn, memory=MemoryOptions(store=store))
+
+    [call], after = ran.kept
+    assert (call.lease, after) == ("AJ_1", [])
+    assert ran.said == ["Hello.", "at seven", "Fine."]
+    [session] = anyio.run(store.sessions)
+    assert "created_date" in session.metadata
+
+
+class FullDisk(SqliteStore):
     """A store on a full disk."""
 
-    async def write(self, checkpoint: Checkpoint) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
+    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
+        def write(before: str | None) -> tuple[str | None, T]:
+            after, result = change(before)
+            if after != before:
+                raise StoreUnavailable("database or disk is full")
+            return after, result
+
+        return await super().change(place, entry, write)
 
 
 def test_a_full_disk_costs_two_lines_and_not_the_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -251,16 +275,16 @@ def test_a_full_disk_costs_two_lines_and_not_the_call(tmp_path: Path, caplog: py
     ]
 
 
-class Busy(SqliteCheckpoints):
+class Busy(SqliteStore):
     """A store that another program has locked for some seconds when a call begins."""
 
     has_written = False
 
-    async def write(self, checkpoint: Checkpoint) -> None:
+    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
         if not self.has_written:
             self.has_written = True
             await anyio.sleep(5.0)
-        await super().write(checkpoint)
+        return await super().change(place, entry, change)
 
 
 def test_a_store_that_is_late_at_the_begin_of_a_call_is_one_line_that_says_so_and_the_call_is_kept(
@@ -274,7 +298,7 @@ def test_a_store_that_is_late_at_the_begin_of_a_call_is_one_line_that_says_so_an
     assert call.owner == owner_of_job("AJ_1")
 
 
-class Outage(SqliteCheckpoints):
+class Outage(SqliteStore):
     """A store that cannot be reached while the call ends."""
 
     def __init__(self, path: Path, refusals: int) -> None:
@@ -282,11 +306,16 @@ class Outage(SqliteCheckpoints):
         self.refusals = refusals
         self.tries = 0
 
-    async def remove(self, lease: str, *, owner: str) -> None:
-        self.tries += 1
-        if self.tries <= self.refusals:
-            raise sqlite3.OperationalError("no connection")
-        await super().remove(lease, owner=owner)
+    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
+        def reach(before: str | None) -> tuple[str | None, T]:
+            after, result = change(before)
+            if before is not None and after is not None and "removed" in json.loads(after):
+                self.tries += 1
+                if self.tries <= self.refusals:
+                    raise StoreUnavailable("no connection")
+            return after, result
+
+        return await super().change(place, entry, reach)
 
 
 def test_a_record_that_cannot_be_removed_at_the_end_of_the_call_is_removed_when_the_store_is_back(

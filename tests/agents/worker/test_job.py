@@ -12,8 +12,9 @@ from livekit import rtc
 from livekit.api import VideoGrants
 
 from vivavoce.agents.current_job import required_job
-from vivavoce.agents.history.checkpoint import SqliteCheckpoints
 from vivavoce.agents.job import JobContext, JobInfo
+from vivavoce.agents.memory.calls_in_store import CallsInStore
+from vivavoce.agents.memory.stores.sqlite import SqliteStore
 from vivavoce.agents.server_access import Credentials, ServerAccess
 from vivavoce.agents.testing import run_virtual
 from vivavoce.agents.worker.crash_safety import CrashSafety
@@ -58,7 +59,7 @@ async def test_a_job_knows_whether_another_agent_took_its_place(reason: str) -> 
 def test_a_job_whose_connection_to_the_room_breaks_has_failed_and_its_record_waits_for_the_next_agent(
     tmp_path: Path, reason: str, is_broken: bool
 ) -> None:
-    store = SqliteCheckpoints(tmp_path / "calls.db")
+    store = SqliteStore(tmp_path / "calls.db")
     kept: list[int] = []
     errors: list[str] = []
 
@@ -75,7 +76,7 @@ def test_a_job_whose_connection_to_the_room_breaks_has_failed_and_its_record_wai
             errors.append(run.error)
             for seconds in (30.0, 60.0):
                 await anyio.sleep(seconds)
-                kept.append(len(await store.read()))
+                kept.append(len(await CallsInStore(store).read()))
 
     run_virtual(main())
     text = f"the connection to the room broke (room disconnected: {reason})"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vivavoce.agents.memory.calls_in_store import CallsInStore
 from vivavoce.agents.memory.stores.in_process import InProcessStore
+from vivavoce.agents.memory.stores.sqlite import SqliteStore
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.worker.crash_safety import CrashSafety
 from vivavoce.agents.worker.executors.options import ProcessExecution
@@ -46,14 +49,23 @@ def test_a_limit_that_the_load_can_reach_or_none_is_taken(limit: float | None) -
     assert WorkerOptions(max_load=limit).max_load == limit
 
 
-def test_a_store_of_sessions_in_place_of_one_of_calls_is_refused_with_the_way_to_wrap_it() -> None:
+def test_a_wrapped_store_as_0_1_had_it_is_refused_with_the_store_to_write_now() -> None:
     with pytest.raises(ConfigurationError) as refused:
-        CrashSafety(store=InProcessStore())  # type: ignore[arg-type]
+        CrashSafety(store=CallsInStore(InProcessStore()))  # type: ignore[arg-type]
     assert re.fullmatch(
-        r"store must be SqliteCheckpoints\(…\), StoreCheckpoints\(…\) or a CheckpointStore of your own, got "
-        r"<.*InProcessStore object.*>; a store of sessions is wrapped: StoreCheckpoints\(RedisStore\(…\)\)",
+        r"store must be a SessionStore or None, got <.*CallsInStore object.*>; RedisStore\(url\) stands in place of "
+        r"StoreCheckpoints\(RedisStore\(url\)\), and SqliteStore\(path\) in place of SqliteCheckpoints\(path\)",
         str(refused.value),
     )
+
+
+def test_without_a_store_calls_are_kept_in_a_file_of_the_user_s_state_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    store = CrashSafety().calls.store
+    assert isinstance(store, SqliteStore)
+    assert store.path == tmp_path / "vivavoce" / "sessions.db"
 
 
 @pytest.mark.usefixtures("account")

@@ -8,16 +8,18 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import pytest
 
 from kit.lost_calls import LIMIT, Place, dead_owner, lost_calls
 from kit.supervisor_bench import Bench
-from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
 from vivavoce.agents.job import JobInfo
-from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
+from vivavoce.agents.memory.calls_in_store import CALLS_PLACE
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
+from vivavoce.agents.memory.stores.store import Change
+from vivavoce.agents.memory.stores.store import Place as StorePlace
 from vivavoce.agents.worker import care as care_module
 from vivavoce.agents.worker import rescue as rescue_module
 from vivavoce.agents.worker.agent_token import agent_token
@@ -39,6 +41,8 @@ from vivavoce.pipelines.core.errors import WorkerError
 
 PATIENT = 30.0
 
+T = TypeVar("T")
+
 REGISTERED = MessageReceived(connection=1, message=Registered(worker_id="AW_1"))
 
 
@@ -53,24 +57,24 @@ class RefusesAtFirst(ServerApi):
         return await super().dispatch(wanted)
 
 
-class HangsOnce(SqliteCheckpoints):
+class HangsOnce(SqliteStore):
     """A store whose first claim never returns; the limit is short for that call alone."""
 
     has_hung = False
 
-    async def read(self) -> list[Checkpoint]:
-        found = await super().read()
+    async def read_all(self, place: StorePlace) -> dict[str, str]:
+        found = await super().read_all(place)
         rescue_module.STORE_LIMIT = PATIENT if self.has_hung else 0.2
         return found
 
-    async def claim(self, lease: str, *, owner: str, by: str, at: float) -> Checkpoint | None:
+    async def change(self, place: StorePlace, entry: str, change: Change[T]) -> T:
         if not self.has_hung:
             self.has_hung, rescue_module.STORE_LIMIT = True, PATIENT
             await anyio.sleep_forever()
-        return await super().claim(lease, owner=owner, by=by, at=at)
+        return await super().change(place, entry, change)
 
 
-class Away(SqliteCheckpoints):
+class Away(SqliteStore):
     """A store that takes no change until it is back."""
 
     def __init__(self, path: Path) -> None:
@@ -78,10 +82,11 @@ class Away(SqliteCheckpoints):
         self.back = anyio.Event()
         self.begun: list[str] = []
 
-    async def write(self, checkpoint: Checkpoint) -> None:
-        self.begun.append(checkpoint.lease)
+    async def change(self, place: StorePlace, entry: str, change: Change[T]) -> T:
+        if place == CALLS_PLACE and entry not in self.begun:
+            self.begun.append(entry)
         await self.back.wait()
-        await super().write(checkpoint)
+        return await super().change(place, entry, change)
 
 
 @pytest.fixture
@@ -92,7 +97,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 
 async def test_a_call_of_a_dead_process_is_dispatched_again_once_by_many_workers(place: Place) -> None:
     await place.caller_joins()
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
 
     (made,) = await place.look(workers=5)
 
@@ -107,7 +112,7 @@ async def test_a_worker_claims_no_more_lost_calls_than_it_has_slots_for(place: P
     await place.caller_joins()
     for number in range(4):
         lease = f"AJ_{number}"
-        await place.store.write(replace(place.call, lease=lease, owner=dead_owner(lease), dispatch_id=f"AD_{number}"))
+        await place.calls.write(replace(place.call, lease=lease, owner=dead_owner(lease), dispatch_id=f"AD_{number}"))
     async with ServerApi(place.account) as api:
         rescue = place.rescue(api, slots=2)
         for _ in range(2):  # the jobs of the first two have not come yet
@@ -119,8 +124,8 @@ async def test_a_worker_claims_no_more_lost_calls_than_it_has_slots_for(place: P
 async def test_lost_calls_without_a_caller_use_up_no_slot(place: Place) -> None:
     await place.caller_joins()
     for number in range(3):
-        await place.store.write(replace(place.call, lease=f"AJ_0{number}", owner=dead_owner("AJ_0"), room="closed"))
-    await place.store.write(place.call)
+        await place.calls.write(replace(place.call, lease=f"AJ_0{number}", owner=dead_owner("AJ_0"), room="closed"))
+    await place.calls.write(place.call)
     async with ServerApi(place.account) as api:
         await place.rescue(api, slots=1).look()
 
@@ -133,7 +138,7 @@ async def test_a_worker_without_a_process_for_jobs_claims_no_lost_call_until_it_
 ) -> None:
     monkeypatch.setattr(care_module, "INTERVAL", 0.01)
     await place.caller_joins()
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
     bench = Bench()
     asked: list[None] = []
 
@@ -160,8 +165,8 @@ async def test_a_worker_without_a_process_for_jobs_claims_no_lost_call_until_it_
 
 async def test_a_full_worker_leaves_lost_calls_to_others_and_forgets_those_without_a_caller(place: Place) -> None:
     await place.caller_joins()
-    await place.store.write(place.call)
-    await place.store.write(replace(place.call, lease="AJ_2", owner=dead_owner("AJ_2"), room="closed"))
+    await place.calls.write(place.call)
+    await place.calls.write(replace(place.call, lease="AJ_2", owner=dead_owner("AJ_2"), room="closed"))
     bench = Bench(max_jobs=1)
     bench.start_job("AJ_7")
     care = place.care(bench.supervisor.status)
@@ -185,7 +190,7 @@ async def test_a_call_is_kept_from_its_assignment_on_and_a_process_that_dies_bef
         tasks.start_soon(care.run)
         care.note(REGISTERED, [begins])
         await place.until_owners_are(owner_of_job("AJ_1"))
-        [call] = await place.store.read()
+        [call] = await place.calls.read()
         assert (call.lease, call.url, call.room, call.agent_name) == ("AJ_1", place.server.url, "r", "host")
         assert (call.dispatch_id, call.metadata, call.identity) == ("AD_1", "table 7", "agent-AJ_1")
         care.note(JobEnded(job_id="AJ_1", error="no process"), [])
@@ -208,7 +213,7 @@ async def test_a_job_that_ends_while_the_store_is_away_leaves_no_note_unless_its
         token = agent_token(place.account, "r", "agent", AgentPermissions(), agent_name="host")
         return JobAssigned(job=JobInfo(id=job_id, room="r", agent_name="host"), url="", token=token)
 
-    store = Away(place.store.path)
+    store = Away(place.path)
     async with ServerApi(place.account) as api, anyio.create_task_group() as tasks:
         rescue = place.rescue(api, store)
         tasks.start_soon(rescue.keep_records)
@@ -231,7 +236,7 @@ async def test_a_job_that_ends_while_the_store_is_away_leaves_no_note_unless_its
 async def test_the_ghost_of_the_dead_agent_is_removed(place: Place) -> None:
     await place.caller_joins()
     await (await place.clients.join(place.server, "agent-AJ_1", agent=True)).next("join")
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
 
     await place.look()
 
@@ -245,7 +250,7 @@ async def test_a_worker_without_a_free_slot_removes_the_ghost_so_that_others_nee
 ) -> None:
     await place.caller_joins()
     await (await place.clients.join(place.server, "agent-AJ_1", agent=True)).next("join")
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
     bench = Bench()
     bench.start_job("AJ_7")
     bench.give(DrainRequested())
@@ -260,8 +265,8 @@ async def test_a_worker_without_a_free_slot_removes_the_ghost_so_that_others_nee
 
 async def test_a_call_whose_caller_has_gone_is_forgotten(place: Place) -> None:
     await (await place.clients.join(place.server, "agent-AJ_1", agent=True)).next("join")
-    await place.store.write(place.call)
-    await place.store.write(replace(place.call, lease="AJ_2", owner=dead_owner("AJ_2"), room="closed"))
+    await place.calls.write(place.call)
+    await place.calls.write(replace(place.call, lease="AJ_2", owner=dead_owner("AJ_2"), room="closed"))
 
     assert await place.look() == ()
     assert await place.owners() == []
@@ -271,7 +276,7 @@ async def test_a_call_with_one_participant_is_dispatched_again_for_that_one_or_f
     await place.caller_joins()
     for lease, whom in (("AJ_1", "caller"), ("AJ_2", "ann")):
         call = replace(place.call, lease=lease, owner=dead_owner(lease), participant=whom)
-        await place.store.write(call)
+        await place.calls.write(call)
 
     (made,) = await place.look()
 
@@ -285,7 +290,7 @@ async def test_a_call_of_another_machine_without_a_caller_is_forgotten_a_day_aft
     hour = 3600.0
     for lease, written_at in (("AJ_1", now - 23 * hour), ("AJ_2", now - 25 * hour)):
         call = replace(place.call, lease=lease, owner=f"elsewhere/7/0/{lease}", written_at=written_at)
-        await place.store.write(call)
+        await place.calls.write(call)
 
     assert await place.look() == ()
     assert await place.owners() == ["elsewhere/7/0/AJ_1"]
@@ -299,7 +304,7 @@ async def test_a_call_of_another_machine_without_a_caller_is_forgotten_a_day_aft
 async def test_a_call_that_is_not_lost_here_is_left_alone(place: Place, change: dict[str, str]) -> None:
     await place.caller_joins()
     call = replace(place.call, **change)  # type: ignore[arg-type]  # texts
-    await place.store.write(call)
+    await place.calls.write(call)
 
     assert await place.look() == ()
     assert await place.owners() == [call.owner]
@@ -310,10 +315,10 @@ async def test_a_call_that_no_job_took_is_dispatched_again_until_its_limit(
 ) -> None:
     await place.caller_joins()
     for count in range(3):
-        await place.store.write(replace(place.call, owner=rescuer(), dispatched=count, written_at=0.0))
+        await place.calls.write(replace(place.call, owner=rescuer(), dispatched=count, written_at=0.0))
         assert len(await place.look()) == count + 1
 
-    await place.store.write(replace(place.call, owner=rescuer(), dispatched=3, written_at=0.0))
+    await place.calls.write(replace(place.call, owner=rescuer(), dispatched=3, written_at=0.0))
     assert len(await place.look()) == 3
     assert await place.owners() == []
     assert "was dispatched again 3 times and is given up" in caplog.text
@@ -323,7 +328,7 @@ async def test_a_server_that_does_not_answer_leaves_the_call_for_later(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     await place.caller_joins()
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
     caplog.set_level(logging.ERROR)
     async with ServerApi(replace(place.account, api_secret="wrong" * 8)) as api:
         await place.rescue(api).look()
@@ -337,7 +342,7 @@ async def test_a_call_that_the_server_refused_to_dispatch_is_tried_at_the_next_l
 ) -> None:
     caplog.set_level(logging.ERROR)
     await place.caller_joins()
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
     bench = Bench(max_jobs=1)
     async with RefusesAtFirst(place.account) as api:
         rescue = place.rescue(api, status=bench.supervisor.status)
@@ -360,8 +365,8 @@ async def test_a_store_that_hangs_while_a_call_is_claimed_does_not_hold_up_the_n
 ) -> None:
     monkeypatch.setattr(rescue_module, "STORE_LIMIT", PATIENT)
     await place.caller_joins()
-    await place.store.write(place.call)
-    store = HangsOnce(place.store.path)
+    await place.calls.write(place.call)
+    store = HangsOnce(place.path)
     async with ServerApi(place.account) as api:
         rescue = place.rescue(api, store)
         await rescue.look()
@@ -391,22 +396,18 @@ async def test_a_worker_starts_with_a_file_of_another_version_such_as_that_of_a_
     with closing(sqlite3.connect(path)) as file:
         file.execute("PRAGMA user_version = 99")
     async with ServerApi(place.account) as api:
-        stores: list[CheckpointStore] = [SqliteCheckpoints(path), StoreCheckpoints(SqliteStore(path))]
-        for store in stores:
-            caplog.clear()
-            rescue = place.rescue(api, store)
-            await rescue.check()
-            await rescue.look()
-            await rescue.look()
-            (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-            assert "got version 99; take another file" in line.getMessage()
-            await store.aclose()
+        rescue = place.rescue(api, SqliteStore(path))
+        await rescue.check()
+        await rescue.look()
+        await rescue.look()
+        (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+        assert "got version 99; take another file" in line.getMessage()
 
 
 async def test_a_call_of_a_lost_machine_is_continued_when_its_dispatch_is_healed(place: Place) -> None:
     await place.caller_joins()
     call = replace(place.call, owner="elsewhere/7/1/AJ_1")
-    await place.store.write(call)
+    await place.calls.write(call)
     wanted = NewDispatch(room="r", agent_name="host", heals="AD_1")
 
     async with ServerApi(place.account) as api:

@@ -37,7 +37,7 @@ async def test_a_call_that_another_agent_has_is_not_dispatched_again_and_keeps_t
     place: Place, identity: str, sid: str
 ) -> None:
     await place.agent_joins(identity)
-    await place.store.write(replace(place.call, sid=sid))
+    await place.calls.write(replace(place.call, sid=sid))
 
     assert await place.look() == ()
     async with ServerApi(place.account) as api:
@@ -50,7 +50,7 @@ async def test_a_call_that_another_agent_has_is_not_dispatched_again_and_keeps_t
 async def test_the_dead_agent_is_known_by_its_sid_and_removed(place: Place) -> None:
     await place.agent_joins("agent-AJ_1")
     sid = dict(await place.present())["agent-AJ_1"]
-    await place.store.write(replace(place.call, sid=sid))
+    await place.calls.write(replace(place.call, sid=sid))
 
     (made,) = await place.look()
 
@@ -62,7 +62,7 @@ async def test_an_agent_that_comes_after_the_dead_one_s_removal_under_the_same_i
     place: Place,
 ) -> None:
     await place.agent_joins("agent-AJ_1")
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
     async with ServerApi(place.account) as api:
         rescue = place.rescue(api, status=full().supervisor.status)
         await rescue.look()
@@ -76,13 +76,13 @@ async def test_an_agent_that_comes_after_the_dead_one_s_removal_under_the_same_i
 
 async def test_a_call_whose_next_process_dies_before_its_first_words_is_dispatched_again_at_once(place: Place) -> None:
     await place.agent_joins("agent-AD_1")
-    await place.store.write(replace(place.call, identity="agent-AD_1"))
+    await place.calls.write(replace(place.call, identity="agent-AD_1"))
     async with ServerApi(place.account) as api:
         rescue = place.rescue(api)
         await rescue.look()
-        (claimed,) = await place.store.read()
+        (claimed,) = await place.calls.read()
         owner = dead_owner("AJ_2")
-        taken = await place.store.claim("AJ_1", owner=claimed.owner, by=owner, at=claimed.written_at)
+        taken = await place.calls.claim("AJ_1", owner=claimed.owner, by=owner, at=claimed.written_at)
         assert taken is not None
         await place.agent_joins("agent-AD_1")  # of the next process, which dies at once
 
@@ -94,7 +94,7 @@ async def test_a_call_whose_next_process_dies_before_its_first_words_is_dispatch
 
 async def test_an_agent_with_an_identity_of_the_worker_s_option_has_the_call_too(place: Place) -> None:
     await place.agent_joins("host-AD_1-r")
-    await place.store.write(replace(place.call, identity="host-AJ_1-r"))
+    await place.calls.write(replace(place.call, identity="host-AJ_1-r"))
     async with ServerApi(place.account) as api:
         await place.rescue(api, identity="host-{job_id}-{room}").look()
 
@@ -106,7 +106,7 @@ async def test_a_call_that_another_agent_has_had_for_a_while_is_forgotten(
 ) -> None:
     monkeypatch.setattr(rescue_module, "SERVED_AFTER", 0.0)
     await place.agent_joins("agent-AD_1")
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
 
     async with ServerApi(place.account) as api:
         rescue = place.rescue(api)
@@ -122,7 +122,7 @@ async def test_a_call_that_another_agent_has_had_for_a_while_is_forgotten(
 async def test_a_call_is_dispatched_again_when_the_other_agent_is_gone(place: Place) -> None:
     client = await place.clients.join(place.server, "agent-AD_1", agent=True)
     await client.next("join")
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
     async with ServerApi(place.account) as api:
         rescue = place.rescue(api)
         await rescue.look()
@@ -136,7 +136,7 @@ async def test_a_call_is_dispatched_again_when_the_other_agent_is_gone(place: Pl
 
 async def test_a_call_for_one_participant_is_another_agent_s_only_under_its_own_identity(place: Place) -> None:
     await place.agent_joins("agent-AD_1")  # the agent of another participant of the room, whose dispatch is the same
-    await place.store.write(replace(place.call, participant="caller"))
+    await place.calls.write(replace(place.call, participant="caller"))
 
     (made,) = await place.look()
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import pytest
 
 from kit.lost_calls import Place, lost_calls
 from kit.supervisor_bench import Bench
-from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
+from vivavoce.agents.memory.calls_in_store import CallsInStore
+from vivavoce.agents.memory.stores.sqlite import SqliteStore
+from vivavoce.agents.memory.stores.store import Change
+from vivavoce.agents.memory.stores.store import Place as StorePlace
 from vivavoce.agents.worker.effects import (
     CallClaimed,
     CallLeft,
@@ -27,15 +31,20 @@ from vivavoce.agents.worker.server_api import ServerApi
 
 PATIENT = 30.0
 
+T = TypeVar("T")
+
 REGISTERED = MessageReceived(connection=1, message=Registered(worker_id="AW_1"))
 
 
-class ClaimedByAnother(SqliteCheckpoints):
+class ClaimedByAnother(SqliteStore):
     """A store in which another worker claims each call a moment earlier."""
 
-    async def claim(self, lease: str, *, owner: str, by: str, at: float) -> Checkpoint | None:
-        await super().claim(lease, owner=owner, by="another machine/1/2/rescue", at=at)
-        return await super().claim(lease, owner=owner, by=by, at=at)
+    async def change(self, place: StorePlace, entry: str, change: Change[T]) -> T:
+        other = CallsInStore(SqliteStore(self.path))
+        for call in await other.read():
+            await other.claim(call.lease, owner=call.owner, by="another machine/1/2/rescue", at=call.written_at)
+        await other.aclose()
+        return await super().change(place, entry, change)
 
 
 @pytest.fixture
@@ -58,7 +67,7 @@ async def test_a_call_that_is_lost_while_its_worker_drains_goes_on_there_without
 ) -> None:
     await place.caller_joins()
     await place.agent_joins("agent-AJ_1")
-    await place.store.write(replace(place.call, participant=participant))
+    await place.calls.write(replace(place.call, participant=participant))
     bench = _drains_with_a_lost_call()
 
     async with ServerApi(place.account) as api:
@@ -81,7 +90,7 @@ async def test_a_call_that_was_dispatched_again_just_before_its_worker_drains_go
     place: Place,
 ) -> None:
     await place.caller_joins()
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
     bench = Bench()
     bench.start_job("AJ_1")
     bench.give(JobEnded(job_id="AJ_1", error="ended by SIGKILL", is_process_lost=True))
@@ -101,7 +110,7 @@ async def test_a_call_that_was_dispatched_again_just_before_its_worker_drains_go
 
 
 async def test_a_worker_that_drains_is_told_when_its_lost_call_is_over_or_another_worker_has_it(place: Place) -> None:
-    await place.store.write(place.call)  # its caller has gone
+    await place.calls.write(place.call)  # its caller has gone
     bench = _drains_with_a_lost_call()
     async with ServerApi(place.account) as api:
         await place.rescue(api, status=bench.supervisor.status).look()
@@ -109,9 +118,9 @@ async def test_a_worker_that_drains_is_told_when_its_lost_call_is_over_or_anothe
     assert await place.owners() == []
 
     await place.caller_joins()
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
     async with ServerApi(place.account) as api:
-        await place.rescue(api, ClaimedByAnother(place.store.path), status=bench.supervisor.status).look()
+        await place.rescue(api, ClaimedByAnother(place.path), status=bench.supervisor.status).look()
     assert place.posted == [CallLeft(lease="AJ_1")] * 2
 
 
@@ -120,7 +129,7 @@ async def test_a_worker_that_ends_removes_the_ghost_of_its_last_call_whose_proce
 ) -> None:
     await place.caller_joins()
     await place.agent_joins("agent-AJ_1")
-    await place.store.write(place.call)
+    await place.calls.write(place.call)
     bench = Bench()
     bench.give(DrainRequested())
     care = place.care(lambda: replace(bench.supervisor.status(), is_registered=False))  # it has hung up

@@ -14,8 +14,9 @@ import pytest
 from kit.kept_call import FIRST, KEPT, LOST, SECOND, Host, JobInRoom
 from kit.own_store import OwnStore
 from vivavoce.agents import AgentSession, CrashSafety, MemoryOptions, SessionOptions, WorkerOptions
-from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
 from vivavoce.agents.job import JobContext, JobInfo
+from vivavoce.agents.memory.calls_in_store import CallsInStore, RunningCall
+from vivavoce.agents.memory.stores.sqlite import SqliteStore
 from vivavoce.agents.session_watch import Conversation
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
@@ -26,15 +27,15 @@ from vivavoce.pipelines.testing import ScriptedSTT
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteCheckpoints:
-    return SqliteCheckpoints(tmp_path / "calls.db")
+def calls(tmp_path: Path) -> CallsInStore:
+    return CallsInStore(SqliteStore(tmp_path / "calls.db"))
 
 
 @pytest.fixture
-def lost(store: SqliteCheckpoints) -> SqliteCheckpoints:
+def lost(calls: CallsInStore) -> CallsInStore:
     """A store with a call whose process has died, and that a worker has dispatched again."""
-    anyio.run(store.write, LOST)
-    return store
+    anyio.run(calls.write, LOST)
+    return calls
 
 
 def cannot_be_reached() -> ScriptedSTT:
@@ -61,7 +62,7 @@ class HeldAtFirst(OwnStore):
 class Started:
     """Sessions of a job that continues a call, started one after the other until one has started."""
 
-    store: CheckpointStore
+    calls: CallsInStore
     memory: OwnStore | None = None
     failures: list[Exception] = field(default_factory=list)
     resume_from: list[Conversation | None] = field(default_factory=list)
@@ -91,7 +92,7 @@ class Started:
                 raise self.failures[-1]
 
             control = JobInRoom(job, LocalTransport(clock), shared={}, tasks=tasks)
-            safety = CrashSafety(store=self.store, sentence="Where were we?")
+            safety = CrashSafety(store=self.calls.store, sentence="Where were we?")
             run = JobRun(control, entrypoint, WorkerOptions(url="ws://127.0.0.1:7880", crash_safety=safety), tasks)
             await run.run()
             self.error = run.error
@@ -99,17 +100,17 @@ class Started:
             tasks.cancel_scope.cancel()
 
 
-async def _claimed(store: CheckpointStore) -> Checkpoint:
+async def _claimed(calls: CallsInStore) -> RunningCall:
     """Claim the call as a worker does that dispatches it again."""
-    [call] = await store.read()
-    claimed = await store.claim(call.lease, owner=call.owner, by=rescuer(), at=call.written_at)
+    [call] = await calls.read()
+    claimed = await calls.claim(call.lease, owner=call.owner, by=rescuer(), at=call.written_at)
     assert claimed is not None
     return claimed
 
 
 @pytest.mark.parametrize("stt", [cannot_be_reached, is_slow], ids=["by an error", "by a limit"])
 def test_a_job_whose_start_fails_leaves_the_call_that_it_was_to_continue_to_the_next_job(
-    lost: SqliteCheckpoints, stt: Callable[[], ScriptedSTT]
+    lost: CallsInStore, stt: Callable[[], ScriptedSTT]
 ) -> None:
     async def main() -> None:
         failed, started = Started(lost), Started(lost)
@@ -129,7 +130,7 @@ def test_a_job_whose_start_fails_leaves_the_call_that_it_was_to_continue_to_the_
     run_virtual(main())
 
 
-def test_a_call_whose_next_process_dies_in_its_start_is_kept_as_it_was(lost: SqliteCheckpoints) -> None:
+def test_a_call_whose_next_process_dies_in_its_start_is_kept_as_it_was(lost: CallsInStore) -> None:
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(Started(lost).job, SECOND, is_slow())
@@ -148,7 +149,7 @@ def test_a_call_whose_next_process_dies_in_its_start_is_kept_as_it_was(lost: Sql
     ids=["by an error", "by a limit", "after it has taken the conversation"],
 )
 def test_the_next_session_of_a_job_continues_the_call_if_the_start_of_the_first_has_failed(
-    lost: SqliteCheckpoints, stt: Callable[[], ScriptedSTT], memory: OwnStore | None
+    lost: CallsInStore, stt: Callable[[], ScriptedSTT], memory: OwnStore | None
 ) -> None:
     async def main() -> None:
         started = Started(lost, memory)
@@ -160,11 +161,11 @@ def test_the_next_session_of_a_job_continues_the_call_if_the_start_of_the_first_
     run_virtual(main())
 
 
-def test_a_new_call_whose_start_fails_leaves_no_record(store: SqliteCheckpoints) -> None:
+def test_a_new_call_whose_start_fails_leaves_no_record(calls: CallsInStore) -> None:
     async def main() -> None:
-        started = Started(store)
+        started = Started(calls)
         await started.job(FIRST, cannot_be_reached())
         assert started.error
-        assert await store.read() == []
+        assert await calls.read() == []
 
     run_virtual(main())

@@ -49,7 +49,7 @@ from bench.calls.speech_file import make_speech  # noqa: E402 - found only by th
 from bench.kills.hosts import Host  # noqa: E402 - found only by the path above
 from bench.kills.ledger import Ledger, Offer  # noqa: E402 - found only by the path above
 from bench.kills.tap import tapping  # noqa: E402 - found only by the path above
-from kit.e2e.crash_app import records  # noqa: E402 - found only by the path above
+from kit.e2e.crash_app import owners  # noqa: E402 - found only by the path above
 from kit.e2e.room_endpoint import RoomEndpoint  # noqa: E402 - found only by the path above
 from kit.servers.livekit_server import running_livekit_server  # noqa: E402 - found only by the path above
 
@@ -308,7 +308,7 @@ class Run:
                     left.append(f"rooms are left: {[room.name for room in rooms]}")
                     break
                 await asyncio.sleep(1.0)
-        if kept := records(self._folder / "state"):
+        if kept := owners(self._folder / "state"):
             left.append(f"{len(kept)} records of calls are left")
         for host in list(self._hosts):
             host.signal(host.guardian, signal.SIGTERM)
@@ -320,7 +320,7 @@ class Run:
         if files := [str(path) for path in (self._folder / "tmp").rglob("*") if path.name != ".ses"]:
             left.append(f"files are left: {files}")
         state = {path.name for path in (self._folder / "state" / "vivavoce").iterdir()}
-        if extra := state - {"checkpoints.db"}:
+        if extra := state - {"sessions.db"}:
             left.append(f"files are left beside the store: {sorted(extra)}")
         return left
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -10,6 +12,9 @@ import anyio
 from kit.e2e.booking_app import BOOKING
 from kit.e2e.command import Running
 from kit.e2e.room_endpoint import RoomEndpoint
+from vivavoce.agents.memory.calls_in_store import CALLS_PLACE, WORDS_PLACE
+from vivavoce.agents.memory.stores.sqlite_tables import entries_of
+from vivavoce.agents.memory.stores.store import Place
 
 LIMIT = 20.0
 
@@ -22,13 +27,11 @@ from vivavoce.agents import (
     MemoryOptions,
     ProcessExecution,
     SessionOptions,
-    SqliteCheckpoints,
-    StoreCheckpoints,
     Worker,
     WorkerOptions,
     function_tool,
 )
-from vivavoce.agents.memory import RedisStore
+from vivavoce.agents.memory import RedisStore, SqliteStore
 
 
 class Host(Agent):
@@ -159,7 +162,7 @@ def logged(folder: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def write_app(folder: Path, agent_name: str, *, store: str = "SqliteCheckpoints()", memory: str = "None") -> None:
+def write_app(folder: Path, agent_name: str, *, store: str = "SqliteStore()", memory: str = "None") -> None:
     """Save the app, whose worker registers `agent_name`.
 
     Args:
@@ -181,47 +184,33 @@ def environment(server: RoomEndpoint, folder: Path) -> dict[str, str]:
 
 def records(folder: Path) -> list[str]:
     """Return the conversations that are kept in `folder`."""
-    path = folder / "vivavoce" / "checkpoints.db"
-    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
-        found = [str(row[0]) for row in connection.execute("SELECT conversation FROM checkpoints")]
-    connection.close()
-    return found
-
-
-async def is_kept(folder: Path, words: str) -> None:
-    """Wait until a kept conversation contains these words."""
-    with anyio.fail_after(LIMIT):
-        while not any(words in text for text in records(folder)):  # noqa: ASYNC110 - a file of another process
-            await anyio.sleep(0.02)
-
-
-async def nothing_is_kept(folder: Path) -> None:
-    """Wait until no call is kept."""
-    with anyio.fail_after(LIMIT):
-        while records(folder):  # noqa: ASYNC110 - as above
-            await anyio.sleep(0.02)
+    return [json.loads(text) for text in _entries(folder, WORDS_PLACE)]
 
 
 def owners(folder: Path) -> list[int]:
     """Return the processes of the calls that are kept in `folder`."""
-    with sqlite3.connect(folder / "vivavoce" / "checkpoints.db") as connection:
-        found = [int(row[0].split("/")[1]) for row in connection.execute("SELECT owner FROM checkpoints")]
-    connection.close()
-    return found
+    kept = [json.loads(text) for text in _entries(folder, CALLS_PLACE)]
+    return [int(call["owner"].split("/")[1]) for call in kept if "removed" not in call]
+
+
+def _entries(folder: Path, place: Place) -> list[str]:
+    path = folder / "vivavoce" / "sessions.db"
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        return list(entries_of(connection, place).values())
 
 
 async def keeps(folder: Path, *parts: str) -> None:
     """Wait until a call is kept in `folder` with these parts: soon after a commit, and before its answer is heard."""
     with anyio.fail_after(LIMIT):
-        while not any(all(part in kept for part in parts) for kept in _conversations(folder)):  # noqa: ASYNC110 - a file
+        while not any(all(part in kept for part in parts) for kept in records(folder)):  # noqa: ASYNC110 - a file
             await anyio.sleep(0.02)
 
 
-def _conversations(folder: Path) -> list[str]:
-    with sqlite3.connect(folder / "vivavoce" / "checkpoints.db") as connection:
-        found = [row[0] for row in connection.execute("SELECT conversation FROM checkpoints")]
-    connection.close()
-    return found
+async def nothing_is_kept(folder: Path) -> None:
+    """Wait until no call is kept, and no words of one."""
+    with anyio.fail_after(LIMIT):
+        while _entries(folder, CALLS_PLACE) or _entries(folder, WORDS_PLACE):  # noqa: ASYNC110 - as above
+            await anyio.sleep(0.02)
 
 
 def children_of(pid: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The contract of stores of running calls, the same for the SQLite file and every session store."""
+"""The records of running calls: one contract, whatever session store keeps them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.servers.redis_server import RedisServer
-from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
-from vivavoce.agents.memory.history.store_checkpoints import CALLS_PLACE, WORDS_PLACE, StoreCheckpoints
+from vivavoce.agents.memory.calls_in_store import CALLS_PLACE, WORDS_PLACE, CallsInStore, RunningCall
+from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.redis import RedisStore
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
-from vivavoce.agents.memory.stores.store import Change, Place
+from vivavoce.agents.memory.stores.store import METADATA, Change, Place
 from vivavoce.agents.session.checks import check_session
 from vivavoce.agents.testing import VirtualClock, run_virtual
+from vivavoce.agents.worker.crash_safety import CrashSafety
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
 from vivavoce.pipelines.core.ids import new_id
 
-CALL = Checkpoint(
+CALL = RunningCall(
     lease="AJ_1",
     owner="here/7/1/AJ_1",
     url="ws://127.0.0.1:7880",
@@ -43,26 +44,24 @@ CALL = Checkpoint(
 
 T = TypeVar("T")
 
-Open = Callable[[], CheckpointStore]
+Open = Callable[[], CallsInStore]
 
 
-@pytest.fixture(params=["file", "in_process", "sqlite", "redis"])
-def open_checkpoints(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+@pytest.fixture(params=["in_process", "sqlite", "redis"])
+def open_calls(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     """Opens stores on the same calls, as other processes would (in_process: other workers)."""
-    if request.param == "file":
-        return lambda: SqliteCheckpoints(tmp_path / "checkpoints.db")
     if request.param == "in_process":
         shared = InProcessStore()
-        return lambda: StoreCheckpoints(shared)
+        return lambda: CallsInStore(shared)
     if request.param == "sqlite":
-        return lambda: StoreCheckpoints(SqliteStore(tmp_path / "store.sqlite"))
+        return lambda: CallsInStore(SqliteStore(tmp_path / "store.sqlite"))
     server: RedisServer = request.getfixturevalue("redis_server")
     prefix = new_id("test")
-    return lambda: StoreCheckpoints(RedisStore(server.url, prefix))
+    return lambda: CallsInStore(RedisStore(server.url, prefix))
 
 
-async def test_a_record_is_kept_and_found_by_another_process_without_its_conversation(open_checkpoints: Open) -> None:
-    first, second = open_checkpoints(), open_checkpoints()
+async def test_a_record_is_kept_and_found_by_another_process_without_its_conversation(open_calls: Open) -> None:
+    first, second = open_calls(), open_calls()
     await first.write(CALL)
     await first.write(replace(CALL, lease="AJ_0"))
 
@@ -71,8 +70,8 @@ async def test_a_record_is_kept_and_found_by_another_process_without_its_convers
     await second.aclose()
 
 
-async def test_the_newest_state_of_a_record_is_kept(open_checkpoints: Open) -> None:
-    store = open_checkpoints()
+async def test_the_newest_state_of_a_record_is_kept(open_calls: Open) -> None:
+    store = open_calls()
     await store.write(CALL)
     await store.write(replace(CALL, conversation='{"agent": "Waiter"}'))
 
@@ -82,12 +81,12 @@ async def test_the_newest_state_of_a_record_is_kept(open_checkpoints: Open) -> N
     await store.aclose()
 
 
-async def test_of_many_claims_at_the_same_time_one_succeeds(open_checkpoints: Open) -> None:
-    stores = [open_checkpoints() for _ in range(8)]
+async def test_of_many_claims_at_the_same_time_one_succeeds(open_calls: Open) -> None:
+    stores = [open_calls() for _ in range(8)]
     await stores[0].write(CALL)
     won: list[str] = []
 
-    async def claim(number: int, store: CheckpointStore) -> None:
+    async def claim(number: int, store: CallsInStore) -> None:
         if await store.claim("AJ_1", owner=CALL.owner, by=f"worker {number}", at=20.0):
             won.append(f"worker {number}")
 
@@ -101,8 +100,8 @@ async def test_of_many_claims_at_the_same_time_one_succeeds(open_checkpoints: Op
         await store.aclose()
 
 
-async def test_a_process_that_lost_its_record_neither_changes_nor_removes_it(open_checkpoints: Open) -> None:
-    store = open_checkpoints()
+async def test_a_process_that_lost_its_record_neither_changes_nor_removes_it(open_calls: Open) -> None:
+    store = open_calls()
     await store.write(CALL)
     claimed = await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0)
 
@@ -113,8 +112,8 @@ async def test_a_process_that_lost_its_record_neither_changes_nor_removes_it(ope
     await store.aclose()
 
 
-async def test_a_removed_record_is_gone_and_the_store_works_after_its_close(open_checkpoints: Open) -> None:
-    store = open_checkpoints()
+async def test_a_removed_record_is_gone_and_the_store_works_after_its_close(open_calls: Open) -> None:
+    store = open_calls()
     await store.write(CALL)
     await store.remove("AJ_1", owner=CALL.owner)
     await store.aclose()
@@ -127,22 +126,38 @@ async def test_a_removed_record_is_gone_and_the_store_works_after_its_close(open
 
 def test_calls_in_one_process_cannot_be_sent_to_job_processes() -> None:
     with pytest.raises(ConfigurationError, match="use RedisStore or SqliteStore.*TaskExecution"):
-        pickle.dumps(StoreCheckpoints(InProcessStore()))
+        pickle.dumps(CrashSafety(store=InProcessStore()))
 
 
-@pytest.mark.parametrize("open_checkpoints", ["file", "sqlite", "redis"], indirect=True)
-async def test_a_store_of_calls_is_sent_to_job_processes(open_checkpoints: Open) -> None:
-    store = open_checkpoints()
-    await store.write(CALL)
-    sent: CheckpointStore = pickle.loads(pickle.dumps(store))
-    assert [call.lease for call in await sent.read()] == ["AJ_1"]
-    await sent.aclose()
-    await store.aclose()
+@pytest.mark.parametrize("open_calls", ["sqlite", "redis"], indirect=True)
+async def test_a_store_of_calls_is_sent_to_job_processes(open_calls: Open) -> None:
+    safety = CrashSafety(store=open_calls().store, sentence="I am back.")
+    await safety.calls.write(CALL)
+    sent: CrashSafety = pickle.loads(pickle.dumps(safety))
+    assert [call.lease for call in await sent.calls.read()] == ["AJ_1"]
+    assert (sent.sentence, sent.calls.store) == ("I am back.", sent.store)
+    await sent.calls.aclose()
+    await safety.calls.aclose()
+
+
+@pytest.mark.parametrize("open_calls", ["sqlite", "redis"], indirect=True)
+async def test_one_store_keeps_running_calls_and_the_memories_of_sessions(open_calls: Open) -> None:
+    calls = open_calls()
+    await calls.write(CALL)
+    await calls.store.write(Place("call", METADATA), "created_date", '"2026-11-26"')
+    async with SessionMemory.attach(calls.store, "call") as memory:
+        await memory.data.set("day", "friday")
+        await calls.aclose()  # as a worker does that ends
+        assert await memory.data.get("day") == "friday"
+
+    await calls.remove("AJ_1", owner=CALL.owner)
+    assert [one.id for one in await calls.store.sessions()] == ["call"]
+    await calls.aclose()
 
 
 async def test_kept_calls_are_no_sessions_of_their_store(tmp_path: Path) -> None:
     sessions = SqliteStore(tmp_path / "store.sqlite")
-    await StoreCheckpoints(sessions).write(CALL)
+    await CallsInStore(sessions).write(CALL)
     await sessions.keep("call", None)
 
     assert [one.id for one in await sessions.sessions()] == ["call"]
@@ -153,7 +168,7 @@ async def test_kept_calls_are_no_sessions_of_their_store(tmp_path: Path) -> None
 
 async def test_the_words_of_a_call_go_with_its_record(tmp_path: Path) -> None:
     sessions = SqliteStore(tmp_path / "store.sqlite")
-    store = StoreCheckpoints(sessions)
+    store = CallsInStore(sessions)
     await store.write(CALL)
     for by in ("there", "elsewhere"):
         await store.claim("AJ_1", owner=CALL.owner, by=by, at=20.0)
@@ -192,7 +207,7 @@ class CutOffStore(InProcessStore):
 @pytest.mark.parametrize("calls", range(7))
 async def test_a_process_that_dies_in_a_claim_or_in_its_first_write_loses_no_words_and_leaves_none(calls: int) -> None:
     sessions = CutOffStore()
-    store = StoreCheckpoints(sessions)
+    store = CallsInStore(sessions)
     await store.write(CALL)
     sessions.calls = calls
     with suppress(StoreUnavailable):
@@ -237,7 +252,7 @@ def test_however_processes_claim_write_and_die_a_call_keeps_its_words_until_its_
     async def test() -> None:
         draw = Random(seed)
         sessions = SlowStore(draw)
-        store = StoreCheckpoints(sessions)
+        store = CallsInStore(sessions)
         await store.write(CALL)
 
         async def write(owner: str) -> None:
@@ -271,7 +286,7 @@ def test_however_processes_claim_write_and_die_a_call_keeps_its_words_until_its_
 @pytest.mark.parametrize("calls", [0, 1, 2])
 async def test_a_removal_that_was_cut_off_is_finished_by_the_next_reader(calls: int) -> None:
     sessions = CutOffStore()
-    store = StoreCheckpoints(sessions)
+    store = CallsInStore(sessions)
     await store.write(CALL)
     sessions.calls = calls
     with pytest.raises(StoreUnavailable):
@@ -287,7 +302,7 @@ async def test_a_removal_that_was_cut_off_is_finished_by_the_next_reader(calls: 
 
 
 async def test_without_redis_a_call_of_the_store_says_so() -> None:
-    store = StoreCheckpoints(RedisStore("unix:///nowhere/redis.sock"))
+    store = CallsInStore(RedisStore("unix:///nowhere/redis.sock"))
     with pytest.raises(StoreUnavailable):
         await store.write(CALL)
     await store.aclose()
