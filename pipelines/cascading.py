@@ -137,7 +137,7 @@ class CascadingPipeline(Pipeline):
             can_preempt=llm is not None,
             takes_flow=parts.tts is not None or llm is not None,
             output_rate=parts.tts.capabilities.sample_rate if parts.tts else DEFAULT_OUTPUT_RATE,
-            **parts.listening(self.options),
+            **parts.listening(),
             components=tuple((kind, each.provider, each.model) for kind in _KINDS if (each := present.get(kind))),
         )
 

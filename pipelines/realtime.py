@@ -192,7 +192,7 @@ class RealtimePipeline(Pipeline):
             takes_flow=False,
             keeps_conversation=True,
             output_rate=self.output_rate,
-            **own.listening(self.options),
+            **own.listening(),
             components=tuple((kind, part.provider, part.model) for kind, part in self.parts()),
         )
 

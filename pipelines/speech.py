@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias, TypedDict
 
-from vivavoce.pipelines.core.checks import check_number, shown
+from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.core.retry import RetryOptions
@@ -22,6 +22,9 @@ from vivavoce.pipelines.tts.sentences import SentenceOptions
 from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter, checked_filters
 from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
+
+TURN_DETECTOR_LIMIT = 1.0
+"""Seconds for a turn detector's verdict, after which the turn counts as complete."""
 
 Parts: TypeAlias = Iterator[tuple[str, Component]]
 """Kind and component of each part of a pipeline."""
@@ -41,12 +44,9 @@ class SpeechOptions:
     """Where text is cut for a TTS that takes sentences."""
     stt_reconnect: RetryOptions = field(default_factory=lambda: RetryOptions(waits=(0.5, 0.5)))
     """Tries of opening a recognition stream."""
-    turn_detector_limit: float = 1.0
-    """Seconds for a turn detector's verdict, after which the turn counts as complete."""
 
     def __post_init__(self) -> None:
         checked_filters(self.text_filters)
-        check_number("turn_detector_limit", self.turn_detector_limit, above=0, unit="s")
 
 
 class ListeningCapabilities(TypedDict):
@@ -86,14 +86,14 @@ class SpeechComponents:
         if detector is not None and detector.capabilities.needs_transcript and stt is None:
             raise CapabilityError(detector.provider, "verdicts without a transcript", f"give {pipeline} an stt")
 
-    def listening(self, options: SpeechOptions) -> ListeningCapabilities:
+    def listening(self) -> ListeningCapabilities:
         """Return the capabilities of the components that listen."""
         vad = None if self.vad is None else self.vad.capabilities
         return ListeningCapabilities(
             vad_silence=0.0 if vad is None else vad.min_silence,
             voice_lag=0.0 if vad is None else vad.voice_lag,
             emits_interims=self.stt is not None and self.stt.capabilities.emits_interims,
-            turn_detector_limit=None if self.turn_detector is None else options.turn_detector_limit,
+            turn_detector_limit=None if self.turn_detector is None else TURN_DETECTOR_LIMIT,
         )
 
     def having(self, others: ComponentSet) -> SpeechComponents:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 AHEAD_SECONDS = 2.0
 """Seconds of the file that are read ahead."""
+DUCK_RAMP = 0.2
+"""Seconds in which the volume changes when the agent begins or ends to speak."""
 READ_LIMIT = 5.0
 """Seconds for one read of the file."""
 
@@ -53,10 +55,9 @@ class BackgroundAudioConfig:
         looping: Whether it starts again at its end, to the very sample; ends that do not fit are faded.
         thinking_only: Whether it plays only while the agent thinks, from its beginning each time.
         duck_volume: The volume while the agent speaks, if less than `volume`.
-        duck_ramp: Seconds in which the volume changes between the two.
         fade: Seconds of fade at its start and its stop.
     Raises:
-        ConfigurationError: A volume is not from 0 to 1, or a time is negative.
+        ConfigurationError: A volume is not from 0 to 1, or `fade` is negative.
     """
 
     file_path: str | os.PathLike[str]
@@ -66,7 +67,6 @@ class BackgroundAudioConfig:
     looping: bool = True
     thinking_only: bool = False
     duck_volume: float = 0.1
-    duck_ramp: float = 0.2
     fade: float = 0.1
 
     def __post_init__(self) -> None:
@@ -78,8 +78,7 @@ class BackgroundAudioConfig:
             raise ConfigurationError(
                 f"need volume and duck_volume from 0 to 1, got {shown(self.volume)} and {shown(self.duck_volume)}"
             )
-        for name in ("duck_ramp", "fade"):
-            check_number(name, getattr(self, name), at_least=0, unit="s")
+        check_number("fade", self.fade, at_least=0, unit="s")
 
 
 class BackgroundPlayer:
@@ -131,7 +130,7 @@ class BackgroundPlayer:
         """Change to the volume under speech, or back."""
         if is_ducked != self._is_ducked:
             self._is_ducked = is_ducked
-            self._go(self.config.duck_ramp)
+            self._go(DUCK_RAMP)
 
     def end(self) -> None:
         """Fade out and play no more."""

@@ -36,7 +36,7 @@
 | `aclose` of an extension | step | the step's | in the report | SessionError | is the step |
 | `degrade` of a budget | task | 10 s quiet | event `budget` | goes on | waits: `handlers` |
 | history sink | task | 10 s a write | event, once | waits until its limit | waits: `history sink` |
-| consent to a recording | task | `consent_timeout` | event `recording` | waits, is cut | cuts it at its end |
+| consent to a recording | task | 60 s | event `recording` | waits, is cut | cuts it at its end |
 | connecting, taking over, joining | task | its own | fails the start | waits, is cut | cuts: its own name |
 
 *Runs in*: a task of the session; a queue of events, one for each handler, in a task; the task of the speech; a thread;

@@ -85,16 +85,12 @@ class SessionOptions(WatchOptions):
     speech: SpeechLimits = field(default_factory=SpeechLimits)
     """How long an answer waits for its providers and hooks."""
     preemptive: bool = True
-    """Begin to answer words that are probably all before the turn is over; used only if nothing differs in the end.
-    With endpointing mode `manual`, on final words in a silence only."""
+    """Begin to answer words that are probably all before the turn is over, at most three times in one turn; used only
+    if nothing differs in the end. With endpointing mode `manual`, on final words in a silence only."""
     preemptive_tts: bool = False
     """Let the voice speak such an answer ahead too, unheard."""
-    preemptive_attempts: int = 3
-    """Maximum number of such answers in one turn, each on other words; unused ones cost their tokens."""
     tool_timeout: float = 30.0
     """Seconds for a call of a tool without a timeout of its own; then it has failed, and the model gets that result."""
-    max_tool_threads: int = 8
-    """Sync tools that run at a time."""
     away_after: float | None = 15.0
     """Seconds of silence after which the user counts as away; None: never."""
     callback_timeout: float = 10.0
@@ -108,8 +104,6 @@ class SessionOptions(WatchOptions):
     apology: str = field(default="", repr=False)
     """The agent's words before that close, or before the close when no recogniser or model is left, within
     `close_timeout`, unless the voice has failed too; "" for nothing."""
-    latency_budget: float = 1.0
-    """Start warns when the configured waits after the user's speech add up to more seconds."""
     guard: ContentGuard | None = None
     """Judges each sentence of the agent before it is spoken, and each turn of the caller before the model gets it."""
     context_window: ContextPolicy | None = None
@@ -156,10 +150,7 @@ class SessionOptions(WatchOptions):
         for name in ("tool_timeout", "callback_timeout", "start_step", "close_timeout"):
             check_number(name, getattr(self, name), above=0, unit="s")
         check_number("away_after", self.away_after, above=0, unit="s", or_none=True)
-        check_number("latency_budget", self.latency_budget, at_least=0, unit="s")
-        check_whole("preemptive_attempts", self.preemptive_attempts, at_least=1, remedy="or preemptive=False")
-        for name in ("max_tool_threads", "max_errors"):
-            check_whole(name, getattr(self, name), at_least=1)
+        check_whole("max_errors", self.max_errors, at_least=1)
         check_text("apology", self.apology)
         if self.recording is not None and not isinstance(self.recording, RecordingOptions):
             raise ConfigurationError(f"recording must be RecordingOptions(…), got {shown(self.recording)}")

@@ -220,7 +220,6 @@ def _make_tools(
         history,
         checkpoints,
         timeout=options.tool_timeout,
-        max_threads=options.max_tool_threads,
         hand_off=handoffs.from_tool,
         take_result=extensions.take_tool_result,
     )

@@ -162,7 +162,7 @@ def make_machine(
         CapabilityError: As `check_turns`.
     """
     check_turns(options, pipeline, options.endpointing)
-    warn_of_waits(options, pipeline, options.endpointing)
+    warn_of_waits(pipeline, options.endpointing)
     turn_options = TurnOptions(
         endpointing=options.endpointing,
         interruption=options.interruption,

@@ -46,7 +46,6 @@ from vivavoce.pipelines.testing import (
 from vivavoce.pipelines.tts.base import TTS
 
 E = TypeVar("E", bound=SessionEvent)
-_PREEMPTIVE_ATTEMPTS = SessionOptions().preemptive_attempts
 
 Scenario = Callable[["SessionHarness"], Awaitable[None]]
 """The test's code that runs during the session: an async function of the harness."""
@@ -157,10 +156,8 @@ class SessionHarness(RanSession):
     def _checked_options(self, clock: Clock) -> SessionOptions:
         """Return the session's options; options that the harness would silently override are refused."""
         options = self._options
-        if not self.preemptive and (options.preemptive_tts or options.preemptive_attempts != _PREEMPTIVE_ATTEMPTS):
-            raise ConfigurationError(
-                "preemptive_tts and preemptive_attempts have no effect while harness.preemptive is False; set it"
-            )
+        if not self.preemptive and options.preemptive_tts:
+            raise ConfigurationError("preemptive_tts has no effect while harness.preemptive is False; set it")
         if self.preemptive and not options.preemptive:
             raise ConfigurationError("got harness.preemptive=True and SessionOptions(preemptive=False); leave one out")
         if self._has_options and options.preemptive and not self.preemptive:

@@ -35,6 +35,8 @@ BROKEN_OFF = (
     "It may have had its effect. Do not call it again without the caller's consent."
 )
 """The output of a call that had begun before a crash."""
+MAX_THREADS = 8
+"""Sync tools that run at a time in a session."""
 
 
 class ToolCalls:
@@ -46,7 +48,6 @@ class ToolCalls:
     Args:
         checkpoints: Keeps the calls before their tools run.
         timeout: Seconds for a call of a tool without a timeout of its own.
-        max_threads: Sync tools that run at a time.
         hand_off: Requests a handoff to the agent that a tool of that turn returned, and returns the wait for its end.
         take_result: Awaited with the output of each call that did not fail, before it is settled; returns whether that
             was the answer to it, so that no model gets the output.
@@ -59,7 +60,6 @@ class ToolCalls:
         checkpoints: CheckpointFeed,
         *,
         timeout: float,
-        max_threads: int,
         hand_off: Callable[[Agent, str], AwaitHandoff],
         take_result: Callable[[ToolCall, str], Awaitable[bool]] | None = None,
     ) -> None:
@@ -80,7 +80,7 @@ class ToolCalls:
         self._executor = ToolExecutor(
             context.clock,
             timeout=timeout,
-            max_threads=max_threads,
+            max_threads=MAX_THREADS,
             watch=lambda call, is_known: context.observer.tool(call, is_known=is_known),
             on_settled=self._on_settled,
             on_error=lambda error: context.report_error(error, "tool"),

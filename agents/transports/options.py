@@ -23,7 +23,6 @@ PARTICIPANT_KINDS = frozenset({"standard", "ingress", "egress", "sip", "agent", 
 VideoSource = Literal["any", "screen", "camera"]
 Hangup = Literal["participant", "room"]
 OUTPUT_RATES_HZ = frozenset({8000, 16000, 24000, 32000, 48000})
-MAX_AVATAR_LEAD = 0.8
 INPUT_RATES_HZ = frozenset({8000, 16000, 24000, 48000})
 
 
@@ -110,19 +109,12 @@ class AvatarOptions:
     """Whether the session fails without the avatar: at the start, and when the avatar leaves the call. Off: the agent's
     own track plays the speech, with an `error` event; if the avatar returns, it plays the next speech.
     """
-    lead: float = 0.6
-    """How much audio the avatar has ahead; less may make it stutter."""
 
     def __post_init__(self) -> None:
         check_text("identity", self.identity)
         if not self.identity.strip():
             raise ConfigurationError("an avatar needs the identity of its participant, got an empty one")
         check_number("join_limit", self.join_limit, above=0, unit="s")
-        check_number("lead", self.lead, at_least=0.1, unit="s")
-        if self.lead > MAX_AVATAR_LEAD:
-            raise ConfigurationError(
-                f"need lead <= {MAX_AVATAR_LEAD} (s), got {self.lead!r}; the agent's own track would drop the rest"
-            )
         for name in ("waits_for_video", "is_required"):
             check_flag(name, getattr(self, name))
 
@@ -169,10 +161,6 @@ class RoomOptions:
     """Kinds of participants to link when no identity was given. Other agents are left out, or two of them would talk to
     each other.
     """
-    audible_limit: float = 10.0
-    """How long playout waits for the linked participant to receive the agent's track."""
-    publish_limit: float = 10.0
-    """How long publishing the agent's track may take."""
     input_rate: int = 16000
     """Hz of the caller's audio for the session."""
     output_rate: int = 24000
@@ -190,10 +178,8 @@ class RoomOptions:
             check_instance("video_input", self.video_input, VideoInputOptions)
         if not isinstance(self.file_input, bool):
             check_instance("file_input", self.file_input, FileInputOptions)
-        for name in ("participant_grace", "audible_limit"):
-            check_number(name, getattr(self, name), at_least=0, unit="s")
+        check_number("participant_grace", self.participant_grace, at_least=0, unit="s")
         check_choice("hangup", self.hangup, get_args(Hangup))
-        check_number("publish_limit", self.publish_limit, above=0, unit="s")
         check_text("track_name", self.track_name)
         check_instance("avatar", self.avatar, AvatarOptions, or_none=True)
         if isinstance(self.participant_kinds, str) or not isinstance(self.participant_kinds, Collection):

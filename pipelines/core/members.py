@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 
 C = TypeVar("C", bound=Component)
 
+CHECK_LIMIT = 5.0
+"""Seconds that one check of a member may take."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackOptions:
@@ -38,13 +41,10 @@ class FallbackOptions:
     """Seconds for which a member that failed comes last, unless a check succeeds before."""
     check_every: float | None = 15.0
     """Seconds between two checks of a member that failed, while a session runs; None: no checks."""
-    check_limit: float = 5.0
-    """Seconds that one check may take."""
 
     def __post_init__(self) -> None:
         check_number("retry_after", self.retry_after, at_least=0, unit="s")
         check_number("check_every", self.check_every, above=0, unit="s", or_none=True)
-        check_number("check_limit", self.check_limit, above=0, unit="s")
 
 
 @dataclass(slots=True, eq=False)
@@ -234,7 +234,7 @@ class Members(Generic[C]):
         return self.clock.now() - failed_at >= every / 2
 
     async def _check_now(self, member: Member[C]) -> None:
-        limit, provider = self._options.check_limit, member.component.provider
+        limit, provider = CHECK_LIMIT, member.component.provider
         failed_at, member.is_being_checked = member.failed_at, True
         try:
             with anyio.move_on_after(limit) as scope, provider_errors(provider):

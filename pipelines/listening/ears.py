@@ -33,7 +33,7 @@ from vivavoce.pipelines.listening.voice_activity import VoiceActivity
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import ONSET_SECONDS, PipelineContext
-from vivavoce.pipelines.speech import SpeechComponents, SpeechOptions
+from vivavoce.pipelines.speech import TURN_DETECTOR_LIMIT, SpeechComponents, SpeechOptions
 from vivavoce.pipelines.turn_detector.base import TurnContext
 from vivavoce.pipelines.vad.base import VADEvent, VADSpeechEnded, VADSpeechStarted, VADVoicePaused
 
@@ -130,8 +130,7 @@ class Ears:
         if not stays("stt"):
             recognizer = None if stt is None else Recognizer(stt, self._options.stt_reconnect, context)
         if not stays("turn_detector"):
-            limit = self._options.turn_detector_limit
-            predictor = None if detector is None else TurnPredictor(detector, limit, context)
+            predictor = None if detector is None else TurnPredictor(detector, TURN_DETECTOR_LIMIT, context)
         if not stays("vad"):
             activity = None
             if vad is not None:

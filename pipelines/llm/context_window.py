@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from vivavoce.pipelines.core.checks import check_flag, check_whole
+from vivavoce.pipelines.core.checks import check_whole
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext, TokenCounter, estimate_tokens
 
@@ -16,7 +16,7 @@ not block; it receives a copy. It may be async, and then has `hook_timeout`; no 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextWindow:
-    """Sends the newest items that fit both limits; see `ChatContext.truncate`.
+    """Sends the newest items that fit both limits, and all messages of the system; see `ChatContext.truncate`.
 
     Each option: docs/options.md.
     """
@@ -25,8 +25,6 @@ class ContextWindow:
     """The most items of a request; None: as many as `max_tokens` allows."""
     max_tokens: int | None = None
     """The most tokens of a request, as `count_tokens` counts; None: as many as `max_items` allows."""
-    keep_system: bool = True
-    """Whether messages of the system are sent however old they are; they count."""
     count_tokens: TokenCounter = estimate_tokens
     """Returns the tokens of an item; by default a rough estimate."""
 
@@ -35,13 +33,7 @@ class ContextWindow:
             raise ConfigurationError("a ContextWindow needs max_items or max_tokens, got neither")
         for name in ("max_items", "max_tokens"):
             check_whole(name, getattr(self, name), at_least=1, or_none=True)
-        check_flag("keep_system", self.keep_system)
 
     def __call__(self, context: ChatContext) -> ChatContext:
         """Return the part of `context` for a request."""
-        return context.truncate(
-            max_items=self.max_items,
-            max_tokens=self.max_tokens,
-            count_tokens=self.count_tokens,
-            keep_system=self.keep_system,
-        )
+        return context.truncate(max_items=self.max_items, max_tokens=self.max_tokens, count_tokens=self.count_tokens)

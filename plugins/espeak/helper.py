@@ -23,7 +23,7 @@ AUDIO_OUTPUT_SYNCHRONOUS = 2
 DONT_EXIT = 0x8000
 CHARACTER_POSITION = 1
 UTF8 = 1
-RATE, VOLUME, PITCH, PITCH_RANGE, WORD_GAP = 1, 2, 3, 4, 7
+RATE, VOLUME, PITCH = 1, 2, 3
 EVENT_LIST_END, EVENT_WORD, EVENT_END = 0, 1, 5
 BUFFER_MILLISECONDS = 20
 READ_SIZE = 1 << 16
@@ -115,13 +115,7 @@ class Voice:
             raise RuntimeError(f"needed audio of {settings['sample_rate']} Hz, espeak_Initialize answered {rate}")
         if self._library.espeak_SetVoiceByName(settings["voice"].encode()) != 0:
             raise RuntimeError(f"espeak-ng has no voice {settings['voice']!r}")
-        for name, parameter in (
-            ("rate", RATE),
-            ("volume", VOLUME),
-            ("pitch", PITCH),
-            ("pitch_range", PITCH_RANGE),
-            ("word_gap", WORD_GAP),
-        ):
+        for name, parameter in (("rate", RATE), ("volume", VOLUME), ("pitch", PITCH)):
             self._library.espeak_SetParameter(parameter, settings[name], 0)
 
     def speak(self, text: str, take: Callable[[bytes, list[list[int]]], bool]) -> None:

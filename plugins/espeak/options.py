@@ -16,10 +16,6 @@ class TTSOptions:
 
     volume: int = 100
     """0 … 200; 100 is espeak's normal."""
-    pitch_range: int = 50
-    """0 (monotone) … 100; 50 is normal."""
-    word_gap: float = 0.0
-    """Seconds of extra pause between words, in steps of 0.01, at normal rate."""
     start_timeout: float = 5.0
     """Seconds that the helper process may take to start."""
     chunk_timeout: float = 5.0
@@ -30,10 +26,6 @@ class TTSOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.volume <= 200:
             raise ConfigurationError(f"need 0 <= volume <= 200, got {self.volume!r}")
-        if not 0 <= self.pitch_range <= 100:
-            raise ConfigurationError(f"need 0 <= pitch_range <= 100, got {self.pitch_range!r}")
-        if self.word_gap < 0:
-            raise ConfigurationError(f"need word_gap >= 0 s, got {self.word_gap!r}")
         if min(self.start_timeout, self.chunk_timeout, self.close_timeout) <= 0:
             raise ConfigurationError(
                 "need start_timeout, chunk_timeout and close_timeout > 0 s, got "

@@ -15,7 +15,6 @@ from vivavoce.plugins.espeak.voices import resolve_voice
 from vivavoce.plugins.espeak.words import WORD_EVENT, WordTimer, pieces
 
 SAMPLE_RATE = 22050
-WORD_GAP_STEP = 0.01
 
 
 class TTS(base.TTS):
@@ -49,9 +48,7 @@ class TTS(base.TTS):
             "voice": resolve_voice(voice, data),
             "rate": rate,
             "pitch": pitch,
-            "pitch_range": self._options.pitch_range,
             "volume": self._options.volume,
-            "word_gap": round(self._options.word_gap / WORD_GAP_STEP),
         }
         self._helper: Helper | None = None
         self._starting = asyncio.Lock()

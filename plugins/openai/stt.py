@@ -37,6 +37,9 @@ READY_LIMIT = 10.0
 MAX_AGO = 1.0
 """Seconds by which the VAD may report an onset late."""
 
+PRE_ROLL = 0.2
+"""Seconds before the VAD's onset that are sent too."""
+
 OVERLAP = 0.1
 """Seconds before the last `flush()` that the next utterance may repeat as its pre-roll."""
 
@@ -52,15 +55,12 @@ class STTOptions:
     """A text that helps the model to recognise words, such as names; not every model accepts one."""
     keywords: tuple[str, ...] = ()
     """Words to expect; newer models accept them."""
-    pre_roll: float = 0.2
-    """Seconds before the VAD's onset that are sent too."""
     order_limit: float = 3.0
     """Seconds that a transcript waits for the transcript of the utterance before it."""
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
     """The limits of the connection."""
 
     def __post_init__(self) -> None:
-        check_number("pre_roll", self.pre_roll, at_least=0, unit="s")
         check_number("order_limit", self.order_limit, above=0, unit="s")
 
 
@@ -118,7 +118,7 @@ class STT(OpenAIComponent, base.STT):
 class STTStream(base.STTStream):
     """One session's recognition.
 
-    An utterance begins `pre_roll` before the onset of `speech_started()` and ends with `flush()`; audio between
+    An utterance begins `PRE_ROLL` before the onset of `speech_started()` and ends with `flush()`; audio between
     utterances is only kept.
     """
 
@@ -163,7 +163,7 @@ class STTStream(base.STTStream):
         self._pushed += frame.samples
         self._recent.append(frame)
         self._kept += frame.samples
-        while self._kept - self._recent[0].samples >= (self._options.pre_roll + MAX_AGO) * RATE:
+        while self._kept - self._recent[0].samples >= (PRE_ROLL + MAX_AGO) * RATE:
             self._kept -= self._recent.popleft().samples
         if self._is_speech:
             self._wire.push(frame)
@@ -176,7 +176,7 @@ class STTStream(base.STTStream):
         onset = self._pushed - round(ago * RATE)
         if onset == self._flushed:  # the speech before that flush goes on: none of its words may be heard twice
             return
-        begin = onset - round(self._options.pre_roll * RATE)
+        begin = onset - round(PRE_ROLL * RATE)
         begin = max(begin, min(onset, self._flushed - round(OVERLAP * RATE)))
         end = self._pushed - self._kept
         for frame in self._recent:

@@ -37,6 +37,15 @@ FILLERS = ("um", "uh", "ah", "ha", "huh", "hmm", "oh")
 MAX_AGO = 1.0
 """Seconds by which the VAD may report an onset late."""
 
+PRE_ROLL = 0.2
+"""Seconds of audio before the onset that an utterance begins with."""
+
+OPEN_LIMIT = 10.0
+"""Seconds that loading the decoder may take."""
+
+CLOSE_LIMIT = 2.0
+"""Seconds to wait for the decoder's thread to end."""
+
 OVERLAP = 0.1
 """Seconds before the last `flush()` that the next utterance may repeat as its pre-roll."""
 
@@ -95,7 +104,7 @@ class STT(base.STT):
 class STTStream(base.STTStream):
     """One session's recognition.
 
-    An utterance begins `pre_roll` before the onset of `speech_started()` and ends with `flush()`; audio between
+    An utterance begins `PRE_ROLL` before the onset of `speech_started()` and ends with `flush()`; audio between
     utterances is only kept, so that silence costs nothing.
     """
 
@@ -128,12 +137,13 @@ class STTStream(base.STTStream):
             ConfigurationError: The grammar is wrong.
             ProviderError: The decoder does not load.
         """
-        limit = self._options.open_timeout
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(OPEN_LIMIT):
                 await asyncio.shield(self._ready)
         except TimeoutError as error:
-            raise ProviderTimeoutError(f"the decoder was not loaded within {limit} s", provider=PROVIDER) from error
+            raise ProviderTimeoutError(
+                f"the decoder was not loaded within {OPEN_LIMIT} s", provider=PROVIDER
+            ) from error
 
     def push(self, frame: AudioFrame) -> None:
         if frame.sample_rate != SAMPLE_RATE or frame.num_channels != 1:
@@ -144,7 +154,7 @@ class STTStream(base.STTStream):
         self._pushed += frame.samples
         self._recent.append(frame)
         self._kept += frame.samples
-        while self._kept - self._recent[0].samples >= (self._options.pre_roll + MAX_AGO) * SAMPLE_RATE:
+        while self._kept - self._recent[0].samples >= (PRE_ROLL + MAX_AGO) * SAMPLE_RATE:
             self._kept -= self._recent.popleft().samples
         if self._is_open:
             self._thread.feed(frame.data)
@@ -158,7 +168,7 @@ class STTStream(base.STTStream):
         onset = self._pushed - round(ago * SAMPLE_RATE)
         if onset == self._flushed:  # the speech before that flush goes on: none of its words may be heard twice
             return
-        begin = onset - round(self._options.pre_roll * SAMPLE_RATE)
+        begin = onset - round(PRE_ROLL * SAMPLE_RATE)
         begin = max(begin, min(onset, self._flushed - round(OVERLAP * SAMPLE_RATE)))
         end = self._pushed - self._kept
         for frame in self._recent:
@@ -196,10 +206,10 @@ class STTStream(base.STTStream):
             if self.dropped:
                 logger.warning("pocketsphinx fell behind: %d frames were dropped", self.dropped)
         try:
-            async with asyncio.timeout(self._options.close_timeout):
+            async with asyncio.timeout(CLOSE_LIMIT):
                 await self._ended.wait()
         except TimeoutError:
-            logger.warning("pocketsphinx thread did not end within %s s; it is abandoned", self._options.close_timeout)
+            logger.warning("pocketsphinx thread did not end within %s s; it is abandoned", CLOSE_LIMIT)
 
     def _on_report(self, report: Report) -> None:
         match report:

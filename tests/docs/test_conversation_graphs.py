@@ -59,7 +59,7 @@ def test_the_table_has_every_transition_and_the_text_names_what_there_is() -> No
     classes = {name for code in inline for name in re.findall(r"(?<!\.)\b[A-Z][a-z]+(?:[A-Z][A-Za-z]*)+\b", code)}
     assert {"ModelIntents", "PatternIntents", "GraphEvent"} <= classes
     assert classes - {"ConfigurationError"} <= {*HOMES, *testing.__all__}
-    members = [one for code in inline for one in re.findall(r"\bsession\.((?:dialogue\.)?\w+)", code)]
+    members = [one for code in inline for one in re.findall(r"\bsession\.((?:graph\.)?\w+)", code)]
     assert members
     for member in members:
         owner, _, name = member.rpartition(".")

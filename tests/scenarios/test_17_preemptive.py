@@ -156,11 +156,10 @@ def test_a_model_that_speaks_is_not_asked_before_the_turn_is_over() -> None:
     assert not record(harness).preemptive
 
 
-def test_no_more_answers_are_begun_in_a_turn_than_the_option_says() -> None:
-    guesses = tuple((1.0 + 0.3 * number, f"word {number}") for number in range(4))
-    options = SessionOptions(preemptive_attempts=2)
-    harness = ask("Wrong.", "Wrong.", [0.1, ANSWER], options=options, interims=guesses).run(until=6.0)
-    assert requests(harness) == [(1.2, "word 0"), (1.5, "word 1"), (2.9, "hello there")]
+def test_no_more_than_three_answers_are_begun_in_a_turn() -> None:
+    guesses = tuple((0.7 + 0.3 * number, f"word {number}") for number in range(5))
+    harness = ask("Wrong.", "Wrong.", "Wrong.", [0.1, ANSWER], interims=guesses).run(until=6.0)
+    assert requests(harness) == [(0.9, "word 0"), (1.2, "word 1"), (1.5, "word 2"), (2.9, "hello there")]
     expect_no_trace(harness)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vivavoce.agents.core.session_files import session_file
-from vivavoce.pipelines.core.checks import check_flag, check_function, check_number, check_whole, shown
+from vivavoce.pipelines.core.checks import check_flag, check_function, check_whole, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 ConsentHook = Callable[[Any], Awaitable[bool]]
@@ -33,9 +33,7 @@ class RecordingOptions:
     """Hz of both sides: 8000, 12000, 16000, 24000 or 48000."""
     consent: ConsentHook | None = field(default=None, repr=False)
     """An async function of the session that returns whether the caller may be recorded; it may `say` something and wait
-    for an answer. Without consent nothing is recorded."""
-    consent_timeout: float = 60.0
-    """Seconds for the consent; after them nothing is recorded."""
+    for an answer. Without consent, or without an answer in 60 s, nothing is recorded."""
 
     def __post_init__(self) -> None:
         check_flag("autostart", self.autostart)
@@ -43,7 +41,6 @@ class RecordingOptions:
         if self.sample_rate not in (8000, 12000, 16000, 24000, 48000):
             rates = "8000, 12000, 16000, 24000 or 48000 Hz"
             raise ConfigurationError(f"sample_rate must be {rates}, got {self.sample_rate!r}")
-        check_number("consent_timeout", self.consent_timeout, above=0, unit="s")
         check_function("consent", self.consent, or_none=True, remedy="give an async function of the session")
         recording_file(self.path, "session")
 

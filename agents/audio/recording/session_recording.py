@@ -31,6 +31,8 @@ from vivavoce.pipelines.media.frame import AudioFrame
 logger = logging.getLogger(__name__)
 
 CONSENT = "the consent hook"
+CONSENT_LIMIT = 60.0
+"""Seconds for the consent; after them nothing is recorded."""
 _ON_REQUEST = RecordingOptions(autostart=False)
 """Of a session that is given none."""
 
@@ -176,7 +178,7 @@ class RecordingControl:
             may = await awaited(CONSENT, consent(self._context.session))
 
         # In a task of its own: the caller of start() may be cancelled in ways that look like a stray there.
-        run = self._context.hooks.start("consent", CONSENT, ask, self._options.consent_timeout, source="recording")
+        run = self._context.hooks.start("consent", CONSENT, ask, CONSENT_LIMIT, source="recording")
         try:
             await run.finish()
         finally:

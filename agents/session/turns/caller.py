@@ -38,6 +38,8 @@ from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
 logger = logging.getLogger(__name__)
 
+AUDIBLE_LIMIT = 10.0
+"""Seconds that the playout waits for the linked participant to receive the agent's track."""
 HANGUP_LIMIT = 10.0
 """Seconds for a transport to disconnect the caller, over any limit of its own."""
 
@@ -279,7 +281,7 @@ class Caller(TransportEvents):
             if not self._context.live.capabilities.speaks:  # there is no audio to subscribe to
                 self._begin_playout()
                 return
-            limit = self._clock.now() + self._options.audible_limit
+            limit = self._clock.now() + AUDIBLE_LIMIT
             self._limit = self._clock.call_at(limit, self._on_audible_limit)
             self.transport.on_audible(self._begin_playout)
 
@@ -320,9 +322,7 @@ class Caller(TransportEvents):
 
     def _on_audible_limit(self) -> None:
         if not self._is_audible:
-            logger.warning(
-                "The caller has not subscribed to the agent's track within %s s; playing", self._options.audible_limit
-            )
+            logger.warning("The caller has not subscribed to the agent's track within %s s; playing", AUDIBLE_LIMIT)
             self._begin_playout()
 
 

@@ -16,6 +16,11 @@ from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities
 
 logger = logging.getLogger(__name__)
 
+MAX_ATTEMPTS = 3
+"""The most answers begun ahead in one turn, each on other words; unused ones cost their tokens."""
+MAX_WAITS = 1.0
+"""Seconds of configured waits after the user's speech, above which they are logged."""
+
 
 class TurnTaking:
     """Has the turn machine go by the options of the agent that has the conversation.
@@ -56,8 +61,8 @@ class TurnTaking:
             self.check(self._agents[:count], pipeline)
 
     def warn(self, agents: Sequence[Agent], pipeline: Pipeline) -> None:
-        """Log waits of the last of these agents that are more than the session's budget."""
-        warn_of_waits(self._options, pipeline, *self._endpointing(agents))
+        """Log waits of the last of these agents above `MAX_WAITS`."""
+        warn_of_waits(pipeline, *self._endpointing(agents))
 
     # --- the change
 
@@ -102,7 +107,7 @@ def turn_traits(options: SessionOptions, capabilities: PipelineCapabilities) -> 
         detector_timeout=capabilities.turn_detector_limit,
         remote_decides=capabilities.decides_turns == "remote",
         hears_audio=capabilities.hears_audio,
-        max_attempts=options.preemptive_attempts if _may_preempt(options, capabilities) else 0,
+        max_attempts=MAX_ATTEMPTS if _may_preempt(options, capabilities) else 0,
         voice_lag=capabilities.voice_lag,
         emits_interims=capabilities.emits_interims,
     )
@@ -136,21 +141,19 @@ def check_turns(options: SessionOptions, pipeline: Pipeline, endpointing: Endpoi
         check_turns(options, pipeline.fallback, endpointing, whose)
 
 
-def warn_of_waits(
-    options: SessionOptions, pipeline: Pipeline, endpointing: EndpointingOptions, whose: str = ""
-) -> None:
-    """Log waits of a pipeline, or of a fallback of it, that are more than the budget; arguments as of `check_turns`."""
+def warn_of_waits(pipeline: Pipeline, endpointing: EndpointingOptions, whose: str = "") -> None:
+    """Log waits of a pipeline, or of a fallback of it, above `MAX_WAITS`; arguments as of `check_turns`."""
     waits = _configured_waits(endpointing, pipeline.capabilities.vad_silence)
-    if sum(waits.values()) > options.latency_budget:
+    if sum(waits.values()) > MAX_WAITS:
         named = ", ".join(f"{name} {seconds:g} s" for name, seconds in waits.items())
         logger.warning(
-            "Configured waits after the user's speech%s add up to more than latency_budget %g s: %s",
+            "Configured waits after the user's speech%s add up to more than %g s: %s",
             whose and f", with the options{whose},",
-            options.latency_budget,
+            MAX_WAITS,
             named,
         )
     if pipeline.fallback is not None:
-        warn_of_waits(options, pipeline.fallback, endpointing, whose)
+        warn_of_waits(pipeline.fallback, endpointing, whose)
 
 
 def _configured_waits(endpointing: EndpointingOptions, vad_silence: float) -> dict[str, float]:

@@ -19,6 +19,10 @@ from vivavoce.pipelines.io import AudioSink, TransportEvents
 
 logger = logging.getLogger(__name__)
 
+LEAD = 0.6
+"""Seconds of audio that the avatar has ahead. Less may make it stutter; of more than 0.8 s the agent's own track, if it
+takes over, would drop the rest."""
+
 LOOKING_EVENTS: tuple[rtc.room.EventTypes, ...] = (
     "participant_connected",
     "participant_disconnected",
@@ -37,7 +41,7 @@ class Avatar:
     def __init__(self, room: rtc.Room, options: AvatarOptions, own: AudioSink, clock: Clock) -> None:
         self._room = room
         self._options = options
-        audio = AvatarSink(clock, sample_rate=own.capabilities.sample_rate, lead=options.lead)
+        audio = AvatarSink(clock, sample_rate=own.capabilities.sample_rate, lead=LEAD)
         self._link = AvatarLink(room, options, audio, self._lost)
         self.sink = AvatarOrOwnSink(audio, own, lambda: self._link.is_ready)
         self._events: TransportEvents | None = None

@@ -34,6 +34,7 @@ FLUSH_LIMIT = 1.0
 """Seconds at the end to send waiting texts."""
 END_LIMIT = 5.0
 """Seconds that `leave` and `aclose` wait for `run` to end."""
+PUBLISH_LIMIT = 10.0
 UNPUBLISH_LIMIT = 2.0
 LEAVE_LIMIT = 3.0
 TAIL = 0.3
@@ -347,11 +348,11 @@ class LiveKitTransport(Transport):
         self._track = rtc.LocalAudioTrack.create_audio_track(self._options.track_name, self._sink.open())
         options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
         try:
-            with anyio.fail_after(self._options.publish_limit):
+            with anyio.fail_after(PUBLISH_LIMIT):
                 self._publication = await self._room.local_participant.publish_track(self._track, options)
         except TimeoutError:
             raise RoomError(
-                f"the room did not take the agent's audio track within {self._options.publish_limit} s; look whether "
+                f"the room did not take the agent's audio track within {PUBLISH_LIMIT} s; look whether "
                 "its token grants the microphone as a source and whether the server is reachable by UDP or TCP"
             ) from None
         except PublishTrackError as error:

@@ -236,7 +236,7 @@ def test_speech_that_comes_late_loses_nothing_and_background_fills_the_gap(tmp_p
 
 def test_background_is_quieter_while_the_agent_speaks_and_goes_there_and_back_on_a_ramp(tmp_path: Path) -> None:
     async def scene(stage: Stage) -> None:
-        stage.background(np.full(RATE, 10000, np.int16), volume=0.5, duck_volume=0.1, duck_ramp=0.2)
+        stage.background(np.full(RATE, 10000, np.int16), volume=0.5, duck_volume=0.1)
         await anyio.sleep(0.5)
         utterance = stage.speak(np.zeros(RATE, np.int16))
         await utterance.done.wait()
@@ -271,7 +271,7 @@ def test_background_never_clicks(tmp_path: Path) -> None:
 
     async def scene(stage: Stage) -> None:
         quiet = np.zeros(RATE, np.int16)
-        player = stage.background(volume=0.8, duck_volume=0.3, duck_ramp=0.1, fade=0.05)
+        player = stage.background(volume=0.8, duck_volume=0.3, fade=0.05)
         await anyio.sleep(0.3017)
         utterance = stage.speak(quiet)
         await anyio.sleep(0.2503)

@@ -132,7 +132,7 @@ def test_waits_that_add_up_to_more_than_the_budget_are_named_at_the_start(caplog
     assert "endpointing.min_delay" in caplog.text
     caplog.clear()
     SessionHarness(Agent("Help.")).run()
-    assert "latency_budget" not in caplog.text
+    assert "add up to more than" not in caplog.text
 
 
 def test_application_code_may_add_to_the_history() -> None:
@@ -165,11 +165,9 @@ def test_logs_hold_no_content(caplog: pytest.LogCaptureFixture) -> None:
     [
         {"close_timeout": 0},
         {"tool_timeout": -1.0},
-        {"max_tool_threads": 0},
         {"max_errors": 0},
         {"start_step": 0.0},
         {"callback_timeout": 0.0},
-        {"preemptive_attempts": 0},
     ],
 )
 def test_wrong_options_are_refused(wrong: dict[str, float]) -> None:

@@ -76,7 +76,6 @@ MADE: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "RecordingOptions(consent)": (lambda v: RecordingOptions(consent=v), {"None", "class"}),
     "RoomOptions(audio_input)": (lambda v: RoomOptions(audio_input=v), FLAGS),
     "RoomOptions(participant_grace)": (lambda v: RoomOptions(participant_grace=v), {"number", "infinite"}),
-    "RoomOptions(publish_limit)": (lambda v: RoomOptions(publish_limit=v), {"number", "infinite"}),
     "RoomOptions(participant_kinds)": (lambda v: RoomOptions(participant_kinds=v), set()),
     "RoomOptions(input_rate)": (lambda v: RoomOptions(input_rate=v), set()),
     "RoomOptions(output_rate)": (lambda v: RoomOptions(output_rate=v), set()),

@@ -14,8 +14,6 @@ from vivavoce.pipelines.core.errors import ConfigurationError
     ("option", "value", "message"),
     [
         ("participant_grace", -1.0, r"need participant_grace >= 0 \(s\), got -1.0"),
-        ("audible_limit", -0.1, r"need audible_limit >= 0 \(s\), got -0.1"),
-        ("publish_limit", 0.0, r"need publish_limit > 0 \(s\), got 0.0"),
         ("participant_kinds", frozenset({"human"}), r"participant_kinds must be of .*got \['human'\] too"),
         ("participant_kinds", frozenset(), "no participant could ever be linked"),
         ("input_rate", 44100, "input_rate must be one of .*got 44100"),
@@ -33,8 +31,6 @@ def test_agents_are_not_linked_by_default() -> None:
 
 BAD_AVATARS: list[dict[str, Any]] = [
     {"identity": ""},
-    {"identity": "a", "lead": 0.05},
-    {"identity": "a", "lead": 0.9},
     {"identity": "a", "join_limit": 0},
     {"identity": "a", "is_required": 1},
 ]

@@ -265,7 +265,7 @@ async def test_instructions_for_one_generation_are_matched_like_words() -> None:
         ({"slots": SLOTS, "confirm": "{"}, "confirm"),
     ],
 )
-def test_a_dialogue_that_cannot_work_is_refused(options: dict[str, Any], what: str) -> None:
+def test_a_slot_filling_that_cannot_work_is_refused(options: dict[str, Any], what: str) -> None:
     with pytest.raises(ConfigurationError, match=what):
         rules.SlotFilling(**options)
 
