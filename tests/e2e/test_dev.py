@@ -21,7 +21,6 @@ from vivavoce.agents.job import FAILURE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
-MAX_SILENCE = 1.0
 END_LIMIT = 30.0
 """Seconds in which everything has ended, on a machine that may be loaded."""
 
@@ -46,8 +45,8 @@ def wait_for_nobody(command: Running, limit: float) -> None:
     assert command.family() == {}
 
 
-@pytest.mark.test_all("the silence of a real call is judged, and a recogniser may mishear a word")
-async def test_a_save_keeps_the_caller_and_the_conversation_and_is_heard_without_a_gap(
+@pytest.mark.test_all("a recogniser may mishear a word")
+async def test_a_save_keeps_the_caller_and_the_conversation_and_the_new_code_is_there_before_the_old_is_silent(
     dev: Running, folder: Path
 ) -> None:
     lines = await record(["at seven"])
@@ -56,17 +55,13 @@ async def test_a_save_keeps_the_caller_and_the_conversation_and_is_heard_without
         await caller.room.local_participant.send_text("on friday", topic="lk.chat")
         await hears(caller, "At what time?")
         (first,) = caller.agents
-        since = time.monotonic()
         write_app(folder, "v2", "The new code booked")
         await seen(dev, "The new code talks now")
         await caller.until(lambda: len(caller.agents) == 1 and caller.agents != [first])
         (second,) = caller.agents
         await caller.until(lambda: bool(caller.heard.get(second)))
-        moved_at = caller.heard[second][0]
-        await caller.until(lambda: caller.loud_at[-1] > moved_at + 1.5)
-        silence = caller.longest_silence(since, caller.loud_at[-1])
-        print(f"longest silence {silence:.3f} s; new after old {moved_at - caller.heard[first][-1]:+.3f} s")
-        assert silence <= MAX_SILENCE
+        print(f"{caller.heard[first][-1] - caller.came[second]:.3f} s before")
+        assert caller.came[second] < caller.heard[first][-1]  # the seconds of silence: test_dev_measured.py
         await caller.speak(lines["at seven"])
         await hears(caller, "The new code booked friday at seven")
     assert "caller" in dev.seen

@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 SCRIPT = """
-patience = 30
+patience = 60
 [ears]
 words = "transcription"
 [greeting_expect]
@@ -30,26 +30,43 @@ say = "on friday"
 expect = { words = "at what time" }
 [[steps]]
 say = "at seven"
-pause = 10
+pause = PAUSE
 expect = { words = "the new code booked friday at seven" }
 """
 
 
+PAUSES = (10, 20, 40)
+"""Seconds that the caller waits for the save. A busy machine takes longer than the first; no other sign holds it."""
+
+
 async def test_a_save_in_the_middle_of_a_scripted_call_is_no_end_of_it(tmp_path: Path) -> None:
-    write_folder(tmp_path)
-    (tmp_path / "call.toml").write_text(SCRIPT)
-    with running(tmp_path, "dev", "app.py", "--port", "0") as dev:
+    for pause in PAUSES:
+        folder = tmp_path / str(pause)
+        folder.mkdir()
+        if await is_saved_in_the_middle(folder, pause):
+            break
+    else:
+        pytest.fail(f"no save was over within {PAUSES[-1]} s")
+    result = json.loads((folder / "out" / "result.json").read_text())
+    assert result["calls"][0]["ended_by"] == "caller"
+
+
+async def is_saved_in_the_middle(folder: Path, pause: int) -> bool:
+    """Save in the caller's pause; return False if the pause was over before the new code had the call."""
+    write_folder(folder)
+    (folder / "call.toml").write_text(SCRIPT.replace("PAUSE", str(pause)))
+    with running(folder, "dev", "app.py", "--port", "0") as dev:
         dev.read_until("registered")
         account = ("--url", url_of(dev), "--api-key", DEV_API_KEY, "--api-secret", DEV_API_SECRET)
-        with running(tmp_path, "call", "call.toml", *account, "--out", "out") as call:
+        with running(folder, "call", "call.toml", *account, "--out", "out") as call:
             await seen(dev, "At what time?")
-            write_app(tmp_path, "v2", "The new code booked")
+            write_app(folder, "v2", "The new code booked")
             await seen(dev, "The new code talks now")
-            assert "at seven" not in call.seen, "the save took longer than the caller's pause"
-            await asyncio.to_thread(call.process.wait, 60)
+            if "at seven" in call.seen:
+                return False
+            await asyncio.to_thread(call.process.wait, pause + 60)
             await seen(call, "calls passed")
             assert call.process.returncode == 0, call.seen
+            assert "agent leaves" not in call.seen  # the new one has been there before the old one went
         assert dev.end(signal.SIGINT) == 0
-    result = json.loads((tmp_path / "out" / "result.json").read_text())
-    assert result["calls"][0]["ended_by"] == "caller"
-    assert "agent leaves" not in call.seen  # the new one has been there before the old one went
+    return True

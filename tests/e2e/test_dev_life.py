@@ -5,23 +5,18 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
-import anyio
 import pytest
 
 from kit.e2e.command import Running, running
-from kit.e2e.dev_app import hears, seen, token_for, url_of, write_app, write_folder
+from kit.e2e.dev_app import DAYS, hears, seen, token_for, two_calls, url_of, write_app, write_folder
 from kit.e2e.listener import Listener, listening
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.page.caller import calling
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
-
-MAX_SILENCE = 1.0
 
 
 @pytest.fixture
@@ -37,34 +32,6 @@ def dev(folder: Path) -> Iterator[Running]:
         yield command
 
 
-async def moved(caller: Listener, first: str) -> float:
-    """Wait until another agent than `first` is heard, and half a second more; return when that one was heard first."""
-    await caller.until(lambda: len(caller.agents) == 1 and caller.agents != [first])
-    (second,) = caller.agents
-    await caller.until(lambda: bool(caller.heard.get(second)))
-    since = caller.heard[second][0]
-    await caller.until(lambda: caller.loud_at[-1] > since + 0.5)
-    return since
-
-
-DAYS = {"kitchen": "friday", "hall": "saturday"}
-
-
-@asynccontextmanager
-async def two_calls(dev: Running) -> AsyncIterator[dict[str, Listener]]:
-    """Two callers in rooms of their own, each of which has named its day; by their rooms."""
-    async with (
-        listening(url_of(dev), token_for(dev, "kitchen")) as kitchen,
-        listening(url_of(dev), token_for(dev, "hall")) as hall,
-    ):
-        callers = {"kitchen": kitchen, "hall": hall}
-        for room, caller in callers.items():
-            await hears(caller, "For which day?")
-            await caller.room.local_participant.send_text(f"on {DAYS[room]}", topic="lk.chat")
-            await hears(caller, "At what time?")
-        yield callers
-
-
 @pytest.mark.test_all("four sessions with ears of their own; make test holds a save in one call")
 async def test_several_calls_are_moved_by_one_save_each_with_its_own_conversation(dev: Running, folder: Path) -> None:
     async with two_calls(dev) as callers:
@@ -78,23 +45,6 @@ async def test_several_calls_are_moved_by_one_save_each_with_its_own_conversatio
     assert dev.end() == 0
     assert "Traceback" not in dev.seen
     assert dev.family() == {}
-
-
-@pytest.mark.test_all("the silence of real calls is judged by its seconds")
-async def test_no_caller_of_several_hears_a_gap_when_a_save_moves_their_calls(dev: Running, folder: Path) -> None:
-    async with two_calls(dev) as callers:
-        firsts = {room: caller.agents[0] for room, caller in callers.items()}
-        since = time.monotonic()
-        write_app(folder, "v2", "The new code booked")
-        await seen(dev, "The new code talks now (2 calls moved)")
-        async with anyio.create_task_group() as tasks:
-            for room, caller in callers.items():
-                tasks.start_soon(moved, caller, firsts[room])
-        for room, caller in callers.items():
-            silence = caller.longest_silence(since, caller.loud_at[-1])
-            print(f"{room}: longest silence {silence:.3f} s")
-            assert silence <= MAX_SILENCE
-    assert dev.end() == 0
 
 
 async def greeted(caller: Listener, times: int) -> None:

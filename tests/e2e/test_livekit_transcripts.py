@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import anyio
 import pytest
 from livekit import rtc
+from livekit.protocol import models
 
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import (
@@ -14,10 +19,30 @@ from kit.e2e.sdk_client import (
     transport_in,
 )
 from kit.limits import LIMIT
+from vivavoce.agents.dev_room import RoomServer, RoomServerOptions, client
+from vivavoce.agents.dev_room.data import forward_data
+from vivavoce.agents.dev_room.participant import Participant
+from vivavoce.agents.dev_room.room import Room
+from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.transports.livekit import LiveKitTransport
 from vivavoce.agents.transports.livekit.outbound import TextSender
+from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.io import TranscriptSegment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+
+@asynccontextmanager
+async def running_room() -> AsyncIterator[RoomEndpoint]:
+    """A development room in the process of the test."""
+    server = RoomServer(RoomServerOptions(port=0))
+    await server.start()
+    try:
+        keys = server.options
+        yield RoomEndpoint(url=server.url, api_key=keys.api_key, api_secret=keys.api_secret, kind="embedded")
+    finally:
+        await server.aclose()
 
 
 @pytest.mark.both_servers
@@ -94,6 +119,35 @@ async def test_texts_that_wait_at_the_end_are_still_sent(
     assert ["".join(each.chunks) for each in linked.streams[:5]] == [f'{{"turn": {number}}}' for number in range(5)]
     assert len(other.streams) == 1
     assert not agent_room.isconnected()
+
+
+@pytest.mark.parametrize("end", ["leave", "hangup"])
+async def test_the_call_ends_when_the_last_words_have_arrived(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """The end of a text is on its way for longer than the notice that its sender has left: clients give it up then."""
+    begun: list[models.DataPacket] = []
+
+    def slowly(room: Room, sender: Participant, label: str, packet: models.DataPacket) -> None:
+        delay = 0.3 if sender.is_agent and begun else 0.0
+        begun.append(packet)
+        asyncio.get_running_loop().call_later(delay, forward_data, room, sender, label, packet)
+
+    monkeypatch.setattr(client, "forward_data", slowly)
+    async with running_room() as server, joined(server, "room", "agent", "agent") as agent:
+        credentials = Credentials(url=server.url, api_key=server.api_key, api_secret=server.api_secret)
+        heard = Heard()
+        transport = LiveKitTransport(agent.room, options=RoomOptions(), clock=LoopClock(), credentials=credentials)
+        async with (
+            joined(server, "room", "caller") as caller,
+            joined(server, "room", "guest") as guest,
+            anyio.create_task_group() as tasks,
+        ):
+            await tasks.start(transport.run, heard)
+            await heard.until(lambda: bool(heard.log))
+            transport.send_transcript(TranscriptSegment(segment_id="s1", who="agent", text="Bye.", is_final=True))
+            await (transport.leave() if end == "leave" else transport.hangup())
+            for listener in (caller, guest):
+                await listener.until(lambda listener=listener: said(listener, "s1") == "Bye.", limit=5)  # type: ignore[misc]
+            await transport.aclose()
 
 
 async def test_last_words_are_sent_when_the_session_cancels_the_transport(

@@ -56,7 +56,13 @@ def long_functions(source: str) -> list[str]:
 
 
 def wide_imports(source: str) -> list[str]:
-    """A module imports few modules of this repository; imports under `if TYPE_CHECKING` do not count."""
+    """A module imports few modules of this repository."""
+    count = len(imported_modules(source))
+    return [f"imports {count} modules, at most {MAX_IMPORTED_MODULES}"] if count > MAX_IMPORTED_MODULES else []
+
+
+def imported_modules(source: str) -> set[str]:
+    """Return the modules of this repository that a module imports; those under `if TYPE_CHECKING` do not count."""
     modules: set[str] = set()
     for node in _at_run_time(_parsed(source)):
         if isinstance(node, ast.Import):
@@ -67,8 +73,7 @@ def wide_imports(source: str) -> list[str]:
             modules.update(found)
             if found != inner:
                 modules.add(node.module)
-    count = sum(name.split(".")[0] == "vivavoce" for name in modules)
-    return [f"imports {count} modules, at most {MAX_IMPORTED_MODULES}"] if count > MAX_IMPORTED_MODULES else []
+    return {name for name in modules if name.split(".")[0] == "vivavoce"}
 
 
 def long_constructors(source: str) -> list[str]:

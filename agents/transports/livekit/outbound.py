@@ -88,6 +88,7 @@ class TextSender:
         self._records = 0
         self._is_dropped = False
         self._added = anyio.Event()
+        self._sent = anyio.Event()
 
     def add_transcript(self, segment: TranscriptSegment, *, sender: str | None, track_sid: str | None) -> None:
         """Queue an update of a segment; `sender` and `track_sid` name who is transcribed."""
@@ -99,6 +100,8 @@ class TextSender:
         self._add(f"record:{self._records}", _Record(json_text, receiver))
 
     def _add(self, key: str, item: _Transcript | _Record) -> None:
+        if self._sent.is_set():
+            self._sent = anyio.Event()
         self._pending[key] = item  # an update of a waiting segment takes its place in the order
         if len(self._pending) > MAX_PENDING:
             del self._pending[next(iter(self._pending))]
@@ -110,13 +113,19 @@ class TextSender:
         self._is_dropped = True
         self._pending.clear()
         self._open.clear()
+        self._sent.set()
 
     async def run(self) -> None:
         """Send until cancelled; a text that has begun is sent to its end first."""
         while True:
             self._added = anyio.Event()
             await self._send_pending()
+            self._sent.set()
             await self._added.wait()
+
+    async def sent(self) -> None:
+        """Return when no text waits; the caller sets a limit. `run` must be running."""
+        await self._sent.wait()
 
     async def finish(self) -> None:
         """Send queued texts and end the open streams; the caller sets a limit. `run` must have ended."""

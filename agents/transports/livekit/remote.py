@@ -1,13 +1,23 @@
-"""Remote procedure calls of a caller's client to the agent: stop speaking."""
+"""Remote procedure calls: the caller's client asks the agent to stop speaking, and answers that all texts arrived."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import anyio
 from livekit import rtc
 
+from vivavoce.agents.transports.livekit.outbound import SDK_ERRORS
+
+logger = logging.getLogger(__name__)
+
 INTERRUPT_METHOD = "vivavoce.interrupt"
+RECEIVED_METHOD = "vivavoce.received"
+"""A client offers no such method: the error that it answers is enough."""
+READERS = (rtc.ParticipantKind.PARTICIPANT_KIND_STANDARD, rtc.ParticipantKind.PARTICIPANT_KIND_AGENT)
+"""Kinds of participants that run a LiveKit client. A telephone reads no texts and answers no call."""
 NOT_ALLOWED = 1000
 """Error code (the first that LiveKit leaves to applications) for a caller other than the linked participant."""
 
@@ -38,3 +48,24 @@ def interrupt_method(
         yield
     finally:
         participant.unregister_rpc_method(INTERRUPT_METHOD)
+
+
+async def texts_arrived(room: rtc.Room) -> None:
+    """Return when the clients in the room have read what was sent to them; the caller sets a limit.
+
+    The room acknowledges no text, and a client gives up the open texts of a participant that has left. So each client
+    is called: a LiveKit client answers every call, and reads it from the channel of the texts, behind them.
+    """
+
+    async def ask(identity: str) -> None:
+        try:
+            await room.local_participant.perform_rpc(destination_identity=identity, method=RECEIVED_METHOD, payload="")
+        except rtc.RpcError as error:
+            logger.debug("%s was asked whether the texts arrived: %s", identity, error.message)
+        except SDK_ERRORS as error:
+            logger.debug("%s could not be asked whether the texts arrived: %s", identity, error)
+
+    async with anyio.create_task_group() as tasks:
+        for participant in list(room.remote_participants.values()):
+            if participant.kind in READERS:
+                tasks.start_soon(ask, participant.identity)

@@ -19,7 +19,7 @@ from vivavoce.agents.transports.livekit.inbound import MicrophoneReader, TextRea
 from vivavoce.agents.transports.livekit.link import ParticipantLink, find_microphone, is_reachable, reason_name
 from vivavoce.agents.transports.livekit.outbound import StateSender, TextSender
 from vivavoce.agents.transports.livekit.parts import RoomParts
-from vivavoce.agents.transports.livekit.remote import interrupt_method
+from vivavoce.agents.transports.livekit.remote import interrupt_method, texts_arrived
 from vivavoce.agents.transports.livekit.sink import LiveKitSink
 from vivavoce.agents.transports.livekit.video import VideoReader, check_encoder, find_video
 from vivavoce.agents.transports.options import RoomOptions, VideoInputOptions
@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 CHAT_TOPIC = "lk.chat"
 FLUSH_LIMIT = 1.0
 """Seconds at the end to send waiting texts."""
+ARRIVAL_LIMIT = 1.0
+"""Seconds at the end until the clients in the room have the texts. A client that answers takes a round trip."""
 END_LIMIT = 5.0
 """Seconds that `leave` and `aclose` wait for `run` to end."""
 PUBLISH_LIMIT = 10.0
@@ -405,6 +407,9 @@ class LiveKitTransport(Transport):
             await self._parts.finish()
         if limit.cancelled_caught:
             logger.warning("some texts were not sent to the room within %s s", FLUSH_LIMIT)
+            return
+        with anyio.move_on_after(ARRIVAL_LIMIT, shield=True):
+            await texts_arrived(self._room)
 
     # --- the end
 
@@ -414,6 +419,10 @@ class LiveKitTransport(Transport):
     async def hangup(self) -> None:
         credentials, identity = checked(self._credentials), self._link.identity
         if identity is not None or self._options.hangup == "room":
+            if self._texts is not None and self._room.isconnected():
+                with anyio.move_on_after(ARRIVAL_LIMIT):
+                    await self._texts.sent()
+                    await texts_arrived(self._room)
             await disconnect(credentials, self._room.name, identity or "", whom=self._options.hangup)
 
     async def leave(self) -> None:

@@ -24,20 +24,7 @@ from vivavoce.agents.telemetry.destination import telemetry_for
 from vivavoce.agents.telemetry.logs.logs import ContextFilter
 from vivavoce.agents.telemetry.metrics.figures import figures_of
 from vivavoce.agents.worker.crash_safety import close_store
-from vivavoce.agents.worker.executors.ipc import (
-    STACKS_SIGNAL,
-    EndJob,
-    EndProcess,
-    Figures,
-    Heartbeat,
-    Logged,
-    Reader,
-    RunJob,
-    ToProcess,
-    ToWorker,
-    Warm,
-    WarmFailed,
-)
+from vivavoce.agents.worker.executors import ipc
 from vivavoce.agents.worker.executors.measure import ProcessMeter
 from vivavoce.agents.worker.executors.parcel import Application
 from vivavoce.agents.worker.executors.task import TaskExecutor
@@ -72,7 +59,7 @@ def main(number: int, connection: Connection, stacks: int, application: Callable
     """
     multiprocessing.current_process().name = f"vivavoce-jobs-{number}"
     faulthandler.enable(stacks, all_threads=True)
-    faulthandler.register(STACKS_SIGNAL, stacks, all_threads=True)
+    faulthandler.register(ipc.STACKS_SIGNAL, stacks, all_threads=True)
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()  # the processes would all draw the same numbers
     worker = _Worker(connection)
@@ -81,7 +68,7 @@ def main(number: int, connection: Connection, stacks: int, application: Callable
         loaded = application()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the application's modules may raise anything
         logger.error("the application cannot be loaded:\n%s", own_traceback(error))
-        worker.send(WarmFailed(error=describe(error, quotes_foreign=True)))
+        worker.send(ipc.WarmFailed(error=describe(error, quotes_foreign=True)))
         return
     for name, level in loaded.log_levels.items():
         logging.getLogger(name).setLevel(level)
@@ -95,7 +82,7 @@ class _Worker:
         self._connection = connection
         self._lock = threading.Lock()
 
-    def send(self, message: ToWorker) -> None:
+    def send(self, message: ipc.ToWorker) -> None:
         """Send a message; without effect if the worker is gone."""
         with self._lock:
             try:
@@ -115,8 +102,8 @@ class _JobProcess:
         self._jobs = TaskExecutor(application.entrypoint, options, self._shared.parts, self._telemetry, self._meter)
 
     async def run(self, connection: Connection) -> None:
-        commands, received = anyio.create_memory_object_stream[ToProcess | None](math.inf)
-        Reader("from the worker", connection, asyncio.get_running_loop(), commands.send_nowait)
+        commands, received = anyio.create_memory_object_stream[ipc.ToProcess | None](math.inf)
+        ipc.Reader("from the worker", connection, asyncio.get_running_loop(), commands.send_nowait)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._meter.run)
             tasks.start_soon(self._beat)
@@ -136,29 +123,29 @@ class _JobProcess:
             await self._shared.warm()
         except Exception as error:  # noqa: BLE001 - the application's own function
             logger.error("prewarm failed:\n%s", own_traceback(error))
-            self._worker.send(WarmFailed(error=f"prewarm failed: {describe(error, quotes_foreign=True)}"))
+            self._worker.send(ipc.WarmFailed(error=f"prewarm failed: {describe(error, quotes_foreign=True)}"))
             return False
         freeze_heap()
         return True
 
-    async def _obey(self, commands: MemoryObjectReceiveStream[ToProcess | None]) -> None:
+    async def _obey(self, commands: MemoryObjectReceiveStream[ipc.ToProcess | None]) -> None:
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._jobs.run, self._worker.send)
-            self._worker.send(Warm())
+            self._worker.send(ipc.Warm())
             async for command in commands:
                 match command:
-                    case RunJob(assigned=assigned, url=url):
+                    case ipc.RunJob(assigned=assigned, url=url):
                         self._jobs.start(assigned, url)
-                    case EndJob(job_id=job_id, reason=reason, is_forced=is_forced):
+                    case ipc.EndJob(job_id=job_id, reason=reason, is_forced=is_forced):
                         self._jobs.end(job_id, reason, is_forced=is_forced)
-                    case EndProcess() | None:
+                    case ipc.EndProcess() | None:
                         break
             tasks.cancel_scope.cancel()
 
     async def _beat(self) -> None:
         while True:
             (facts,) = self._jobs.facts()
-            self._worker.send(Heartbeat(facts=facts))
+            self._worker.send(ipc.Heartbeat(facts=facts))
             await anyio.sleep(HEARTBEAT)
 
     async def _report_figures(self) -> None:
@@ -168,7 +155,7 @@ class _JobProcess:
 
     def _send_figures(self) -> None:
         if self._reader is not None:
-            self._worker.send(Figures(figures=figures_of(self._reader)))
+            self._worker.send(ipc.Figures(figures=figures_of(self._reader)))
 
 
 def _plain(value: object) -> int | float | str:
@@ -194,7 +181,7 @@ class _ToWorker(logging.handlers.QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Send it."""
-        self.queue.send(Logged(record=record))  # type: ignore[attr-defined]
+        self.queue.send(ipc.Logged(record=record))  # type: ignore[attr-defined]
 
 
 def _log_to(worker: _Worker) -> None:

@@ -11,33 +11,9 @@ from enum import Enum
 from typing import assert_never
 
 from vivavoce.agents.worker.effects import ExecutorChanged, JobEnded
+from vivavoce.agents.worker.executors import pool_events as pe
 from vivavoce.agents.worker.executors.executor import ProcessFacts
 from vivavoce.agents.worker.executors.options import ProcessExecution
-from vivavoce.agents.worker.executors.pool_events import (
-    EndJobIn,
-    EndProcessGently,
-    FinishPool,
-    GiveJob,
-    HeartbeatReceived,
-    JobEndRequested,
-    JobGiven,
-    JobOver,
-    KillProcess,
-    MakeProcess,
-    PoolBegun,
-    PoolDeadlinePassed,
-    PoolEffect,
-    PoolEndRequested,
-    PoolInput,
-    ProcessEnded,
-    ProcessWarm,
-    ReportJob,
-    ReportPoolFailed,
-    ReportPoolReady,
-    ReportState,
-    ReportTrouble,
-    WarmUpFailed,
-)
 
 LATE_AFTER = 3.0
 """Seconds without a heartbeat after which a process gets no new job."""
@@ -89,7 +65,7 @@ class _Process:
 
 @dataclass(slots=True)
 class _Waiting:
-    given: JobGiven
+    given: pe.JobGiven
     deadline: float
 
 
@@ -118,9 +94,9 @@ class Pool:
         self._is_over = False
         self._state = ExecutorChanged(is_ready=False)
         self._now = 0.0
-        self._effects: list[PoolEffect] = []
+        self._effects: list[pe.PoolEffect] = []
 
-    def handle(self, input: PoolInput, *, now: float) -> list[PoolEffect]:
+    def handle(self, input: pe.PoolInput, *, now: float) -> list[pe.PoolEffect]:
         """Take one input and return the effects in order."""
         if self._is_over:
             return []
@@ -132,7 +108,7 @@ class Pool:
         self._report_state(now)
         if self._is_ending and not self._processes:
             self._is_over = True
-            self._effects.append(FinishPool())
+            self._effects.append(pe.FinishPool())
         effects, self._effects = self._effects, []
         return effects
 
@@ -155,35 +131,35 @@ class Pool:
         shown = (process for process in self._processes.values() if process.stage in (_Stage.READY, _Stage.ENDING))
         return tuple(process.facts for process in shown if process.facts is not None)
 
-    def _take(self, input: PoolInput, now: float) -> None:
+    def _take(self, input: pe.PoolInput, now: float) -> None:
         match input:
-            case PoolBegun():
+            case pe.PoolBegun():
                 for _ in range(self._size):
                     self._make(now)
-            case ProcessWarm(number=number):
+            case pe.ProcessWarm(number=number):
                 self._warm(self._processes[number], now)
-            case WarmUpFailed(number=number, error=error):
+            case pe.WarmUpFailed(number=number, error=error):
                 self._let_go(self._processes[number], error, now)
-            case HeartbeatReceived(number=number, facts=facts):
+            case pe.HeartbeatReceived(number=number, facts=facts):
                 self._beat(self._processes[number], facts, now)
-            case JobGiven():
+            case pe.JobGiven():
                 self._given(input, now)
-            case JobEndRequested():
+            case pe.JobEndRequested():
                 self._end_job(input)
-            case JobOver(number=number, ended=ended):
+            case pe.JobOver(number=number, ended=ended):
                 self._job_over(self._processes[number], ended)
-            case ProcessEnded(number=number, cause=cause):
+            case pe.ProcessEnded(number=number, cause=cause):
                 self._ended(self._processes.pop(number), cause, now)
-            case PoolEndRequested():
+            case pe.PoolEndRequested():
                 self._end(now)
-            case PoolDeadlinePassed():
+            case pe.PoolDeadlinePassed():
                 pass
             case _:
                 assert_never(input)
 
     # Jobs
 
-    def _given(self, input: JobGiven, now: float) -> None:
+    def _given(self, input: pe.JobGiven, now: float) -> None:
         if self._is_ending:
             self._report_lost(input.assigned.job.id, "the worker is ending")
         else:
@@ -193,7 +169,7 @@ class Pool:
         while self._waiting and (process := self._choice(now)) is not None:
             given = self._waiting.popleft().given
             process.jobs.add(given.assigned.job.id)
-            self._effects.append(GiveJob(number=process.number, assigned=given.assigned, url=given.url))
+            self._effects.append(pe.GiveJob(number=process.number, assigned=given.assigned, url=given.url))
 
     def _choice(self, now: float) -> _Process | None:
         """Return the process for a new job: of those that can take one, one with the fewest jobs."""
@@ -206,16 +182,16 @@ class Pool:
         ready = [process for process in self._processes.values() if process.stage is _Stage.READY]
         return [process for process in ready if now - process.beat_at < LATE_AFTER]
 
-    def _end_job(self, input: JobEndRequested) -> None:
+    def _end_job(self, input: pe.JobEndRequested) -> None:
         for waiting in self._waiting:
             if waiting.given.assigned.job.id == input.job_id:
                 self._waiting.remove(waiting)
                 ended = JobEnded(job_id=input.job_id, error=f"ended before it could begin: {input.reason}")
-                self._effects.append(ReportJob(ended=ended))
+                self._effects.append(pe.ReportJob(ended=ended))
                 return
         for process in self._processes.values():
             if input.job_id in process.jobs:
-                end = EndJobIn(
+                end = pe.EndJobIn(
                     number=process.number, job_id=input.job_id, reason=input.reason, is_forced=input.is_forced
                 )
                 self._effects.append(end)
@@ -227,17 +203,17 @@ class Pool:
         if process.cause:
             self._report_lost(ended.job_id, f"the job's process {process.cause}")
         else:
-            self._effects.append(ReportJob(ended=ended))
+            self._effects.append(pe.ReportJob(ended=ended))
 
     def _report_lost(self, job_id: str, error: str) -> None:
-        self._effects.append(ReportJob(ended=JobEnded(job_id=job_id, error=error, is_process_lost=True)))
+        self._effects.append(pe.ReportJob(ended=JobEnded(job_id=job_id, error=error, is_process_lost=True)))
 
     # Processes
 
     def _make(self, now: float) -> None:
         self._made += 1
         self._processes[self._made] = _Process(self._made, now + self._options.start_limit)
-        self._effects.append(MakeProcess(number=self._made))
+        self._effects.append(pe.MakeProcess(number=self._made))
 
     def _warm(self, process: _Process, now: float) -> None:
         if process.stage is not _Stage.STARTING:
@@ -247,7 +223,7 @@ class Pool:
         are_ready = not self._replacements and all(one.stage is _Stage.READY for one in self._processes.values())
         if not self._is_open and are_ready:
             self._is_open, self._failures = True, 0
-            self._effects.append(ReportPoolReady())
+            self._effects.append(pe.ReportPoolReady())
 
     def _beat(self, process: _Process, facts: ProcessFacts, now: float) -> None:
         process.beat_at = now
@@ -258,12 +234,12 @@ class Pool:
         used = facts.memory / MB
         if limit is not None and used >= limit:
             self._let_go(process, f"used {used:.0f} MB of memory, with memory_limit_mb={limit}", now)
-            self._effects.append(EndProcessGently(number=process.number))
+            self._effects.append(pe.EndProcessGently(number=process.number))
         elif warning is not None and used >= warning and not process.is_warned:
             process.is_warned = True
             jobs = len(process.jobs)
             text = f"job process {process.number} uses {used:.0f} MB of memory, with {jobs} jobs (memory_warning_mb)"
-            self._effects.append(ReportTrouble(text=text, is_error=False))
+            self._effects.append(pe.ReportTrouble(text=text, is_error=False))
 
     def _let_go(self, process: _Process, cause: str, now: float) -> None:
         """A process takes no more jobs, and has `stop_limit` for its end."""
@@ -278,7 +254,7 @@ class Pool:
         if not process.cause and cause:
             self._note(process, cause)
         process.stage, process.deadline = _Stage.KILLED, None
-        self._effects.append(KillProcess(number=process.number, shows_stacks=True))
+        self._effects.append(pe.KillProcess(number=process.number, shows_stacks=True))
         if is_missing:
             self._replace(process, now)
 
@@ -292,7 +268,7 @@ class Pool:
     def _note(self, process: _Process, cause: str) -> None:
         process.cause = self._last_cause = cause
         jobs = f"; jobs in it: {len(process.jobs)}" if process.jobs else ""
-        self._effects.append(ReportTrouble(text=f"job process {process.number} {cause}{jobs}", is_error=True))
+        self._effects.append(pe.ReportTrouble(text=f"job process {process.number} {cause}{jobs}", is_error=True))
 
     def _replace(self, process: _Process, now: float, *, was_lost: bool = False) -> None:
         if self._is_ending:
@@ -302,7 +278,7 @@ class Pool:
         elif process.number > self._counted:
             self._failures, self._counted = self._failures + 1, self._made
         if not self._is_open and not (was_lost and self._failures < FAILING_AFTER):
-            self._effects.append(ReportPoolFailed(error=f"a job process {self._last_cause}"))
+            self._effects.append(pe.ReportPoolFailed(error=f"a job process {self._last_cause}"))
             self._end(now)
             return
         delay = 0.0 if self._failures <= 1 else min(2.0 ** (self._failures - 2), MAX_DELAY)
@@ -318,10 +294,10 @@ class Pool:
         for process in self._processes.values():
             if process.stage is _Stage.STARTING:
                 process.stage, process.deadline = _Stage.KILLED, None
-                self._effects.append(KillProcess(number=process.number, shows_stacks=False))
+                self._effects.append(pe.KillProcess(number=process.number, shows_stacks=False))
             elif process.stage is _Stage.READY:
                 process.stage, process.deadline = _Stage.ENDING, now + self._options.stop_limit
-                self._effects.append(EndProcessGently(number=process.number))
+                self._effects.append(pe.EndProcessGently(number=process.number))
 
     # Time
 
@@ -365,4 +341,4 @@ class Pool:
         state = ExecutorChanged(is_ready=is_ready, is_full=not is_ready and bool(self._alive(now)), failure=failure)
         if state != self._state:
             self._state = state
-            self._effects.append(ReportState(state=state))
+            self._effects.append(pe.ReportState(state=state))

@@ -13,52 +13,14 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from vivavoce.agents.telemetry.metrics.figures import Figure, FiguresOfProcesses
 from vivavoce.agents.worker.effects import JobEnded
+from vivavoce.agents.worker.executors import ipc
+from vivavoce.agents.worker.executors import pool_events as pe
 from vivavoce.agents.worker.executors.executor import Entrypoint, JobExecutor, OnEnded, OnState, ProcessFacts, ignored
 from vivavoce.agents.worker.executors.handles import NurseryHandle, NurseryReport, ProcessHandle, exit_words
-from vivavoce.agents.worker.executors.ipc import (
-    EndJob,
-    EndProcess,
-    Exited,
-    Figures,
-    Forked,
-    Heartbeat,
-    Load,
-    Logged,
-    RunJob,
-    ToProcess,
-    ToWorker,
-    Warm,
-    WarmFailed,
-)
 from vivavoce.agents.worker.executors.nursery_process import NurseryProcess, start_nursery
 from vivavoce.agents.worker.executors.options import ProcessExecution
 from vivavoce.agents.worker.executors.parcel import pack
 from vivavoce.agents.worker.executors.pool import Pool
-from vivavoce.agents.worker.executors.pool_events import (
-    EndJobIn,
-    EndProcessGently,
-    FinishPool,
-    GiveJob,
-    HeartbeatReceived,
-    JobEndRequested,
-    JobGiven,
-    JobOver,
-    KillProcess,
-    MakeProcess,
-    PoolBegun,
-    PoolDeadlinePassed,
-    PoolEffect,
-    PoolEndRequested,
-    PoolInput,
-    ProcessEnded,
-    ProcessWarm,
-    ReportJob,
-    ReportPoolFailed,
-    ReportPoolReady,
-    ReportState,
-    ReportTrouble,
-    WarmUpFailed,
-)
 from vivavoce.agents.worker.machine import Machine
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.protocol import JobAssigned
@@ -97,7 +59,7 @@ class ProcessExecutor(JobExecutor):
         self._lost_nurseries: list[NurseryHandle] = []
         self._opening = anyio.Lock()
         self._shares_application = True
-        self._inputs: MemoryObjectSendStream[PoolInput] | None = None
+        self._inputs: MemoryObjectSendStream[pe.PoolInput] | None = None
         self._tasks: TaskGroup | None = None
         self._on_ended: OnEnded | None = None
         self._on_state: OnState = ignored
@@ -110,24 +72,24 @@ class ProcessExecutor(JobExecutor):
     ) -> None:
         self._parcel = pack(self._entrypoint, self._options)
         self._on_ended, self._on_state, self._task_status = on_ended, on_state, task_status
-        self._inputs, received = anyio.create_memory_object_stream[PoolInput](math.inf)
+        self._inputs, received = anyio.create_memory_object_stream[pe.PoolInput](math.inf)
         with self._inputs, received:
             async with anyio.create_task_group() as self._tasks:
                 try:
-                    self._post(PoolBegun())
+                    self._post(pe.PoolBegun())
                     await self._decide(received)
                 finally:
                     with anyio.CancelScope(shield=True):
-                        self._post(PoolEndRequested())
+                        self._post(pe.PoolEndRequested())
                         await self._decide(received)
                         await self._close_nursery()
         raise WorkerError(self._failure)
 
     def start(self, assigned: JobAssigned, url: str) -> None:
-        self._post(JobGiven(assigned=assigned, url=url))
+        self._post(pe.JobGiven(assigned=assigned, url=url))
 
     def end(self, job_id: str, reason: str, *, is_forced: bool) -> None:
-        self._post(JobEndRequested(job_id=job_id, reason=reason, is_forced=is_forced))
+        self._post(pe.JobEndRequested(job_id=job_id, reason=reason, is_forced=is_forced))
 
     def facts(self) -> tuple[ProcessFacts, ...]:
         return self._pool.facts()
@@ -135,47 +97,47 @@ class ProcessExecutor(JobExecutor):
     def figures(self) -> tuple[Figure, ...]:
         return self._figures.total()
 
-    def _post(self, input: PoolInput) -> None:
+    def _post(self, input: pe.PoolInput) -> None:
         assert self._inputs is not None, "run() comes first"
         self._inputs.send_nowait(input)
 
-    async def _decide(self, inputs: MemoryObjectReceiveStream[PoolInput]) -> None:
+    async def _decide(self, inputs: MemoryObjectReceiveStream[pe.PoolInput]) -> None:
         """Feed the pool until it is over."""
         clock = LoopClock()
         while not self._is_over:
             deadline = self._pool.next_deadline()
-            input: PoolInput = PoolDeadlinePassed()
+            input: pe.PoolInput = pe.PoolDeadlinePassed()
             with anyio.move_on_after(math.inf if deadline is None else max(0.0, deadline - clock.now())):
                 input = await inputs.receive()
             for effect in self._pool.handle(input, now=clock.now()):
                 self._do(effect)
 
-    def _do(self, effect: PoolEffect) -> None:
+    def _do(self, effect: pe.PoolEffect) -> None:
         match effect:
-            case MakeProcess(number=number):
+            case pe.MakeProcess(number=number):
                 self._make(number)
-            case GiveJob(number=number, assigned=assigned, url=url):
-                self._send(number, RunJob(assigned=assigned, url=url))
-            case EndJobIn(number=number, job_id=job_id, reason=reason, is_forced=is_forced):
-                self._send(number, EndJob(job_id=job_id, reason=reason, is_forced=is_forced))
-            case EndProcessGently(number=number):
-                self._send(number, EndProcess())
-            case KillProcess(number=number, shows_stacks=shows_stacks):
+            case pe.GiveJob(number=number, assigned=assigned, url=url):
+                self._send(number, ipc.RunJob(assigned=assigned, url=url))
+            case pe.EndJobIn(number=number, job_id=job_id, reason=reason, is_forced=is_forced):
+                self._send(number, ipc.EndJob(job_id=job_id, reason=reason, is_forced=is_forced))
+            case pe.EndProcessGently(number=number):
+                self._send(number, ipc.EndProcess())
+            case pe.KillProcess(number=number, shows_stacks=shows_stacks):
                 if (handle := self._processes.get(number)) is not None:  # else as for _send()
                     self._task_group().start_soon(self._kill, handle, shows_stacks)
-            case ReportJob(ended=ended):
+            case pe.ReportJob(ended=ended):
                 assert self._on_ended is not None, "run() comes first"
                 self._on_ended(ended)
-            case ReportState(state=state):
+            case pe.ReportState(state=state):
                 self._on_state(state)
-            case ReportPoolReady():
+            case pe.ReportPoolReady():
                 assert self._task_status is not None, "run() comes first"
                 self._task_status.started()
-            case ReportPoolFailed(error=error):
+            case pe.ReportPoolFailed(error=error):
                 self._failure = error
-            case ReportTrouble(text=text, is_error=is_error):
+            case pe.ReportTrouble(text=text, is_error=is_error):
                 logger.log(logging.ERROR if is_error else logging.WARNING, "%s", text)
-            case FinishPool():
+            case pe.FinishPool():
                 self._is_over = True
             case _:
                 assert_never(effect)
@@ -188,7 +150,7 @@ class ProcessExecutor(JobExecutor):
                 number, lambda message: self._heard(number, message), lambda cause: self._over(number, cause)
             )
         except (OSError, RuntimeError) as error:  # no file or no thread is left; the calls of other processes go on
-            self._post(ProcessEnded(number=number, cause=f"could not be made: {error}"))
+            self._post(pe.ProcessEnded(number=number, cause=f"could not be made: {error}"))
             return
         self._processes[number] = handle
         self._task_group().start_soon(self._fork, handle)
@@ -203,12 +165,12 @@ class ProcessExecutor(JobExecutor):
         except (OSError, RuntimeError, WorkerError) as error:
             cause = f"could not be made: {error}"
             if isinstance(error, WorkerError):  # else the nursery was killed, or the like: the next one may work
-                self._post(WarmUpFailed(number=handle.number, error=cause))
+                self._post(pe.WarmUpFailed(number=handle.number, error=cause))
         finally:
             if cause:
                 handle.exited(cause)
 
-    def _send(self, number: int, message: ToProcess) -> None:
+    def _send(self, number: int, message: ipc.ToProcess) -> None:
         """Send a message; a process that is over, or could not be made, gets none: the pool reads that next."""
         if (handle := self._processes.get(number)) is not None:
             handle.send(message)
@@ -219,27 +181,27 @@ class ProcessExecutor(JobExecutor):
                 await handle.log_stacks()
             handle.kill()
 
-    def _heard(self, number: int, message: ToWorker) -> None:
+    def _heard(self, number: int, message: ipc.ToWorker) -> None:
         match message:
-            case Warm():
-                self._post(ProcessWarm(number=number))
-            case WarmFailed(error=error):
-                self._post(WarmUpFailed(number=number, error=f"could not be prepared for jobs: {error}"))
-            case Heartbeat(facts=facts):
-                self._post(HeartbeatReceived(number=number, facts=facts))
-            case Figures(figures=figures):
+            case ipc.Warm():
+                self._post(pe.ProcessWarm(number=number))
+            case ipc.WarmFailed(error=error):
+                self._post(pe.WarmUpFailed(number=number, error=f"could not be prepared for jobs: {error}"))
+            case ipc.Heartbeat(facts=facts):
+                self._post(pe.HeartbeatReceived(number=number, facts=facts))
+            case ipc.Figures(figures=figures):
                 self._figures.update(number, figures)
-            case Logged(record=record):
+            case ipc.Logged(record=record):
                 logging.getLogger(record.name).handle(record)
             case JobEnded():
-                self._post(JobOver(number=number, ended=message))
+                self._post(pe.JobOver(number=number, ended=message))
             case _:
                 assert_never(message)
 
     def _over(self, number: int, cause: str) -> None:
         self._processes.pop(number).close()
         self._figures.end(number)
-        self._post(ProcessEnded(number=number, cause=cause))
+        self._post(pe.ProcessEnded(number=number, cause=cause))
 
     # The nursery
 
@@ -275,7 +237,7 @@ class ProcessExecutor(JobExecutor):
         except RuntimeError:
             started.close()
             raise
-        load = Load(parcel=self._parcel, is_shared=self._shares_application, stop_limit=execution.stop_limit)
+        load = ipc.Load(parcel=self._parcel, is_shared=self._shares_application, stop_limit=execution.stop_limit)
         try:
             loaded = await nursery.load(load, execution.start_limit)
         except BaseException:
@@ -286,10 +248,10 @@ class ProcessExecutor(JobExecutor):
 
     def _nursery_reported(self, report: NurseryReport | None) -> None:
         match report:
-            case Forked(number=number, pid=pid):
+            case ipc.Forked(number=number, pid=pid):
                 if (handle := self._processes.get(number)) is not None:
                     handle.forked(pid)
-            case Exited(number=number, exit_code=exit_code):
+            case ipc.Exited(number=number, exit_code=exit_code):
                 if (handle := self._processes.get(number)) is not None:
                     handle.exited(exit_words(exit_code, was_killed=handle.is_killed))
             case None:

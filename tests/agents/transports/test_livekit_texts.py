@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Literal
 
 import anyio
 import pytest
+from livekit import rtc
 
 from vivavoce.agents.testing import run_virtual
 from vivavoce.agents.transports.livekit.outbound import SEND_LIMIT, TextSender
+from vivavoce.agents.transports.livekit.remote import texts_arrived
 from vivavoce.pipelines.io import TranscriptSegment
 
 ID, FINAL = "lk.segment_id", "lk.transcription_final"
@@ -151,3 +154,57 @@ def test_a_record_that_the_room_did_not_take_is_not_sent_again_since_it_would_co
     room = Unreliable("lost")
     sent(room, act)
     assert room.streams == 0
+
+
+def test_all_is_sent_when_no_text_waits() -> None:
+    async def act(sender: TextSender) -> None:
+        with anyio.fail_after(0.1):
+            await sender.sent()
+        says(sender, "agent", "Hello.", is_final=True)
+        with anyio.fail_after(2 * SEND_LIMIT):
+            await sender.sent()
+        assert room.shown == {"s1": ("Hello.", "true")}
+        says(sender, "agent", "Hello again.", is_final=True)
+        sender.drop()
+        with anyio.fail_after(0.1):
+            await sender.sent()
+
+    room = Unreliable("lost")
+    sent(room, act)
+
+
+Kind = rtc.ParticipantKind
+PEOPLE = {
+    "caller": Kind.PARTICIPANT_KIND_STANDARD,
+    "gone": Kind.PARTICIPANT_KIND_STANDARD,
+    "agent": Kind.PARTICIPANT_KIND_AGENT,
+    "phone": Kind.PARTICIPANT_KIND_SIP,
+    "recorder": Kind.PARTICIPANT_KIND_EGRESS,
+}
+
+
+class Answering:
+    """The used part of an `rtc.Room` and of its local participant: clients answer calls one after the other."""
+
+    def __init__(self) -> None:
+        self.local_participant = self
+        self.remote_participants = {name: SimpleNamespace(identity=name, kind=kind) for name, kind in PEOPLE.items()}
+        self.answered: list[str] = []
+
+    async def perform_rpc(self, *, destination_identity: str, method: str, payload: str) -> str:
+        await anyio.sleep(0.1)
+        self.answered.append(destination_identity)
+        if destination_identity == "gone":
+            raise ConnectionError("engine is closed")
+        raise rtc.RpcError(rtc.RpcError.ErrorCode.UNSUPPORTED_METHOD, f"no {method} here")
+
+
+def test_texts_have_arrived_when_each_client_has_answered_and_a_telephone_is_not_asked() -> None:
+    room = Answering()
+
+    async def main() -> None:
+        with anyio.fail_after(0.15):  # all at once
+            await texts_arrived(room)  # type: ignore[arg-type]  # the used part of it
+
+    run_virtual(main(), limit=10)
+    assert room.answered == ["caller", "gone", "agent"]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
 
 from kit.e2e.booking_app import BOOKING
 from kit.e2e.command import Running
-from kit.e2e.listener import Listener
+from kit.e2e.listener import Listener, listening
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.limits import LIMIT
 from vivavoce.agents.dev_room import DEV_API_KEY, DEV_API_SECRET
@@ -77,3 +79,21 @@ async def seen(command: Running, text: str, *, times: int = 1) -> None:
 
 async def hears(caller: Listener, words: str, *, limit: float = LIMIT) -> None:
     await caller.until(lambda: any(words in text for text in caller.texts.values()), limit=limit)
+
+
+DAYS = {"kitchen": "friday", "hall": "saturday"}
+
+
+@asynccontextmanager
+async def two_calls(dev: Running) -> AsyncIterator[dict[str, Listener]]:
+    """Two callers in rooms of their own, each of which has named its day; by their rooms."""
+    async with (
+        listening(url_of(dev), token_for(dev, "kitchen")) as kitchen,
+        listening(url_of(dev), token_for(dev, "hall")) as hall,
+    ):
+        callers = {"kitchen": kitchen, "hall": hall}
+        for room, caller in callers.items():
+            await hears(caller, "For which day?")
+            await caller.room.local_participant.send_text(f"on {DAYS[room]}", topic="lk.chat")
+            await hears(caller, "At what time?")
+        yield callers

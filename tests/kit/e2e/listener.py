@@ -30,12 +30,15 @@ class Listener(Watched):
         """When each loud 20 ms of any agent came."""
         self.heard: dict[str, list[float]] = {}
         """The same, by the agent's identity."""
+        self.came: dict[str, float] = {}
+        """When a participant joined after this one, by its identity."""
         self.is_loud: dict[str, list[bool]] = {}
         """Each 20 ms of an agent's audio, by its identity: their order is that of the audio, however late they came."""
         self.texts: dict[str, str] = {}
         """Transcripts of the agents, by segment."""
         self._tasks: set[asyncio.Task[None]] = set()
         room.on("track_subscribed", self._on_track)
+        room.on("participant_connected", lambda one: self.came.setdefault(one.identity, time.monotonic()))
         room.on("participant_disconnected", lambda _: self.changed())
         room.register_text_stream_handler("lk.transcription", self._on_text)
 

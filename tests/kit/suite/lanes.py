@@ -104,7 +104,8 @@ COMMANDS = (
     f"{E2E}/test_connect.py",
     f"{E2E}/test_demo_caller.py",
     f"{E2E}/test_demo_life.py",
-    f"{E2E}/test_dev*.py",
+    f"{E2E}/test_dev.py",
+    f"{E2E}/test_dev_[cfl]*.py",
     f"{E2E}/test_examples*.py",
     f"{E2E}/test_fallback_in_rooms.py",
     f"{E2E}/test_job_server_access.py",
@@ -125,6 +126,7 @@ PATIENT = (
 )
 PAGES = (f"{E2E}/room/test_livekit_client.py", f"{E2E}/test_page*.py")
 ALONE = (
+    f"{E2E}/test_dev_measured.py",
     f"{E2E}/test_demo_measured.py",
     f"{E2E}/test_scenarios_in_rooms.py",
     f"{E2E}/test_console_terminal.py",
