@@ -14,6 +14,7 @@ from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.guard.content_guard import ContentGuard
 from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.memory.options import MemoryOptions
+from vivavoce.agents.memory.stores.store import CALLS
 from vivavoce.agents.session.life.report_writer import report_file
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.telemetry.options import TelemetryOptions
@@ -23,6 +24,7 @@ from vivavoce.pipelines.core.checks import (
     check_flag,
     check_instance,
     check_items,
+    check_name,
     check_number,
     check_text,
     check_whole,
@@ -163,3 +165,15 @@ class SessionOptions(WatchOptions):
             raise ConfigurationError(f"recording must be RecordingOptions(…), got {shown(self.recording)}")
         if isinstance(self.clock, type) or not hasattr(self.clock, "now"):
             raise ConfigurationError(f"clock must be a Clock, got {shown(self.clock)}; for example LoopClock()")
+
+
+def check_session(options: SessionOptions | None, session_id: str | None) -> None:
+    """Check the options and the id that a session is given.
+
+    Raises:
+        ConfigurationError: `options` are none, or `session_id` is no name, or the one of running calls.
+    """
+    check_instance("options", options, SessionOptions, or_none=True)
+    check_name("id", session_id)
+    if session_id == CALLS:
+        raise ConfigurationError(f"need another id, got {CALLS!r}: running calls are kept under it")

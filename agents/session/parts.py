@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
 
 from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.audio.background_audio import BackgroundAudio, BackgroundAudioSource
 from vivavoce.agents.audio.frame_hooks import FrameHooks
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import RecordingControl
-from vivavoce.agents.budget.amounts import NO_BUDGET
-from vivavoce.agents.budget.options import BudgetOptions
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.extension.extension import Extension
 from vivavoce.agents.guard.guarding import Guarding, guards_agent
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.memory.control import MemoryControl
-from vivavoce.agents.memory.memory import SessionMemory
-from vivavoce.agents.memory.options import MemoryOptions, UnusedMemory
+from vivavoce.agents.memory.options import UnusedMemory, memory_of
 from vivavoce.agents.replies.replies import RichReplies
-from vivavoce.agents.session.components.requests import PipelineRequests
+from vivavoce.agents.session.components.requests import PipelineRequests, check_fit
 from vivavoce.agents.session.components.switch import PipelineSwitch
 from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
 from vivavoce.agents.session.handoffs.handoff import Handoffs
@@ -33,13 +28,13 @@ from vivavoce.agents.session.history import make_history
 from vivavoce.agents.session.life.hang_ups import HangUps
 from vivavoce.agents.session.life.last_words import LastWords
 from vivavoce.agents.session.life.preparing import AgentSetup, Preparing
-from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.options import SessionOptions, check_session
 from vivavoce.agents.session.turns.caller import Caller
+from vivavoce.agents.session.turns.speech_requests import SpeechRequests
 from vivavoce.agents.session.turns.speeches import Speeches
 from vivavoce.agents.session.turns.turn_records import TurnRecords
-from vivavoce.agents.session.turns.turn_taking import TurnTaking
+from vivavoce.agents.session.turns.turn_taking import TurnTaking, make_machine
 from vivavoce.agents.session.turns.wake_up_call import WakeUpCall
-from vivavoce.agents.session.wiring import make_machine
 from vivavoce.agents.speech.context import AnswerSources, ReplyContext
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
 from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
@@ -49,14 +44,10 @@ from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.traces.trace_writer import TraceWriter, make_trace_writer
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.options import WakeUp
-from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.core.ids import new_id
+from vivavoce.agents.turn.options import WakeUp, wake_up_of
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    from vivavoce.agents.budget.budget import Budget
+from vivavoce.pipelines.silent import SilentPipeline
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -89,28 +80,10 @@ class SessionParts:
     last_words: LastWords
     wake_up_call: WakeUpCall
     speeches: Speeches
+    requests: SpeechRequests
     tasks: Tasks
     hang_ups: HangUps
     extensions: Attachments
-
-    @property
-    def memory(self) -> SessionMemory:
-        """The memory as applications know it; to ask for it is to use it."""
-        memory = self.extensions.face(MemoryOptions)
-        assert isinstance(memory, SessionMemory)
-        return memory
-
-    @property
-    def budget(self) -> Budget:
-        """The budget as applications know it.
-
-        Raises:
-            ConfigurationError: There is none.
-        """
-        attached = self.extensions.of(BudgetOptions)
-        if attached is None:
-            raise ConfigurationError(NO_BUDGET)
-        return cast("Budget", attached.face)
 
     def open(self, transport: Transport) -> None:
         """Link the parts to the transport; the pipeline is open by now."""
@@ -127,27 +100,32 @@ class SessionParts:
 def build_parts(
     session: Session,
     agent: Agent,
-    pipeline: Pipeline,
-    *,
+    pipeline: Pipeline | None,
     flow: ConversationFlow | None,
-    wake_up: WakeUp | None,
+    wake_up: float | WakeUp | None,
     background_audio: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None,
-    options: SessionOptions,
+    userdata: object,
+    options: SessionOptions | None,
     session_id: str | None,
 ) -> SessionParts:
     """Build the parts of `session`, bottom up.
 
     Raises:
-        ConfigurationError: An option, the background audio, the pipeline's way to take turns or a price does not fit.
+        ConfigurationError: An argument is of another kind; or an option, the background audio, the pipeline's way to
+            take turns or a price does not fit.
+        CapabilityError: Agent, flow and pipeline do not fit.
     """
-    context = _make_context(session, agent, pipeline, options, session_id)
+    check_session(options, session_id)
+    pipeline, options = SilentPipeline() if pipeline is None else pipeline, options or SessionOptions()
+    check_fit(agent, pipeline, flow, options)
+    wake_up = wake_up_of(wake_up)
+    context = _make_context(session, agent, pipeline, userdata, options, session_id)
     hook_limit = options.speech.hook_timeout
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
     history = make_history(context, options)
     record = None if trace is None else trace.record
     extensions = Attachments(context, history, _extensions(options), limit=hook_limit, record=record)
-    memory = extensions.of(MemoryOptions)
-    assert isinstance(memory, MemoryControl), "each session has a memory"
+    memory = memory_of(extensions)
     memory.replies.open(rich_replies := RichReplies(context))
     recording = RecordingControl(context, options.recording)
     setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
@@ -167,6 +145,8 @@ def build_parts(
     replies = _make_replies(context, options, history, tools, AnswerSources(flows, extensions), playout, seeing)
     caller = Caller(context, playout, background, recording, frame_hooks, seeing, rich_replies)
     speeches = Speeches(replies, machine, records, handoffs)
+    wake_up_call = WakeUpCall(context, caller, wake_up, limit=options.callback_timeout)
+    requests.check_agent(agent)
     return SessionParts(
         context=context,
         options=options,
@@ -192,8 +172,9 @@ def build_parts(
         records=records,
         checkpoints=checkpoints,
         last_words=LastWords(context, apology=options.apology, limit=options.speech.hook_timeout),
-        wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
+        wake_up_call=wake_up_call,
         speeches=speeches,
+        requests=SpeechRequests(pipelines, speeches, transcripts, wake_up_call),
         tasks=Tasks(context, handoffs, requests, agent_hooks, tools, speeches),
         hang_ups=HangUps(context, speeches, playout, caller),
         extensions=extensions,
@@ -250,14 +231,16 @@ def _make_context(
     session: Session,
     agent: Agent,
     pipeline: Pipeline,
+    userdata: object,
     options: SessionOptions,
     session_id: str | None,
 ) -> SessionContext:
     return SessionContext(
         session,
-        session_id or new_id("session"),
+        session_id,
         options.clock,
         agent=agent,
         capabilities=pipeline.capabilities,
         callback_timeout=options.callback_timeout,
+        userdata=userdata,
     )

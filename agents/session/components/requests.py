@@ -1,21 +1,24 @@
-"""PipelineRequests: checks and makes the changes that applications, agents and their handoffs ask for."""
+"""PipelineRequests: checks and makes the changes that applications, agents and their handoffs ask for.
+
+The checks whether agent, pipeline and flow fit each other stand here too, for a session that is made as for a change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vivavoce.agents.agent import Agent
+from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
+from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.components.switch import PipelineSwitch
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.turns.turn_taking import TurnTaking
-from vivavoce.agents.session.wiring import check_flow, check_wiring, warn_if_deaf
-from vivavoce.agents.speech.flow import FlowRunner
-from vivavoce.pipelines.core.checks import check_number
-from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.pipeline import Pipeline, ears_of, having, is_like
+from vivavoce.agents.speech.flow import ConversationFlow, FlowControl, FlowRunner, check_kind
+from vivavoce.pipelines.core.checks import check_number, shown
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
+from vivavoce.pipelines.pipeline import Pipeline, check_pipeline, ears_of, having, is_like, warn_if_deaf
 from vivavoce.pipelines.speech import ComponentSet, given
 
 EARS_WITHIN = 60.0
@@ -86,6 +89,25 @@ class PipelineRequests:
         control = self.to_pipeline(having(before, components), within)
         return PipelineChangeControl(control.pipeline, within, components)
 
+    def change_flow(self, flow: ConversationFlow | None) -> None:
+        """Have that flow answer from the caller's next turn on; None: the model.
+
+        Raises:
+            SessionClosedError: The session is closed.
+            SessionError: The flow is in another session.
+            ConfigurationError: A pipeline, in use or to come, cannot use it; or the session follows a graph.
+        """
+        context, flows = self._context, self._flows
+        for pipeline in (self._pipelines.pipeline, *self._pipelines.to_come):
+            check_flow(flow, pipeline, self._options)
+        if not context.inbox.is_bound and not context.closing.is_over:
+            flows.change_to(flow)
+            return
+        context.check_open()
+        if flow is not None:
+            FlowControl.of(flow).attach(context.session)
+        context.inbox.on_loop(lambda: flows.change_to(flow))
+
     # --- of agents
 
     def check_agent(self, agent: Agent, behind: Sequence[Agent] = ()) -> None:
@@ -98,7 +120,7 @@ class PipelineRequests:
             CapabilityError: Its components do not go together with the pipeline's, or with the session's flow; or the
                 pipeline cannot take turns by its options.
         """
-        check_wiring(agent, self._pipelines.pipeline)
+        check_agent(agent)
         overrides, agents = agent.overrides, (*behind, agent)
         pipeline = self._pipelines.places.with_agents(agents)
         has_components = any(given(overrides))
@@ -252,6 +274,63 @@ class PipelineRequests:
 
     def _check(self, agents: Sequence[Agent], pipeline: Pipeline) -> None:
         """Refuse a pipeline that does not fit the last of these agents; the others stand behind, outermost first."""
-        check_wiring(agents[-1], pipeline)
+        check_pipeline(pipeline)
         check_flow(self._flows.flow, pipeline, self._options)
         self._extensions.check(agents[0], pipeline)
+
+
+def check_fit(agent: Agent, pipeline: Pipeline, flow: ConversationFlow | None, options: SessionOptions) -> None:
+    """Refuse an agent, a pipeline and a flow that cannot make a session.
+
+    Raises:
+        ConfigurationError, CapabilityError: As of `check_agent`, `check_no_task`, `check_pipeline` and `check_flow`.
+    """
+    check_agent(agent)
+    check_pipeline(pipeline)
+    warn_if_deaf(pipeline)
+    check_no_task(agent)
+    check_flow(flow, pipeline, options)
+
+
+def check_agent(agent: Agent) -> None:
+    """Refuse an object that is no agent.
+
+    Raises:
+        ConfigurationError: It is none, or its class does not call the constructor of `Agent`.
+    """
+    if not isinstance(agent, Agent):
+        raise ConfigurationError(f"agent must be an Agent, got {shown(agent)}; make one: Agent('You help.')")
+    AgentControl.of(agent)
+
+
+def check_no_task(agent: Agent) -> None:
+    """Refuse a task as the agent that has the conversation for good.
+
+    Raises:
+        ConfigurationError: `agent` is a task.
+    """
+    if AgentControl.of(agent).is_task:
+        raise ConfigurationError(f"agent must be no task, got {agent.id!r}; await the task, in a hook or a tool")
+
+
+def check_flow(flow: ConversationFlow | None, pipeline: Pipeline, options: SessionOptions) -> None:
+    """Refuse a conversation flow that the pipeline, or its fallback, could not speak.
+
+    Raises:
+        ConfigurationError: It is of another kind, or the session follows a conversation graph.
+        CapabilityError: The pipeline takes no text for its answers.
+    """
+    if flow is None:
+        return
+    check_kind(flow)
+    if any(isinstance(one, GraphOptions) for one in (options.graph, *options.extensions)):  # both would answer
+        raise ConfigurationError(
+            "a session follows a conversation graph or a ConversationFlow, got both; "
+            "leave GraphOptions(…) or the flow out"
+        )
+    if not pipeline.capabilities.takes_flow:
+        raise CapabilityError(
+            pipeline.name, "takes_flow", "the text of a conversation flow needs a CascadingPipeline with a tts"
+        )
+    if pipeline.fallback is not None:
+        check_flow(flow, pipeline.fallback, options)

@@ -48,7 +48,7 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import HandoffRecord
-from vivavoce.agents.session.components.requests import PipelineRequests
+from vivavoce.agents.session.components.requests import PipelineRequests, check_no_task
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
 from vivavoce.agents.session.handoffs.carried_history import CarriedHistory
@@ -117,6 +117,27 @@ class Handoffs:
         """
         self._agents.begin_session()
         self._requests.take_turns([self._live.agent])
+
+    # --- requests
+
+    def ask(self, agent: Agent) -> HandoffControl:
+        """Ask for a handoff to `agent`, from any thread; before the start it takes the place of the first agent.
+
+        Raises:
+            ConfigurationError, CapabilityError: It is a task, or does not fit the pipeline.
+            SessionClosedError: The session is closed.
+            SessionError: The agent is in another session.
+        """
+        self._requests.check_agent(agent)
+        check_no_task(agent)
+        context, handoff = self._context, HandoffControl(self._context.hooks, agent)
+        if not context.inbox.is_bound and not context.closing.is_over:
+            self.request(handoff)
+            return handoff
+        context.check_open()
+        AgentControl.of(agent).attach(context.session)
+        context.inbox.on_loop(lambda: self.request(handoff))
+        return handoff
 
     # --- requests, on the session's loop
 

@@ -1,6 +1,6 @@
 """SessionStart: the steps of the start, in their order (`_run_steps`). The request of a close cuts them at any time.
 
-It undoes nothing: the close has a step for each part that was opened (`lifecycle/task.py`).
+It undoes nothing: the close has a step for each part that was opened (`task.py`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.core.service import Service
 from vivavoce.agents.history.snapshot import Snapshot
+from vivavoce.agents.session.life.joining import Connect, StartPlan
 from vivavoce.agents.session.loop import SessionLoop
 from vivavoce.agents.session.parts import SessionParts
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.observer import Watch
-from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import SessionClosedError, describe
 
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-Connect = Callable[[], Awaitable["Transport"]]
-"""Returns the transport, which it connects first if need be."""
-
-TakeOver = Callable[[], Awaitable[Snapshot | None]]
-"""Waits until the session that has the conversation gives it up, and returns its snapshot; None: it gives up none."""
 
 
 class SessionStart:
@@ -54,12 +48,12 @@ class SessionStart:
         self.failure: BaseException | None = None
         """The error of `start()`, if it fails."""
 
-    async def run(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> bool:
+    async def run(self, plan: StartPlan) -> bool:
         """Run the steps; return whether all of them are done. A step that fails requests the close."""
         closing = self._context.closing
         try:
             with closing.cuts(anyio.CancelScope()), self._context.observer.phase("start"):
-                await self._run_steps(connect, room_options, resumed)
+                await self._run_steps(plan)
                 return True
         except Exception as error:  # noqa: BLE001 - raised by start()
             self.failure = error
@@ -70,20 +64,18 @@ class SessionStart:
             self.failure = SessionClosedError(f"closed while it was starting: {closing.reason.value}")
         return False
 
-    async def _run_steps(
-        self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None
-    ) -> None:
-        parts, watched = self._parts, self._watched
+    async def _run_steps(self, plan: StartPlan) -> None:
+        parts, watched, resumed = self._parts, self._watched, plan.resumed
         parts.handoffs.begin_session()
         parts.flows.begin_session(self._context.session)
         with watched("mcp"):
             first = await parts.setup.for_start()
         if not callable(resumed):
             await self._make("open", parts.extensions.to_open())
-        transport = await self._connect(connect, partial(parts.preparing.first, first, parts.pipelines.pipeline))
+        transport = await self._connect(plan.connect, partial(parts.preparing.first, first, parts.pipelines.pipeline))
         take_over = resumed if callable(resumed) else None
         snapshot = None if callable(resumed) else resumed
-        parts.caller.take(transport, room_options, is_waiting=take_over is not None)
+        parts.caller.take(transport, plan.room_options, is_waiting=take_over is not None)
         parts.pipelines.open(transport.input_rate)
         parts.open(transport)
         if take_over is None:
