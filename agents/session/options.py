@@ -13,7 +13,7 @@ from vivavoce.agents.extension.extension import Extension
 from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.guard.content_guard import ContentGuard
 from vivavoce.agents.history.sink import HistorySink
-from vivavoce.agents.memory.options import MemoryOptions
+from vivavoce.agents.memory.options import MemoryOptions, UnusedMemory
 from vivavoce.agents.memory.stores.store import CALLS
 from vivavoce.agents.session.life.report_writer import report_file
 from vivavoce.agents.speech.limits import SpeechLimits
@@ -177,3 +177,9 @@ def check_session(options: SessionOptions | None, session_id: str | None) -> Non
     check_name("id", session_id)
     if session_id == CALLS:
         raise ConfigurationError(f"need another id, got {CALLS!r}: running calls are kept under it")
+
+
+def extensions_of(options: SessionOptions) -> list[Extension]:
+    """Return the extensions of a session, in their order."""
+    own = (options.memory or UnusedMemory(), options.budget, options.graph, options.dialogues)
+    return [*(one for one in own if one is not None), *options.extensions]

@@ -284,7 +284,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
             ConfigurationError: The transport lacks something; the error names it.
             RoomError: When awaited: the server refused it, or did not answer. It is an `error` event too.
         """
-        return self._parts.hang_ups.ask(after_speech=after_speech)
+        return self._parts.silence.hang_ups.ask(after_speech=after_speech)
 
     # --- waking up
 
@@ -294,11 +294,11 @@ class AgentSession(EventSource, Generic[UserdataT]):
 
         It runs beside the conversation and may speak and close. Set it at any time; None calls nothing.
         """
-        return self._parts.wake_up_call.callback
+        return self._parts.silence.wake_up.callback
 
     @on_wake_up.setter
     def on_wake_up(self, callback: OnWakeUp | None) -> None:
-        self._parts.wake_up_call.set_callback(callback)
+        self._parts.silence.wake_up.set_callback(callback)
 
     @property
     def wake_up(self) -> WakeUp | None:
@@ -310,11 +310,11 @@ class AgentSession(EventSource, Generic[UserdataT]):
             ConfigurationError: Set to something else, or to a hangup that the session's transport cannot do.
             SessionClosedError: Set after the close.
         """
-        return self._parts.wake_up_call.wake_up
+        return self._parts.silence.wake_up.wake_up
 
     @wake_up.setter
     def wake_up(self, wake_up: float | WakeUp | None) -> None:
-        self._parts.wake_up_call.set_wake_up(wake_up)
+        self._parts.silence.wake_up.set_wake_up(wake_up)
 
     @property
     def wake_up_timer(self) -> WakeUpTimer:
@@ -363,8 +363,8 @@ class AgentSession(EventSource, Generic[UserdataT]):
             ConfigurationError: It is no pipeline, or does not go with the session's flow or options.
         """
         self._parts.context.check_open()
-        change = self._parts.pipeline_requests.to_pipeline(pipeline, within)
-        self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.request(change))
+        change = self._parts.pipelines.to_pipeline(pipeline, within)
+        self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.switch.request(change))
         return change.change
 
     def change_component(
@@ -397,8 +397,8 @@ class AgentSession(EventSource, Generic[UserdataT]):
         """
         self._parts.context.check_open()
         components = ComponentSet(stt=stt, llm=llm, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector)
-        change = self._parts.pipeline_requests.to_components(components, within)
-        self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.request(change))
+        change = self._parts.pipelines.to_components(components, within)
+        self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.switch.request(change))
         return change.change
 
     def set_conversation_flow(self, flow: ConversationFlow | None) -> None:
@@ -409,7 +409,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
             SessionError: The flow is in another session.
             ConfigurationError: The pipeline cannot use a flow.
         """
-        self._parts.pipeline_requests.change_flow(flow)
+        self._parts.pipelines.change_flow(flow)
 
     def observe(
         self, stage: Stage, observer: Callable[[Any], Awaitable[None] | None], *, max_pending: int = 256
@@ -458,7 +458,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         Raises:
             ConfigurationError: The userdata cannot be JSON; it says which part.
         """
-        return self._parts.checkpoints.take()()
+        return self._parts.keeping.checkpoints.take()()
 
     def report(self) -> SessionReport:
         """Return everything kept so far."""
@@ -501,7 +501,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
     @property
     def recording(self) -> SessionRecording:
         """Records the call."""
-        return self._parts.recording.recording
+        return self._parts.keeping.recording.recording
 
     @property
     def memory(self) -> SessionMemory:
@@ -552,7 +552,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
     @property
     def pipeline(self) -> Pipeline:
         """How it listens, thinks and speaks."""
-        return self._parts.pipelines.pipeline
+        return self._parts.pipelines.switch.pipeline
 
     @property
     def conversation_flow(self) -> ConversationFlow | None:

@@ -100,7 +100,7 @@ class Joining:
         self._parts.history.restore(resumed.history, resumed.last_sequence, unjudged=resumed.unjudged)
         self._context.set_userdata(resumed.userdata)
         self._parts.extensions.restore(resumed.extensions)
-        self._parts.checkpoints.resume(resumed.open_work)
+        self._parts.keeping.checkpoints.resume(resumed.open_work)
 
     # --- the place
 
@@ -112,7 +112,7 @@ class Joining:
                 the session's wake-up hangs up and the transport cannot.
         """
         session = self._context.session
-        if room is None and is_silent(self._parts.pipelines.pipeline) and current_job() is None:
+        if room is None and is_silent(self._parts.pipelines.switch.pipeline) and current_job() is None:
             from vivavoce.agents.transports.text import TextTransport
 
             room = TextTransport()
@@ -156,7 +156,7 @@ class Joining:
             raise ConfigurationError(
                 f"participant={participant!r} goes with a LiveKit room, not with a ready transport"
             )
-        wake_up = self._parts.wake_up_call.wake_up
+        wake_up = self._parts.silence.wake_up.wake_up
         if wake_up is not None and wake_up.then == "hangup":
             transport.check_hangup()
         return transport

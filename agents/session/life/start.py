@@ -66,45 +66,47 @@ class SessionStart:
 
     async def _run_steps(self, plan: StartPlan) -> None:
         parts, watched, resumed = self._parts, self._watched, plan.resumed
+        pipelines = parts.pipelines.switch
         parts.handoffs.begin_session()
         parts.flows.begin_session(self._context.session)
         with watched("mcp"):
             first = await parts.setup.for_start()
         if not callable(resumed):
             await self._make("open", parts.extensions.to_open())
-        transport = await self._connect(plan.connect, partial(parts.preparing.first, first, parts.pipelines.pipeline))
+        prepare = partial(parts.setup.preparing.first, first, pipelines.pipeline)
+        transport = await self._connect(plan.connect, prepare)
         take_over = resumed if callable(resumed) else None
         snapshot = None if callable(resumed) else resumed
         parts.caller.take(transport, plan.room_options, is_waiting=take_over is not None)
-        parts.pipelines.open(transport.input_rate)
+        pipelines.open(transport.input_rate)
         parts.open(transport)
         if take_over is None:
             self._begin(snapshot)
         with watched("pipeline"):
-            await parts.pipelines.start(self._limit)
+            await pipelines.start(self._limit)
         with watched("room audio"):
             self.room_audio = Service("room audio", parts.caller.run, on_crash=self._on_crash)
             await self.room_audio.start(self._context.group, self._limit)
         if self._context.live.agent is not first:  # update_agent() has replaced it meanwhile
-            parts.session_agents.take_over(await parts.setup.for_start(prepares=True))
+            parts.handoffs.agents.take_over(await parts.setup.for_start(prepares=True))
         if take_over is not None:
             snapshot = await self._result_of("take over", take_over)
             await self._make("open", parts.extensions.to_open())
             self._begin(snapshot)
             parts.caller.end_wait()
         await parts.handoffs.components_taken()
-        parts.checkpoints.open()
+        parts.keeping.checkpoints.open()
         await self._make("begin", parts.extensions.to_begin())
         self.has_entered = True
         if snapshot is None:
             with watched("on_enter"):
-                await self._end_of("on_enter", parts.agent_hooks.enter_first(self._context.live.agent))
+                await self._end_of("on_enter", parts.handoffs.hooks.enter_first(self._context.live.agent))
         else:
-            parts.agent_hooks.resume()
+            parts.handoffs.hooks.resume()
         self._loop.step(i.SessionStarted())
         parts.extensions.entered()
         parts.tools.resume()
-        parts.checkpoints.changed()
+        parts.keeping.checkpoints.changed()
         self._context.log.note(ev.Started)
         self._context.log.flush()
 
@@ -144,12 +146,12 @@ class SessionStart:
             with self._watched("prepare"):
                 await prepare()
 
-        await self._parts.preparing.beside(connecting, preparing)
+        await self._parts.setup.preparing.beside(connecting, preparing)
         return connected[0]
 
     def _begin(self, resumed: Snapshot | None) -> None:
         """Begin to decide: from here on the session takes inputs."""
-        self._parts.recording.open()
+        self._parts.keeping.recording.open()
         self._loop.step(i.SessionStarting(resumed.turns if resumed else 0))
         self._context.group.start_soon(self._decide, name=f"session {self._context.id}")
 

@@ -100,7 +100,7 @@ class SessionLifecycle:
             self._telemetry,
             session_id=self._context.id,
             clock=self._context.clock,
-            parts=parts.pipelines.pipeline.capabilities.components,
+            parts=parts.pipelines.switch.pipeline.capabilities.components,
             facts=self._facts,
             capture_content=parts.options.capture_content,
         )
@@ -108,7 +108,7 @@ class SessionLifecycle:
     def _facts(self) -> Mapping[str, Any]:
         """Return the attributes of the session's span: its agent, pipeline, options and room."""
         parts, context = self._parts, self._context
-        return session_facts(context.live.agent, parts.pipelines.pipeline, parts.options, context.log.room)
+        return session_facts(context.live.agent, parts.pipelines.switch.pipeline, parts.options, context.log.room)
 
     async def close(self, reason: CloseReason, *, leaves: bool = False) -> CloseReport:
         """Close the session, and wait for the end of the close; raises as `AgentSession.close`."""

@@ -5,18 +5,28 @@ from __future__ import annotations
 import logging
 
 from vivavoce.agents import events as ev
+from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.utterance import Utterance
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
+from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.extension.text_parts import TextParts
+from vivavoce.agents.guard.guarding import Guarding, guards_agent
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.session.handoffs.handoff import Handoffs
+from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.turns.turn_records import TurnRecords
-from vivavoce.agents.speech.context import ReplyContext
+from vivavoce.agents.speech.context import AnswerSources, ReplyContext
+from vivavoce.agents.speech.flow import FlowRunner
 from vivavoce.agents.speech.flow_parts import leave_floor, want_floor
-from vivavoce.agents.speech.preemptive import PreemptiveReply
+from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
 from vivavoce.agents.speech.reply import Reply
 from vivavoce.agents.speech.request import AMENDED, SpeechRequest
+from vivavoce.agents.speech.request_window import RequestWindow
+from vivavoce.agents.speech.seeing import Seeing
 from vivavoce.agents.speech.warm_task import WarmTask
+from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
@@ -30,8 +40,20 @@ logger = logging.getLogger(__name__)
 class Speeches:
     """Carries out the decisions of the turn machine on speeches. An effect on a speech that is over changes nothing."""
 
-    def __init__(self, context: ReplyContext, machine: TurnMachine, records: TurnRecords, handoffs: Handoffs) -> None:
+    def __init__(
+        self,
+        context: ReplyContext,
+        machine: TurnMachine,
+        records: TurnRecords,
+        handoffs: Handoffs,
+        *,
+        options: SessionOptions,
+    ) -> None:
         self._context = context
+        self.attempts = PreemptiveReplies(
+            context, with_voice=options.preemptive_tts and not guards_agent(options.guard)
+        )
+        """The answers that are begun before the turn is over."""
         self.session = context.session
         """The context of the session."""
         self._playout = context.playout
@@ -101,12 +123,13 @@ class Speeches:
         item = self._context.history.user_item(effect.turn_id) if is_resumed else None
         self._register(speech, SpeechRequest(user_item=item)).record.answers(effect.turn_id)
 
-    def answer_turn(self, effect: fx.CommitUserTurn, item: ChatMessage, attempt: PreemptiveReply | None) -> None:
+    def answer_turn(self, effect: fx.CommitUserTurn, item: ChatMessage) -> None:
         """Register the answer to a turn of the user, whose message is `item`."""
         speech = self.make("turn", interruptible=True, speech_id=effect.speech_id)
         record = self._records.commit(effect)
         instructions = AMENDED if effect.amends else ""
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id, instructions=instructions)
+        attempt = self.attempts.take(effect.attempt_id) if effect.attempt_id else None
         self._replies[speech.id] = Reply(
             self._context, speech, request, record, words_before=self._texts_before, attempt=attempt
         )
@@ -267,3 +290,26 @@ class Speeches:
     def left_behind(self) -> list[fx.ForgetSpeech]:
         """Return effects that forget the speeches that are left, as one whose provider ignores its cancellation."""
         return [fx.ForgetSpeech(reply.handle.id, reply.outcome or "cancelled") for reply in self._replies.values()]
+
+
+def reply_context(
+    context: SessionContext,
+    history: HistoryControl,
+    tools: ToolCalls,
+    flows: FlowRunner,
+    extensions: Attachments,
+    playout: Playout,
+    seeing: Seeing,
+    options: SessionOptions,
+) -> ReplyContext:
+    """Return the parts of a session that its replies use."""
+    return ReplyContext(
+        context,
+        history=history,
+        tools=tools,
+        sources=AnswerSources(flows, extensions),
+        playout=playout,
+        window=RequestWindow(options.context_window, seeing, context.report_error, limit=options.speech.hook_timeout),
+        guarding=Guarding(context, history, options.guard),
+        limits=options.speech,
+    )

@@ -1,4 +1,8 @@
-"""The agent's words where it would fall silent: the hook for an empty answer, the apology before an error closes."""
+"""Silence: the parts of a session that act when its caller, or its agent, would stay silent.
+
+`LastWords` speaks for the agent: it calls the hook for an empty answer, and has the apology spoken before an error
+closes the session.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,17 @@ from collections.abc import Callable
 from functools import partial
 
 from vivavoce.agents.agent import Agent, AgentControl, EmptyReply
+from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechControl
+from vivavoce.agents.session.life.hang_ups import HangUps
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.turns.caller import Caller
+from vivavoce.agents.session.turns.speeches import Speeches
+from vivavoce.agents.session.turns.wake_up_call import WakeUpCall
 from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
+from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.core.ids import new_id
@@ -64,6 +75,28 @@ class LastWords:
             context = self._context
             watch = context.observer.hook(NAME, turn_id=empty.turn_id)
             context.hooks.start("callback", NAME, partial(_call, agent, empty), self._limit, "while quiet", watch=watch)
+
+
+class Silence:
+    """Wakes a silent caller up, disconnects one who stays silent, and has words for an agent that has none.
+
+    Args:
+        wake_up: How a silent caller is woken up at first.
+    """
+
+    def __init__(
+        self,
+        context: SessionContext,
+        caller: Caller,
+        playout: Playout,
+        speeches: Speeches,
+        wake_up: WakeUp | None,
+        *,
+        options: SessionOptions,
+    ) -> None:
+        self.wake_up = WakeUpCall(context, caller, wake_up, limit=options.callback_timeout)
+        self.last_words = LastWords(context, apology=options.apology, limit=options.speech.hook_timeout)
+        self.hang_ups = HangUps(context, speeches, playout, caller)
 
 
 async def _call(agent: Agent, empty: EmptyReply) -> None:
