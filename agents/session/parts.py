@@ -23,16 +23,16 @@ from vivavoce.agents.session.components.requests import PipelineRequests, pipeli
 from vivavoce.agents.session.handoffs.handoff import Handoffs
 from vivavoce.agents.session.handoffs.tasks import Tasks
 from vivavoce.agents.session.history import make_history
-from vivavoce.agents.session.life.preparing import AgentSetup
 from vivavoce.agents.session.life.silence import Silence
 from vivavoce.agents.session.options import SessionOptions, check_session, extensions_of
 from vivavoce.agents.session.turns.caller import Caller
 from vivavoce.agents.session.turns.speech_requests import SpeechRequests
 from vivavoce.agents.session.turns.speeches import Speeches, reply_context
-from vivavoce.agents.session.turns.turn_records import TurnRecords
 from vivavoce.agents.session.turns.turn_taking import make_machine
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
 from vivavoce.agents.speech.transcripts import TranscriptFeed
+from vivavoce.agents.speech.turn_records import TurnRecords
+from vivavoce.agents.tools.agent_setup import AgentSetup
 from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.traces.trace_writer import TraceWriter, make_trace_writer
 from vivavoce.agents.turn.machine import TurnMachine
@@ -119,7 +119,7 @@ def build_parts(
     flows = FlowRunner(context, flow, limit=limit)
     pipelines = PipelineRequests(context, pipeline, history, flows, extensions, options=options)
     handoffs = Handoffs(context, history, setup, pipelines, on_floor=memory.streams.took_floor, limit=limit)
-    machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options, extensions)
+    machine, records = make_machine(options, pipeline, wake_up, trace), _make_records(context, options, extensions)
     checkpoints = CheckpointFeed(context, history, machine, extensions.take, lambda: handoffs.root.id)
     tools = _make_tools(context, options, history, checkpoints, handoffs, extensions)
     transcripts, frame_hooks = TranscriptFeed(on_final=memory.streams.note_transcript), FrameHooks(context)
@@ -173,6 +173,11 @@ def _make_tools(
         hand_off=handoffs.from_tool,
         take_result=extensions.take_tool_result,
     )
+
+
+def _make_records(context: SessionContext, options: SessionOptions, extensions: Attachments) -> TurnRecords:
+    captures = options.capture_content
+    return TurnRecords(context, extensions, options.endpointing, options.interruption, captures_content=captures)
 
 
 def _make_context(

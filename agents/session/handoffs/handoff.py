@@ -54,8 +54,8 @@ from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
 from vivavoce.agents.session.handoffs.carried_history import CarriedHistory
 from vivavoce.agents.session.handoffs.handoff_control import HandoffControl
 from vivavoce.agents.session.handoffs.session_agents import SessionAgents
-from vivavoce.agents.session.life.preparing import AgentSetup
 from vivavoce.agents.tasks.task import TaskControl
+from vivavoce.agents.tools.agent_setup import AgentSetup
 from vivavoce.agents.tools.batch import AwaitHandoff
 from vivavoce.agents.turn.inputs import HandoffEnded, HandoffReady, HandoffRequested
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder

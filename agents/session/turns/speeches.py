@@ -16,7 +16,6 @@ from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.session.handoffs.handoff import Handoffs
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.turns.turn_records import TurnRecords
 from vivavoce.agents.speech.context import AnswerSources, ReplyContext
 from vivavoce.agents.speech.flow import FlowRunner
 from vivavoce.agents.speech.flow_parts import leave_floor, want_floor
@@ -25,6 +24,7 @@ from vivavoce.agents.speech.reply import Reply
 from vivavoce.agents.speech.request import AMENDED, SpeechRequest
 from vivavoce.agents.speech.request_window import RequestWindow
 from vivavoce.agents.speech.seeing import Seeing
+from vivavoce.agents.speech.turn_records import TurnRecords
 from vivavoce.agents.speech.warm_task import WarmTask
 from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.turn import effects as fx

@@ -1,5 +1,6 @@
-"""Preparing: imports modules and builds the models of tools in a thread, before the turns that use them.
+"""AgentSetup: has agents ready before they serve: connects their MCP servers, and has their tools prepared in a thread.
 
+`Preparing` imports modules and builds the models of tools, before the turns that use them:
 pydantic and the model of a tool's arguments, the parser of Markdown, numpy: a tenth of a second and more, the first
 time in a process. In a turn the caller would wait for it, and so would every other call of the event loop.
 """
