@@ -1,80 +1,122 @@
-"""Silence: the parts of a session that act when its caller, or its agent, would stay silent.
-
-`LastWords` speaks for the agent: it calls the hook for an empty answer, and has the apology spoken before an error
-closes the session.
-"""
+"""Silence: the parts of a session that act when its caller, or its agent, would stay silent; and how it hangs up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import logging
+from collections.abc import Sequence
 
-from vivavoce.agents.agent import Agent, AgentControl, EmptyReply
+import anyio
+
 from vivavoce.agents.audio.playout import Playout
+from vivavoce.agents.audio.utterance import Utterance
+from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.speech_handle import SpeechControl
-from vivavoce.agents.session.life.hang_ups import HangUps
+from vivavoce.agents.core.hang_up import HangUp
+from vivavoce.agents.core.inbox import LoopCall
+from vivavoce.agents.core.speech_handle import SpeechHandle, calling_speech
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.turns.caller import Caller
 from vivavoce.agents.session.turns.speeches import Speeches
 from vivavoce.agents.session.turns.wake_up_call import WakeUpCall
-from vivavoce.agents.speech.request import SpeechRequest
-from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
+from vivavoce.agents.speech.last_words import LastWords
+from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn.options import WakeUp
-from vivavoce.pipelines.core.checks import awaited
-from vivavoce.pipelines.core.errors import describe
-from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.pipeline import PipelineCapabilities
+from vivavoce.pipelines.core.checks import check_flag
+from vivavoce.pipelines.core.errors import VoiceError, describe
 
-NAME = "on_empty_reply"
+logger = logging.getLogger(__name__)
 
-Ask = Callable[[SpeechControl, SpeechRequest, SpeechRequested], None]
+NAME = "hangup"
+LEFT_TO_ROOM = (CloseReason.USER_INITIATED, CloseReason.USER_AWAY)
+"""The reasons with which the session closes only when its caller has left."""
 
 
-class LastWords:
-    """Speaks the apology, and calls the hook.
+class HangUps:
+    """Takes the requests of one session. Each runs in the session's group; the close waits for it or cuts it."""
 
-    Args:
-        apology: Said before a close by errors; empty for none.
-        limit: Seconds for one call of the hook while the session speaks nothing.
-    """
-
-    def __init__(self, context: SessionContext, *, apology: str, limit: float) -> None:
+    def __init__(self, context: SessionContext, speeches: Speeches, playout: Playout, caller: Caller) -> None:
         self._context = context
-        self._apology = apology
-        self._limit = limit
-        self.is_apology_due = False
-        self.problem = ""
-        """The reason of the close, if turns failed again and again."""
-        self._last_error: Exception | None = None
+        self._speeches = speeches
+        self._playout = playout
+        self._caller = caller
 
-    def speech_failed(self, error: Exception | None) -> None:
-        """Keep the error of the last speech that failed."""
-        self._last_error = error
+    def ask(self, *, after_speech: bool) -> HangUp:
+        """Disconnect the caller; from any thread.
 
-    def gave_up(self, component: str) -> None:
-        """Turns have failed again and again, because of that component; a voice that fails cannot apologise."""
-        self.is_apology_due = bool(self._apology) and component != "tts"
-        last = "" if self._last_error is None else f"; the last error: {describe(self._last_error)}"
-        self.problem = f"{component} failed in too many turns in a row{last}"
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is no caller to disconnect.
+            ConfigurationError: The transport cannot; the error names the keys that it lacks.
+        """
+        check_flag("after_speech", after_speech)
+        self._context.check_open()
+        self._caller.transport.check_hangup()
+        tool, speech = calling_tool(), calling_speech()
+        own = tool.speech_id if tool is not None else "" if speech is None else speech.id
+        here = self._context.inbox.is_here
+        request = HangUp(own, in_tool=tool is not None, is_here=here, after_speech=after_speech)
+        self._context.inbox.on_loop(lambda: self._begin(request, CloseReason.USER_INITIATED, after_speech=after_speech))
+        return request
 
-    def pipeline_lost(self, capabilities: PipelineCapabilities) -> None:
-        """The pipeline is lost for good; its own voice may still apologise, one of a lost model cannot."""
-        kinds = {kind for kind, *_ in capabilities.components}
-        self.is_apology_due = bool(self._apology) and ("tts" in kinds or "realtime_model" not in kinds)
+    @property
+    def handles(self) -> list[SpeechHandle]:
+        """The handles of all speeches."""
+        return self._speeches.handles
 
-    def apologise(self, ask: Ask, post: Callable[[TurnInput], None]) -> None:
-        """Have the apology spoken; protected, it is the last thing that the caller hears."""
-        speech = SpeechControl(new_id("speech"), "say", interruptible=False, post=post)
-        asked = SpeechRequested(speech_id=speech.id, kind="say", interruptible=False)
-        ask(speech, SpeechRequest(text=self._apology), asked)
+    def end_call(self, reason: CloseReason) -> None:
+        """Disconnect the caller at once, and close the session for that reason; where the first fails, only close."""
+        self._begin(HangUp("", in_tool=False, is_here=True), reason, after_speech=False)
 
-    def reply_was_empty(self, agent: Agent, empty: EmptyReply) -> None:
-        """Call the agent's hook beside the conversation, so that it may say something and await it."""
-        if AgentControl.of(agent).overrides("on_empty_reply"):
-            context = self._context
-            watch = context.observer.hook(NAME, turn_id=empty.turn_id)
-            context.hooks.start("callback", NAME, partial(_call, agent, empty), self._limit, "while quiet", watch=watch)
+    def after_silence(self) -> None:
+        """Disconnect a caller who has answered no wake-up; where that fails, the session closes all the same."""
+        self._begin(HangUp("", in_tool=False, is_here=True), CloseReason.USER_AWAY, after_speech=True)
+
+    def _begin(self, request: HangUp, reason: CloseReason, *, after_speech: bool) -> None:
+        before: list[SpeechHandle] = []
+        own_words: Utterance | None = None
+        if after_speech:
+            before = [handle for handle in self._speeches.handles if handle.id != request.own]
+            own_words = self._speeches.unplayed(request.own)
+
+        async def work() -> None:
+            try:
+                if after_speech:
+                    await self.heard(before, own_words)
+                await self._caller.hang_up(reason)
+                if reason not in LEFT_TO_ROOM:  # also where the room goes on without its caller
+                    self._context.closing.request(reason)
+                closing = self._context.closing
+                request.succeed(closing.heard_out if closing.is_asked else None)
+            except VoiceError as error:
+                request.fail(error)
+                self._failed(error, reason)
+            finally:
+                request.end()
+
+        def begin() -> None:
+            request.begin()
+            self._context.hooks.start("callback", NAME, work)
+
+        begun = LoopCall(begin)
+        request.queue(begun, waits_for_own=own_words is not None)
+        self._context.inbox.post(begun)
+
+    async def heard(self, before: Sequence[SpeechHandle], own_words: Utterance | None = None) -> None:
+        """Wait until the caller has heard those speeches, and the audio of the speech that asked."""
+        if own_words is not None:
+            await own_words.done.wait()
+        for handle in before:
+            await handle
+            rest = self._speeches.unplayed(handle.id)
+            if rest is not None:  # a handle may resolve when all is generated
+                await rest.done.wait()
+        await self._playout.drained()
+        await anyio.sleep(self._caller.transport.tail)
+
+    def _failed(self, error: VoiceError, reason: CloseReason) -> None:
+        logger.warning("The caller could not be disconnected: %s", describe(error))
+        self._context.report_error(error, "room")
+        if reason is not CloseReason.USER_INITIATED:
+            self._context.closing.request(reason)
 
 
 class Silence:
@@ -97,7 +139,3 @@ class Silence:
         self.wake_up = WakeUpCall(context, caller, wake_up, limit=options.callback_timeout)
         self.last_words = LastWords(context, apology=options.apology, limit=options.speech.hook_timeout)
         self.hang_ups = HangUps(context, speeches, playout, caller)
-
-
-async def _call(agent: Agent, empty: EmptyReply) -> None:
-    await awaited(NAME, agent.on_empty_reply(empty))
