@@ -70,11 +70,11 @@ class AgentSession(EventSource, Generic[UserdataT]):
     Calls only enqueue, from any task of the loop that it was started on and from threads; its own loop then decides.
 
     Args:
-        agent: Who talks.
-        pipeline: How it listens, thinks and speaks; one pipeline serves one session at a time. None: it does not; given
-            texts (`say()`, a flow, a graph) go out in writing, and tools, dialogues and memory work.
+        agent: The agent that has the conversation first.
+        pipeline: Listens, thinks and speaks; it serves one session at a time. Without one, given texts (`say()`, a
+            flow, a graph) go out in writing, and tools, dialogues and memory work.
         conversation_flow: Answers the caller in place of the pipeline's model.
-        wake_up: After how many seconds of silence a caller is woken up, once, or how to go on then; None: never.
+        wake_up: Seconds of silence before `on_wake_up` runs once, or a `WakeUp` for repeats; None: no wake-up.
         background_audio: Sounds under the conversation from its start, or while the agent thinks.
         userdata: Yours; tools get it by their `RunContext`. JSON data, a dataclass or a pydantic model: anything else
             cannot be kept by `snapshot()`, nor for a crash (`CrashSafety`); put clients and connections on the agent.
@@ -402,7 +402,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         return change.change
 
     def set_conversation_flow(self, flow: ConversationFlow | None) -> None:
-        """From the caller's next turn on answer by `flow`, or by the model; the flow before it is cleaned up.
+        """Have `flow` answer from the caller's next turn on, or the model; clean the flow before it up.
 
         Raises:
             SessionClosedError: The session is closed.
@@ -417,9 +417,9 @@ class AgentSession(EventSource, Generic[UserdataT]):
         """Watch a stage, before or after `start()`: the caller's transcripts ("stt": `UserInterim`, `UserFinal`), the
         model's events ("llm": `TextDelta`, `ToolCall` …) or the voice's audio ("tts": `AudioChunk`).
 
-        It gets what the stage hooks of the agent let through, one item at a time, in a task of its own: the stage never
-        waits for it. Items beyond `max_pending` that wait are dropped and counted. An observer that raises, or takes
-        longer than `callback_timeout`, is closed, with an `error` event of source `observer`.
+        The observer gets the items that the agent's stage hooks let through, one at a time, in a task of its own: the
+        stage never waits for it. Items beyond `max_pending` that wait are dropped and counted. An observer that raises,
+        or takes longer than `callback_timeout`, is closed, with an `error` event of source `observer`.
 
         Raises:
             ConfigurationError: There is no such stage, or `observer` is no function.
@@ -546,12 +546,12 @@ class AgentSession(EventSource, Generic[UserdataT]):
 
     @property
     def agent(self) -> Agent:
-        """Who has the conversation."""
+        """The agent that has the conversation."""
         return self._parts.context.live.agent
 
     @property
     def pipeline(self) -> Pipeline:
-        """How it listens, thinks and speaks."""
+        """The pipeline in use."""
         return self._parts.pipelines.switch.pipeline
 
     @property

@@ -7,7 +7,7 @@ A session has one way out, whether its start failed, was cut or succeeded:
    `leave()`, by the room, by the turn machine, or by a crash of the task.
 3. `SessionClose.run()` (close.py) runs a step for each part that is open, shielded and within `close_timeout`. This is
    how a start is rolled back.
-4. `ready` is set, and `start()` raises `failure`, if there is one.
+4. `start()`, which waits for the end of step 1 or 3, returns, or raises the failure of the start.
 """
 
 from __future__ import annotations
