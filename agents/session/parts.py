@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.audio.background_audio import BackgroundAudio, BackgroundAudioSource
@@ -27,8 +28,9 @@ from vivavoce.agents.session.life.silence import Silence
 from vivavoce.agents.session.options import SessionOptions, check_session, extensions_of
 from vivavoce.agents.session.turns.caller import Caller
 from vivavoce.agents.session.turns.speech_requests import SpeechRequests
-from vivavoce.agents.session.turns.speeches import Speeches, reply_context
+from vivavoce.agents.session.turns.speeches import Speeches
 from vivavoce.agents.session.turns.turn_taking import make_machine
+from vivavoce.agents.speech.context import AnswerSources, reply_context
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
 from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.speech.turn_records import TurnRecords
@@ -37,8 +39,10 @@ from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.traces.trace_writer import TraceWriter, make_trace_writer
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import WakeUp, wake_up_of
-from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from vivavoce.pipelines.io import Transport
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,8 +132,18 @@ def build_parts(
     recording = RecordingControl(context, options.recording)
     caller = Caller(context, playout, background, recording, frame_hooks)
     memory.replies.open(caller.replies)
-    replies = reply_context(context, history, tools, flows, extensions, playout, caller.seeing, options)
-    speeches = Speeches(replies, machine, records, handoffs, options=options)
+    replies = reply_context(
+        context,
+        history,
+        tools,
+        AnswerSources(flows, extensions),
+        playout,
+        caller.seeing,
+        guard=options.guard,
+        policy=options.context_window,
+        limits=options.speech,
+    )
+    speeches = Speeches(replies, machine, records, handoffs, voice_ahead=options.preemptive_tts)
     silence = Silence(context, caller, playout, speeches, wake_up, options=options)
     pipelines.check_agent(agent)
     return SessionParts(

@@ -5,28 +5,18 @@ from __future__ import annotations
 import logging
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.utterance import Utterance
-from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
-from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.extension.text_parts import TextParts
-from vivavoce.agents.guard.guarding import Guarding, guards_agent
-from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.session.handoffs.handoff import Handoffs
-from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.speech.context import AnswerSources, ReplyContext
-from vivavoce.agents.speech.flow import FlowRunner
+from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.flow_parts import leave_floor, want_floor
 from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
 from vivavoce.agents.speech.reply import Reply
 from vivavoce.agents.speech.request import AMENDED, SpeechRequest
-from vivavoce.agents.speech.request_window import RequestWindow
-from vivavoce.agents.speech.seeing import Seeing
 from vivavoce.agents.speech.turn_records import TurnRecords
 from vivavoce.agents.speech.warm_task import WarmTask
-from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
@@ -38,7 +28,11 @@ logger = logging.getLogger(__name__)
 
 
 class Speeches:
-    """Carries out the decisions of the turn machine on speeches. An effect on a speech that is over changes nothing."""
+    """Carries out the decisions of the turn machine on speeches. An effect on a speech that is over changes nothing.
+
+    Args:
+        voice_ahead: Whether answers that are begun before the turn is over are spoken ahead too, unheard.
+    """
 
     def __init__(
         self,
@@ -47,12 +41,10 @@ class Speeches:
         records: TurnRecords,
         handoffs: Handoffs,
         *,
-        options: SessionOptions,
+        voice_ahead: bool,
     ) -> None:
         self._context = context
-        self.attempts = PreemptiveReplies(
-            context, with_voice=options.preemptive_tts and not guards_agent(options.guard)
-        )
+        self.attempts = PreemptiveReplies(context, with_voice=voice_ahead and not context.guarding.judges_agent)
         """The answers that are begun before the turn is over."""
         self.session = context.session
         """The context of the session."""
@@ -290,26 +282,3 @@ class Speeches:
     def left_behind(self) -> list[fx.ForgetSpeech]:
         """Return effects that forget the speeches that are left, as one whose provider ignores its cancellation."""
         return [fx.ForgetSpeech(reply.handle.id, reply.outcome or "cancelled") for reply in self._replies.values()]
-
-
-def reply_context(
-    context: SessionContext,
-    history: HistoryControl,
-    tools: ToolCalls,
-    flows: FlowRunner,
-    extensions: Attachments,
-    playout: Playout,
-    seeing: Seeing,
-    options: SessionOptions,
-) -> ReplyContext:
-    """Return the parts of a session that its replies use."""
-    return ReplyContext(
-        context,
-        history=history,
-        tools=tools,
-        sources=AnswerSources(flows, extensions),
-        playout=playout,
-        window=RequestWindow(options.context_window, seeing, context.report_error, limit=options.speech.hook_timeout),
-        guarding=Guarding(context, history, options.guard),
-        limits=options.speech,
-    )
