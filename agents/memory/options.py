@@ -11,7 +11,9 @@ from vivavoce.pipelines.core.checks import check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from vivavoce.agents.extension.attachments import Attachments
     from vivavoce.agents.extension.extension import Host
+    from vivavoce.agents.memory.control import MemoryControl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,3 +74,12 @@ class UnusedMemory(MemoryOptions):
     """The memory of a session without options: it does nothing until the application asks for it."""
 
     _is_used = False
+
+
+def memory_of(extensions: Attachments) -> MemoryControl:
+    """Return the memory of a session, which each session has; its `face` is the one that applications know."""
+    from vivavoce.agents.memory.control import MemoryControl
+
+    memory = extensions.of(MemoryOptions)
+    assert isinstance(memory, MemoryControl), "each session has a memory"
+    return memory

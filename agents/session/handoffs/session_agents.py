@@ -10,7 +10,7 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.handoffs.agent_hooks import awaited_hook
-from vivavoce.agents.session.life.preparing import AgentSetup
+from vivavoce.agents.tools.agent_setup import AgentSetup
 
 
 class SessionAgents:
