@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from vivavoce.pipelines.core.checks import shown
+from vivavoce.pipelines.core.errors import ConfigurationError
+
 
 class AgentState(StrEnum):
     """The agent's activity."""
@@ -51,6 +54,19 @@ class CloseReason(StrEnum):
     """The cost of the call stayed over the limit of its budget."""
     ERROR = "error"
     START_FAILED = "start_failed"
+
+
+def checked_reason(reason: CloseReason) -> CloseReason:
+    """Return the reason of a close, given by value or by name.
+
+    Raises:
+        ConfigurationError: There is no such reason.
+    """
+    for known in CloseReason:
+        if reason is known or (type(reason) is str and reason == known.value):
+            return known
+    names = ", ".join(f"CloseReason.{known.name}" for known in CloseReason)
+    raise ConfigurationError(f"need close(reason) as one of {names}, got {shown(reason)}")
 
 
 _FLOOR = frozenset({AgentState.IDLE, AgentState.LISTENING, AgentState.THINKING, AgentState.SPEAKING})

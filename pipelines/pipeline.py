@@ -7,6 +7,7 @@ one task that the session owns (`run`), and has no task group across two calls.
 
 from __future__ import annotations
 
+import logging
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -16,6 +17,7 @@ from typing import Any, Literal, Protocol
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.events import (
@@ -38,6 +40,8 @@ from vivavoce.pipelines.speech import ComponentSet, Parts, given
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.pipelines.tts.text_filters import TextFilter, are_prepared, prepare_filters
 
+logger = logging.getLogger(__name__)
+
 __all__ = [
     "ConnectionChange",
     "ConnectionPart",
@@ -56,9 +60,12 @@ __all__ = [
     "UserTurnEnded",
     "UserTurnPredicted",
     "check_free",
+    "check_pipeline",
     "ears_of",
     "having",
     "is_like",
+    "is_silent",
+    "warn_if_deaf",
 ]
 
 
@@ -378,3 +385,38 @@ def check_free(pipeline: Pipeline, connection: PipelineConnection | None) -> Non
             f"needed a pipeline that no session holds, got one that is attached already; make a {kind} for each "
             "session (its components may be shared)"
         )
+
+
+def check_pipeline(pipeline: Pipeline) -> None:
+    """Refuse a pipeline that can never work, its fallbacks included.
+
+    Raises:
+        ConfigurationError: It is of another kind.
+        CapabilityError: It can neither speak nor answer.
+    """
+    if not isinstance(pipeline, Pipeline):
+        raise ConfigurationError(
+            f"pipeline must be a Pipeline, got {shown(pipeline)}; for example CascadingPipeline(...)"
+        )
+    capabilities = pipeline.capabilities
+    if not (capabilities.can_say or capabilities.can_reply):
+        raise CapabilityError(pipeline.name, "can_say", "give the pipeline a tts, or a model that speaks")
+    if pipeline.fallback is not None:
+        check_pipeline(pipeline.fallback)
+
+
+def is_silent(pipeline: Pipeline) -> bool:
+    """Return whether a session with that pipeline neither hears nor sounds."""
+    return not (pipeline.capabilities.can_listen or pipeline.capabilities.speaks)
+
+
+def warn_if_deaf(pipeline: Pipeline) -> None:
+    """Log that callers cannot speak to a pipeline, or to a fallback of it, that is about to be used.
+
+    A pipeline that neither hears nor sounds is one of text.
+    """
+    capabilities = pipeline.capabilities
+    if capabilities.can_reply and not capabilities.can_listen and not is_silent(pipeline):
+        logger.warning("The pipeline answers but hears nothing; give it an stt, if callers are to speak")
+    if pipeline.fallback is not None:
+        warn_if_deaf(pipeline.fallback)

@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from vivavoce.agents.budget.amounts import KINDS, NO_LIMIT, Allocation, check_limit
+from vivavoce.agents.budget.amounts import KINDS, NO_BUDGET, NO_LIMIT, Allocation, check_limit
 from vivavoce.agents.budget.price import Price, Prices
 from vivavoce.agents.extension.extension import Attached, Extension
 from vivavoce.pipelines.core.checks import check_choice, check_function, check_items, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from vivavoce.agents.budget.budget import Budget
+    from vivavoce.agents.extension.attachments import Attachments
     from vivavoce.agents.extension.extension import Host
 
 Degrade = Callable[[Any], Awaitable[None] | object]
@@ -94,3 +96,16 @@ class BudgetOptions(Extension):
         hangs_up = self.then == "hangup"
         guard = BudgetGuard(host, meter, degrade=self.degrade, goodbye=self.goodbye, hangs_up=hangs_up)
         return SessionBudget(host, meter, guard)
+
+
+def budget_of(extensions: Attachments) -> Budget:
+    """Return the budget of a session, as applications know it.
+
+    Raises:
+        ConfigurationError: The session has none.
+    """
+    if (attached := extensions.of(BudgetOptions)) is None:
+        raise ConfigurationError(NO_BUDGET)
+    budget: Any = attached.face
+    used: Budget = budget
+    return used

@@ -28,6 +28,7 @@ from vivavoce.agents.telemetry.observer import SessionObserver
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionNotStartedError
+from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -197,23 +198,26 @@ class SessionContext:
 
     Args:
         session: The session as the application knows it, to be handed to the application's code.
-        session_id: For records and logs.
+        session_id: For records and logs; None: one is made.
         agent, capabilities: The agent and the pipeline that the session begins with.
         callback_timeout: Seconds for one run of an async event handler, or of an observer of a stage.
+        userdata: The application's own data.
     """
 
     def __init__(
         self,
         session: Session,
-        session_id: str,
+        session_id: str | None,
         clock: Clock,
         *,
         agent: Agent,
         capabilities: PipelineCapabilities,
         callback_timeout: float,
+        userdata: object = None,
     ) -> None:
         self.session = session
-        self.id = session_id
+        self.id = session_id = session_id or new_id("session")
+        self.userdata: Any = userdata
         self.clock = clock
         self.inbox = Inbox(clock)
         self.log = SessionLog(session_id, clock, self.inbox, callback_timeout=callback_timeout)
@@ -228,6 +232,10 @@ class SessionContext:
         """Start on the running event loop, in that room and job; `observer` watches from now on."""
         self.log.start(observer, room=room, job_id=job_id)
         self.inbox.bind()
+
+    def set_userdata(self, userdata: object) -> None:
+        """Set the application's own data."""
+        self.userdata = userdata
 
     def open(self, group: TaskGroup) -> None:
         """Let the parts begin tasks in `group`, the session's own."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, overload
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.emitter import EventKey, Handler, SessionEmitter
+from vivavoce.pipelines.core.checks import nearest
 
 E = TypeVar("E", bound=ev.SessionEvent)
 R = TypeVar("R", Awaitable[None], None)
@@ -66,3 +67,17 @@ class EventSource:
             return decorate
         self._emitter.on(event, handler, once=once)
         return handler
+
+
+def unknown_attribute(name: str, settable: Sequence[str]) -> AttributeError:
+    """Return the error for setting an attribute that a session does not have; it names the nearest one, or the event.
+
+    Args:
+        settable: The attributes that may be set.
+    """
+    events = {f"on_{each.name.removeprefix('on_')}": each.name for each in ev.EVENT_TYPES}
+    near = nearest(name, [*settable, *events])
+    meant = repr(near) if near in settable else f"session.on({events.get(near)!r}, …)"
+    return AttributeError(
+        f"'AgentSession' object has no attribute {name!r}" + (f"; did you mean {meant}?" if near else "")
+    )

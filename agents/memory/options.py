@@ -12,7 +12,9 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.old_names import old_arguments
 
 if TYPE_CHECKING:
+    from vivavoce.agents.extension.attachments import Attachments
     from vivavoce.agents.extension.extension import Host
+    from vivavoce.agents.memory.control import MemoryControl
 
 
 @old_arguments(budget="SessionOptions(budget=…)")
@@ -69,3 +71,12 @@ class UnusedMemory(MemoryOptions):
     """The memory of a session without options: it does nothing until the application asks for it."""
 
     _is_used = False
+
+
+def memory_of(extensions: Attachments) -> MemoryControl:
+    """Return the memory of a session, which each session has; its `face` is the one that applications know."""
+    from vivavoce.agents.memory.control import MemoryControl
+
+    memory = extensions.of(MemoryOptions)
+    assert isinstance(memory, MemoryControl), "each session has a memory"
+    return memory

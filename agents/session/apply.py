@@ -53,9 +53,9 @@ def _commit_user_turn(parts: SessionParts, effect: fx.CommitUserTurn) -> None:
     else:
         item = history.add_message("user", effect.text, turn_id=effect.turn_id, in_model=effect.is_heard, is_heard=True)
     parts.caller.seeing.commit(item.id)
-    parts.speeches.answer_turn(effect, item, parts.attempts.take(effect.attempt_id) if effect.attempt_id else None)
+    parts.speeches.answer_turn(effect, item)
     parts.handoffs.turn_committed()
-    parts.checkpoints.turn_committed(effect.turn_id)
+    parts.keeping.checkpoints.turn_committed(effect.turn_id)
     parts.context.log.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=effect.speech_id, kind="turn")
 
 
@@ -63,7 +63,7 @@ def _amend_user_turn(parts: SessionParts, effect: fx.AmendUserTurn) -> None:
     item = parts.history.user_item(effect.turn_id)
     if item is not None:
         parts.history.amend(item, effect.text)
-        parts.checkpoints.changed()
+        parts.keeping.checkpoints.changed()
     parts.speeches.amend(effect)
 
 
@@ -102,19 +102,19 @@ def _forget_speech(parts: SessionParts, effect: fx.ForgetSpeech) -> None:
         return
     reply, record = forgotten
     if effect.outcome == "failed":
-        parts.last_words.speech_failed(reply.failure.error)
+        parts.silence.last_words.speech_failed(reply.failure.error)
     if record is None:
         return
     parts.transcripts.turn(record)
     parts.tools.answer_over(record.turn_id, record.answers_turn_id)
     if effect.outcome != "cancelled" or not parts.machine.open_turn_id:  # else the turn that is open answers both
-        parts.checkpoints.turn_over(record.turn_id, record.answers_turn_id)
+        parts.keeping.checkpoints.turn_over(record.turn_id, record.answers_turn_id)
     if reply.handle.kind == "turn":
         parts.tasks.answered(record.turn_id)
     if record.is_empty and parts.machine.agent_state is not AgentState.CLOSING:
         tools = tuple(tool.name for tool in record.tools)
         empty = EmptyReply(record.turn_id, reply.record.user_text, tools)
-        parts.last_words.reply_was_empty(parts.context.live.agent, empty)
+        parts.silence.last_words.reply_was_empty(parts.context.live.agent, empty)
 
 
 # --- the session
@@ -122,15 +122,15 @@ def _forget_speech(parts: SessionParts, effect: fx.ForgetSpeech) -> None:
 
 def _wake_user(parts: SessionParts, effect: fx.WakeUser) -> None:
     parts.context.log.note(ev.WakeUpFired, level=effect.level)
-    parts.wake_up_call.make(effect.level)
+    parts.silence.wake_up.make(effect.level)
 
 
 def _close_session(parts: SessionParts, effect: fx.CloseSession) -> None:
     if effect.reason == "error":
-        parts.last_words.gave_up(effect.component)
+        parts.silence.last_words.gave_up(effect.component)
     if effect.reason == "pipeline_lost":
-        parts.last_words.pipeline_lost(parts.context.live.capabilities)
-        parts.context.closing.request(CloseReason.ERROR, parts.pipelines.failure)
+        parts.silence.last_words.pipeline_lost(parts.context.live.capabilities)
+        parts.context.closing.request(CloseReason.ERROR, parts.pipelines.switch.failure)
     else:
         parts.context.closing.request(CloseReason(effect.reason))
 
@@ -162,8 +162,8 @@ _APPLY: dict[type, Callable[[SessionParts, Any], None]] = {
     fx.SettleAudio: lambda parts, effect: parts.context.live.connection.commit_audio(),
     fx.ClearAudio: lambda parts, effect: parts.context.live.connection.clear_audio(),
     fx.RefuseRemoteReply: lambda parts, effect: parts.context.live.connection.refuse(effect.remote_reply_id),
-    fx.StartAttempt: lambda parts, effect: parts.attempts.start(effect),
-    fx.DropAttempt: lambda parts, effect: parts.attempts.drop(effect),
+    fx.StartAttempt: lambda parts, effect: parts.speeches.attempts.start(effect),
+    fx.DropAttempt: lambda parts, effect: parts.speeches.attempts.drop(effect),
     fx.AnswerHistory: lambda parts, effect: parts.speeches.answer_history(effect),
     fx.GrantFloor: lambda parts, effect: parts.speeches.grant(effect),
     fx.PrepareSpeech: lambda parts, effect: parts.speeches.prepare(effect),
@@ -175,12 +175,12 @@ _APPLY: dict[type, Callable[[SessionParts, Any], None]] = {
     fx.ForgetSpeech: _forget_speech,
     fx.BeginHandoff: lambda parts, effect: parts.handoffs.begin(effect.handoff_id),
     fx.DropHandoff: lambda parts, effect: parts.handoffs.drop(effect.handoff_id),
-    fx.OpenPipeline: lambda parts, effect: parts.pipelines.begin(effect),
-    fx.ReportLoss: lambda parts, effect: parts.pipelines.report_loss(effect),
-    fx.TakePipeline: lambda parts, effect: parts.pipelines.take(effect),
-    fx.DropPipeline: lambda parts, effect: parts.pipelines.drop(effect),
+    fx.OpenPipeline: lambda parts, effect: parts.pipelines.switch.begin(effect),
+    fx.ReportLoss: lambda parts, effect: parts.pipelines.switch.report_loss(effect),
+    fx.TakePipeline: lambda parts, effect: parts.pipelines.switch.take(effect),
+    fx.DropPipeline: lambda parts, effect: parts.pipelines.switch.drop(effect),
     fx.WakeUser: _wake_user,
-    fx.HangUp: lambda parts, effect: parts.hang_ups.after_silence(),
+    fx.HangUp: lambda parts, effect: parts.silence.hang_ups.after_silence(),
     fx.HeardOut: lambda parts, effect: parts.context.closing.heard_out.set(),
     fx.CloseSession: _close_session,
     fx.PolicyFailed: _policy_failed,

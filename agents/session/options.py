@@ -15,7 +15,8 @@ from vivavoce.agents.extension.keys import check_extensions
 from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.guard.content_guard import ContentGuard
 from vivavoce.agents.history.sink import HistorySink
-from vivavoce.agents.memory.options import MemoryOptions
+from vivavoce.agents.memory.options import MemoryOptions, UnusedMemory
+from vivavoce.agents.memory.stores.store import CALLS
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry
@@ -23,6 +24,7 @@ from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.checks import (
     check_flag,
     check_instance,
+    check_name,
     check_number,
     check_text,
     check_whole,
@@ -156,3 +158,21 @@ class SessionOptions(WatchOptions):
             raise ConfigurationError(f"recording must be RecordingOptions(…), got {shown(self.recording)}")
         if isinstance(self.clock, type) or not hasattr(self.clock, "now"):
             raise ConfigurationError(f"clock must be a Clock, got {shown(self.clock)}; for example LoopClock()")
+
+
+def check_session(options: SessionOptions | None, session_id: str | None) -> None:
+    """Check the options and the id that a session is given.
+
+    Raises:
+        ConfigurationError: `options` are none, or `session_id` is no name, or the one of running calls.
+    """
+    check_instance("options", options, SessionOptions, or_none=True)
+    check_name("id", session_id)
+    if session_id == CALLS:
+        raise ConfigurationError(f"need another id, got {CALLS!r}: running calls are kept under it")
+
+
+def extensions_of(options: SessionOptions) -> list[Extension]:
+    """Return the extensions of a session, in their order."""
+    own = (options.memory or UnusedMemory(), options.budget, options.graph, options.dialogues)
+    return [*(one for one in own if one is not None), *options.extensions]

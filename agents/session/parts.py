@@ -1,63 +1,58 @@
-"""SessionParts: the parts of one session, built bottom up: each part is given the parts below it, and nothing else."""
+"""SessionParts: the parts of one session, built bottom up: each part is given the parts below it, and nothing else.
+
+A part that belongs to another one is built by it: the handoffs build the agents and their hooks, the requests for
+pipelines build their switch. `build_parts` shows which part stands on which.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.background_audio import BackgroundAudio, BackgroundAudioSource
 from vivavoce.agents.audio.frame_hooks import FrameHooks
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import RecordingControl
-from vivavoce.agents.budget.amounts import NO_BUDGET
-from vivavoce.agents.budget.options import BudgetOptions
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
-from vivavoce.agents.extension.extension import Extension
-from vivavoce.agents.guard.guarding import Guarding, guards_agent
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.memory.control import MemoryControl
-from vivavoce.agents.memory.memory import SessionMemory
-from vivavoce.agents.memory.options import MemoryOptions, UnusedMemory
-from vivavoce.agents.replies.replies import RichReplies
-from vivavoce.agents.session.components.requests import PipelineRequests
-from vivavoce.agents.session.components.switch import PipelineSwitch
-from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
+from vivavoce.agents.memory.options import memory_of
+from vivavoce.agents.session.components.requests import PipelineRequests, pipeline_for
 from vivavoce.agents.session.handoffs.handoff import Handoffs
-from vivavoce.agents.session.handoffs.session_agents import SessionAgents
 from vivavoce.agents.session.handoffs.tasks import Tasks
 from vivavoce.agents.session.history import make_history
-from vivavoce.agents.session.life.hang_ups import HangUps
-from vivavoce.agents.session.life.last_words import LastWords
-from vivavoce.agents.session.life.preparing import AgentSetup, Preparing
-from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.life.silence import Silence
+from vivavoce.agents.session.options import SessionOptions, check_session, extensions_of
 from vivavoce.agents.session.turns.caller import Caller
+from vivavoce.agents.session.turns.speech_requests import SpeechRequests
 from vivavoce.agents.session.turns.speeches import Speeches
-from vivavoce.agents.session.turns.turn_records import TurnRecords
-from vivavoce.agents.session.turns.turn_taking import TurnTaking
-from vivavoce.agents.session.turns.wake_up_call import WakeUpCall
-from vivavoce.agents.session.wiring import make_machine
+from vivavoce.agents.session.turns.turn_taking import make_machine
 from vivavoce.agents.session_type import Session
-from vivavoce.agents.speech.context import AnswerSources, ReplyContext
+from vivavoce.agents.speech.context import AnswerSources, reply_context
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
-from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
-from vivavoce.agents.speech.request_window import RequestWindow
-from vivavoce.agents.speech.seeing import Seeing
 from vivavoce.agents.speech.transcripts import TranscriptFeed
+from vivavoce.agents.speech.turn_records import TurnRecords
+from vivavoce.agents.tools.agent_setup import AgentSetup
 from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.traces.trace_writer import TraceWriter, make_trace_writer
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.options import WakeUp
-from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.io import Transport
+from vivavoce.agents.turn.options import WakeUp, wake_up_of
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from vivavoce.agents.budget.budget import Budget
+    from vivavoce.pipelines.io import Transport
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keeping:
+    """The parts that keep a call outside of its session: its decisions, its sound, its state for a crash."""
+
+    trace: TraceWriter | None
+    recording: RecordingControl
+    checkpoints: CheckpointFeed
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -66,145 +61,114 @@ class SessionParts:
 
     context: SessionContext
     options: SessionOptions
-    trace: TraceWriter | None
     history: HistoryControl
-    recording: RecordingControl
-    preparing: Preparing
+    extensions: Attachments
     setup: AgentSetup
-    session_agents: SessionAgents
-    agent_hooks: AgentHooks
+    flows: FlowRunner
+    pipelines: PipelineRequests
     handoffs: Handoffs
+    machine: TurnMachine
+    records: TurnRecords
+    keeping: Keeping
     tools: ToolCalls
-    frame_hooks: FrameHooks
     transcripts: TranscriptFeed
     playout: Playout
     background: BackgroundAudio
-    flows: FlowRunner
-    attempts: PreemptiveReplies
     caller: Caller
-    pipelines: PipelineSwitch
-    pipeline_requests: PipelineRequests
-    machine: TurnMachine
-    records: TurnRecords
-    checkpoints: CheckpointFeed
-    last_words: LastWords
-    wake_up_call: WakeUpCall
     speeches: Speeches
+    silence: Silence
+    requests: SpeechRequests
     tasks: Tasks
-    hang_ups: HangUps
-    extensions: Attachments
-
-    @property
-    def memory(self) -> SessionMemory:
-        """The memory as applications know it; to ask for it is to use it."""
-        memory = self.extensions.face(MemoryOptions)
-        assert isinstance(memory, SessionMemory)
-        return memory
-
-    @property
-    def budget(self) -> Budget:
-        """The budget as applications know it.
-
-        Raises:
-            ConfigurationError: There is none.
-        """
-        attached = self.extensions.of(BudgetOptions)
-        if attached is None:
-            raise ConfigurationError(NO_BUDGET)
-        return cast("Budget", attached.face)
 
     def open(self, transport: Transport) -> None:
         """Link the parts to the transport; the pipeline is open by now."""
         self.caller.open()
         self.flows.open()
         self.transcripts.open(transport)
-        self.playout.open(self.recording.wrap(transport.sink))
+        self.playout.open(self.keeping.recording.wrap(transport.sink))
         self.background.open()
         self.speeches.open()
-        self.handoffs.open(self.checkpoints.changed)
+        self.handoffs.open(self.keeping.checkpoints.changed)
 
 
 def build_parts(
     session: Session,
     agent: Agent,
-    pipeline: Pipeline,
-    *,
+    pipeline: Pipeline | None,
     flow: ConversationFlow | None,
-    wake_up: WakeUp | None,
+    wake_up: float | WakeUp | None,
     background_audio: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None,
-    options: SessionOptions,
+    userdata: object,
+    options: SessionOptions | None,
     session_id: str | None,
 ) -> SessionParts:
     """Build the parts of `session`, bottom up.
 
     Raises:
-        ConfigurationError: An option, the background audio, the pipeline's way to take turns or a price does not fit.
+        ConfigurationError: An argument is of another kind; or an option, the background audio, the pipeline's way to
+            take turns or a price does not fit.
+        CapabilityError: Agent, flow and pipeline do not fit.
     """
-    context = _make_context(session, agent, pipeline, options, session_id)
-    hook_limit = options.speech.hook_timeout
+    check_session(options, session_id)
+    options = options or SessionOptions()
+    pipeline = pipeline_for(agent, pipeline, flow, options)
+    wake_up, limit = wake_up_of(wake_up), options.speech.hook_timeout
+    context = _make_context(session, agent, pipeline, userdata, options, session_id)
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
     history = make_history(context, options)
     record = None if trace is None else trace.record
-    extensions = Attachments(context, history, _extensions(options), limit=hook_limit, record=record)
-    memory = extensions.of(MemoryOptions)
-    assert isinstance(memory, MemoryControl), "each session has a memory"
-    memory.replies.open(rich_replies := RichReplies(context))
-    recording = RecordingControl(context, options.recording)
-    setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
-    pipelines = PipelineSwitch(context, pipeline, history, turns := TurnTaking(context, options), options=options)
-    flows = FlowRunner(context, flow, limit=hook_limit)
-    requests = PipelineRequests(context, pipelines, flows, turns, options, extensions)
-    session_agents = SessionAgents(context, history, setup, on_floor=memory.streams.took_floor, limit=hook_limit)
-    agent_hooks = AgentHooks(context, limit=hook_limit)
-    handoffs = Handoffs(context, history, setup, requests, session_agents, agent_hooks, limit=hook_limit)
-    machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options, extensions)
+    extensions = Attachments(context, history, extensions_of(options), limit=limit, record=record)
+    memory = memory_of(extensions)
+    setup = AgentSetup(context, limit=options.start_step)
+    flows = FlowRunner(context, flow, limit=limit)
+    pipelines = PipelineRequests(context, pipeline, history, flows, extensions, options=options)
+    handoffs = Handoffs(context, history, setup, pipelines, on_floor=memory.streams.took_floor, limit=limit)
+    machine, records = make_machine(options, pipeline, wake_up, trace), _make_records(context, options, extensions)
     checkpoints = CheckpointFeed(context, history, machine, extensions.take, lambda: handoffs.root.id)
     tools = _make_tools(context, options, history, checkpoints, handoffs, extensions)
-    frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
-    transcripts = TranscriptFeed(on_final=memory.streams.note_transcript)
+    transcripts, frame_hooks = TranscriptFeed(on_final=memory.streams.note_transcript), FrameHooks(context)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
     background = BackgroundAudio(context, playout, background_audio)
-    replies = _make_replies(context, options, history, tools, AnswerSources(flows, extensions), playout, seeing)
-    caller = Caller(context, playout, background, recording, frame_hooks, seeing, rich_replies)
-    speeches = Speeches(replies, machine, records, handoffs)
-    extensions.open(hang_ups := HangUps(context, speeches, playout, caller), checkpoints.changed)
+    recording = RecordingControl(context, options.recording)
+    caller = Caller(context, playout, background, recording, frame_hooks)
+    memory.replies.open(caller.replies)
+    replies = reply_context(
+        context,
+        history,
+        tools,
+        AnswerSources(flows, extensions),
+        playout,
+        caller.seeing,
+        guard=options.guard,
+        policy=options.context_window,
+        limits=options.speech,
+    )
+    speeches = Speeches(replies, machine, records, handoffs, voice_ahead=options.preemptive_tts)
+    silence = Silence(context, caller, playout, speeches, wake_up, options=options)
+    extensions.open(silence.hang_ups, checkpoints.changed)
+    pipelines.check_agent(agent)
     return SessionParts(
         context=context,
         options=options,
-        trace=trace,
         history=history,
-        recording=recording,
-        preparing=preparing,
+        extensions=extensions,
         setup=setup,
-        session_agents=session_agents,
-        agent_hooks=agent_hooks,
+        flows=flows,
+        pipelines=pipelines,
         handoffs=handoffs,
+        machine=machine,
+        records=records,
+        keeping=Keeping(trace, recording, checkpoints),
         tools=tools,
-        frame_hooks=frame_hooks,
         transcripts=transcripts,
         playout=playout,
         background=background,
-        flows=flows,
-        attempts=PreemptiveReplies(replies, with_voice=options.preemptive_tts and not guards_agent(options.guard)),
         caller=caller,
-        pipelines=pipelines,
-        pipeline_requests=requests,
-        machine=machine,
-        records=records,
-        checkpoints=checkpoints,
-        last_words=LastWords(context, apology=options.apology, limit=options.speech.hook_timeout),
-        wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
         speeches=speeches,
-        tasks=Tasks(context, handoffs, requests, agent_hooks, tools, speeches),
-        hang_ups=hang_ups,
-        extensions=extensions,
+        silence=silence,
+        requests=SpeechRequests(pipelines.switch, speeches, transcripts, silence.wake_up),
+        tasks=Tasks(context, handoffs, pipelines, tools, speeches),
     )
-
-
-def _extensions(options: SessionOptions) -> list[Extension]:
-    """Return the extensions of a session, in their order."""
-    own = (options.memory or UnusedMemory(), options.budget, options.graph, options.dialogues)
-    return [*(one for one in own if one is not None), *options.extensions]
 
 
 def _make_tools(
@@ -225,39 +189,25 @@ def _make_tools(
     )
 
 
-def _make_replies(
-    context: SessionContext,
-    options: SessionOptions,
-    history: HistoryControl,
-    tools: ToolCalls,
-    sources: AnswerSources,
-    playout: Playout,
-    seeing: Seeing,
-) -> ReplyContext:
-    return ReplyContext(
-        context,
-        history=history,
-        tools=tools,
-        sources=sources,
-        playout=playout,
-        window=RequestWindow(options.context_window, seeing, context.report_error, limit=options.speech.hook_timeout),
-        guarding=Guarding(context, history, options.guard),
-        limits=options.speech,
-    )
+def _make_records(context: SessionContext, options: SessionOptions, extensions: Attachments) -> TurnRecords:
+    captures = options.capture_content
+    return TurnRecords(context, extensions, options.endpointing, options.interruption, captures_content=captures)
 
 
 def _make_context(
     session: Session,
     agent: Agent,
     pipeline: Pipeline,
+    userdata: object,
     options: SessionOptions,
     session_id: str | None,
 ) -> SessionContext:
     return SessionContext(
         session,
-        session_id or new_id("session"),
+        session_id,
         options.clock,
         agent=agent,
         capabilities=pipeline.capabilities,
         callback_timeout=options.callback_timeout,
+        userdata=userdata,
     )

@@ -1,60 +1,54 @@
-"""AgentSession: the face of one conversation."""
+"""AgentSession: the face of one conversation. Each method is one call of the part that owns the work."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 import anyio
 from typing_extensions import TypeVar
 
-from vivavoce.agents.agent import Agent, AgentControl
+from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
+from vivavoce.agents.audio.given_audio import GivenAudio
+from vivavoce.agents.budget.options import budget_of
+from vivavoce.agents.core.event_source import EventSource, unknown_attribute
 from vivavoce.agents.core.handoff import Handoff
 from vivavoce.agents.core.pipeline_change import PipelineChange
-from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, take_snapshot
-from vivavoce.agents.records import CloseReport, SessionReport
-from vivavoce.agents.session.checks import check_session, check_start, checked_reason, unknown_attribute, wake_up_of
-from vivavoce.agents.session.conversation import Conversation
-from vivavoce.agents.session.handoffs.handoff_control import HandoffControl
-from vivavoce.agents.session.life.start import TakeOver
+from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.graphs.options import graph_of
+from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.memory.memory import SessionMemory
+from vivavoce.agents.memory.options import memory_of
+from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
 from vivavoce.agents.session.life.task import SessionLifecycle
-from vivavoce.agents.session.loop import SessionLoop
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.parts import build_parts
-from vivavoce.agents.session.wiring import (
-    JobLink,
-    check_flow,
-    check_no_task,
-    check_wiring,
-    connecting,
-    given_pipeline,
-    is_silent,
-    make_observer,
-    reason_of_failed_start,
-    warn_if_deaf,
-)
-from vivavoce.agents.session_watch import SessionWatch, current_watch
-from vivavoce.agents.speech.flow import ConversationFlow, FlowControl
-from vivavoce.agents.states import CloseReason
+from vivavoce.agents.session.turns.caller import SessionInput
+from vivavoce.agents.session.turns.wake_up_call import OnWakeUp, WakeUpTimer
+from vivavoce.agents.speech.flow import ConversationFlow
+from vivavoce.agents.speech.request import reply_request, say_request
+from vivavoce.agents.states import AgentState, CloseReason, UserState, checked_reason
 from vivavoce.agents.tasks.task import AgentTask
-from vivavoce.agents.telemetry.destination import telemetry_for
-from vivavoce.agents.transports.options import DEFAULT_ROOM_OPTIONS, RoomOptions
+from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.agents.turn.inputs import WhenBusy
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.checks import check_instance
-from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
+from vivavoce.pipelines.core.old_names import old_members
+from vivavoce.pipelines.llm.tools import ToolChoice
+from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.speech import ComponentSet
 
 if TYPE_CHECKING:
     from livekit import rtc
 
+    from vivavoce.agents.audio.recording.session_recording import SessionRecording
+    from vivavoce.agents.budget.budget import Budget
     from vivavoce.agents.core.stage_observers import Stage, StageObserver
+    from vivavoce.agents.extension.extension import Extension
+    from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
     from vivavoce.pipelines.denoise.base import Denoiser
     from vivavoce.pipelines.io import Transport
     from vivavoce.pipelines.llm.base import LLM
@@ -63,8 +57,6 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.turn_detector.base import TurnDetector
     from vivavoce.pipelines.vad.base import VAD
 
-logger = logging.getLogger(__name__)
-
 UserdataT = TypeVar("UserdataT", default=None)
 ResultT = TypeVar("ResultT")
 
@@ -72,17 +64,17 @@ SETTABLE = ("userdata", "on_wake_up", "wake_up")
 """Public attributes of a session that an application may set."""
 
 
-class AgentSession(Conversation, Generic[UserdataT]):
+class AgentSession(EventSource, Generic[UserdataT]):
     """One conversation between a caller and an agent.
 
     Calls only enqueue, from any task of the loop that it was started on and from threads; its own loop then decides.
 
     Args:
-        agent: Who talks.
-        pipeline: How it listens, thinks and speaks; one pipeline serves one session at a time. None: it does not; given
-            texts (`say()`, a flow, a graph) go out in writing, and tools, dialogues and memory work.
+        agent: The agent that has the conversation first.
+        pipeline: Listens, thinks and speaks; it serves one session at a time. Without one, given texts (`say()`, a
+            flow, a graph) go out in writing, and tools, dialogues and memory work.
         conversation_flow: Answers the caller in place of the pipeline's model.
-        wake_up: After how many seconds of silence a caller is woken up, once, or how to go on then; None: never.
+        wake_up: Seconds of silence before `on_wake_up` runs once, or a `WakeUp` for repeats; None: no wake-up.
         background_audio: Sounds under the conversation from its start, or while the agent thinks.
         userdata: Yours; tools get it by their `RunContext`. JSON data, a dataclass or a pydantic model: anything else
             cannot be kept by `snapshot()`, nor for a crash (`CrashSafety`); put clients and connections on the agent.
@@ -105,29 +97,21 @@ class AgentSession(Conversation, Generic[UserdataT]):
         options: SessionOptions | None = None,
         id: str | None = None,
     ) -> None:
-        check_session(options, id)
-        check_wiring(agent, pipeline := given_pipeline(pipeline))
-        warn_if_deaf(pipeline)
-        check_no_task(agent)
-        options = options or SessionOptions()
-        self._telemetry = telemetry_for(options.telemetry)  # made here: it takes 0.5 s, for which no call should wait
-        check_flow(conversation_flow, pipeline, options)
-        self._userdata = userdata
-        wanted = wake_up_of(wake_up)
-        parts = build_parts(
-            self,
-            agent,
-            pipeline,
-            flow=conversation_flow,
-            wake_up=wanted,
-            background_audio=background_audio,
-            options=options,
-            session_id=id,
+        parts = build_parts(self, agent, pipeline, conversation_flow, wake_up, background_audio, userdata, options, id)
+        super().__init__(parts.context.log.emitter)
+        self._parts = parts
+        self._created_at = parts.context.clock.wall()
+        self._input = SessionInput(parts.context, parts.caller)
+        self._wake_up_timer = WakeUpTimer(parts.context)
+        self._lifecycle = SessionLifecycle(parts)
+
+    if not TYPE_CHECKING:
+        __getattr__ = old_members(
+            change_pipeline="update_pipeline",
+            change_component="update_components",
+            set_conversation_flow="update_flow",
+            dialogue="graph",
         )
-        parts.pipeline_requests.check_agent(agent)
-        super().__init__(parts, wanted)
-        self._lifecycle = SessionLifecycle(parts, SessionLoop(parts))
-        self._task: asyncio.Task[None] | None = None
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set `userdata`, `on_wake_up` or `wake_up`; a subclass may have attributes of its own.
@@ -135,7 +119,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         Raises:
             AttributeError: There is no such attribute, or it cannot be set.
         """
-        is_made = "_task" in vars(self)
+        is_made = "_lifecycle" in vars(self)
         if is_made and not name.startswith("_") and name not in SETTABLE:
             if isinstance(getattr(AgentSession, name, None), property):
                 raise AttributeError(f"{name!r} of a session cannot be set; {', '.join(SETTABLE)} can")
@@ -145,17 +129,6 @@ class AgentSession(Conversation, Generic[UserdataT]):
 
     def __repr__(self) -> str:
         return f"AgentSession({self.id!r}, agent={self.agent.id!r}, state={self.agent_state.value!r})"
-
-    @property
-    def userdata(self) -> UserdataT | None:
-        """The application's own; tools get it by their `RunContext`. Set it at any time. Kinds that can be kept: the
-        constructor's `userdata`.
-        """
-        return self._userdata
-
-    @userdata.setter
-    def userdata(self, userdata: UserdataT | None) -> None:
-        self._userdata = userdata
 
     # --- life
 
@@ -188,54 +161,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             StoreError: Another session has the memory, and `resume_from` is not given.
             VoiceError: A step failed; everything is rolled back and the session is closed.
         """
-        check_start(room, participant, room_options, resume_from)
-        context = self._parts.context
-        if context.inbox.is_bound:
-            raise SessionError("the session was started before; a session starts once, make another one")
-        if context.closing.is_over:
-            raise SessionClosedError("the session is closed; make another one")
-        self._parts.background.check()
-        room_options = room_options or DEFAULT_ROOM_OPTIONS
-        resumed: Snapshot | TakeOver | None = None
-        if resume_from is not None:
-            resumed = self._read(resume_from)
-        if (watch := current_watch()) is not None:
-            room_options = replace(room_options, publish_turns=room_options.publish_turns or watch.publishes_turns)
-            watch.session_begins(self)
-            if resumed is None and watch.has_conversation:
-                resumed = partial(self._take_over, watch)
-        with_job = JobLink(self._close_with_job, self.wait_closed)
-        place = connecting(
-            room,
-            participant,
-            room_options,
-            context.clock,
-            with_job,
-            hangs_up=self._wake_up is not None and self._wake_up.then == "hangup",
-            is_silent=is_silent(self.pipeline),
-        )
-        if isinstance(resumed, Snapshot):
-            self._resume(resumed)
-        if place.given is not None:
-            self._parts.caller.expect(place.given)
-        observer = make_observer(self._telemetry, self._parts.options, self.id, self.pipeline, self._lifecycle.facts)
-        context.start(observer, room=place.room, job_id=place.job_id)
-        # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and
-        # close() cannot hold one.
-        body = self._lifecycle.main(place.connect, room_options, resumed)
-        self._task = asyncio.create_task(body, name=f"session {self.id}")
-        try:
-            await self._lifecycle.ready.wait()
-        except BaseException:
-            context.closing.request(reason_of_failed_start())
-            with anyio.CancelScope(shield=True):  # bounded by close_timeout
-                await self._join()
-            raise
-        if self._lifecycle.failure is not None:
-            await self._join()
-            raise self._lifecycle.failure
-        if context.closing.is_asked:
-            await self._join()
+        await self._lifecycle.start(room, participant, room_options, resume_from)
 
     async def close(self, reason: CloseReason = CloseReason.USER_INITIATED) -> CloseReport:
         """Close, once; concurrent callers wait for the same close and get the same report.
@@ -247,22 +173,20 @@ class AgentSession(Conversation, Generic[UserdataT]):
             SessionError: It was called in code that the close waits for.
             ConfigurationError: `reason` is none.
         """
-        return await self._end(checked_reason(reason), leave=False)
+        return await self._lifecycle.close(checked_reason(reason))
 
     async def leave(self) -> CloseReport:
         """Close and leave the room."""
-        return await self._end(CloseReason.USER_INITIATED, leave=True)
+        return await self._lifecycle.close(CloseReason.USER_INITIATED, leaves=True)
 
     async def wait_closed(self) -> CloseReport:
-        """Wait until the session has closed, for any reason."""
-        context = self._parts.context
-        if not context.inbox.is_bound and not context.closing.is_over:
-            raise SessionNotStartedError("the session was not started; call start() first")
-        if context.inbox.is_bound:
-            self._parts.context.hooks.check_may_await_close()
-            await self._join()
-        assert self._lifecycle.report is not None
-        return self._lifecycle.report
+        """Wait until the session has closed, for any reason.
+
+        Raises:
+            SessionNotStartedError: It was neither started nor closed.
+            SessionError: It was called in code that the close waits for.
+        """
+        return await self._lifecycle.wait_closed()
 
     async def __aenter__(self) -> Self:
         return self
@@ -272,6 +196,138 @@ class AgentSession(Conversation, Generic[UserdataT]):
     ) -> None:
         with anyio.CancelScope(shield=True):  # bounded by close_timeout
             await self.close()
+
+    # --- speaking
+
+    def say(
+        self,
+        text: str | AsyncIterator[str],
+        *,
+        audio: GivenAudio | None = None,
+        interruptible: bool = True,
+        add_to_history: bool = True,
+        priority: int = 0,
+        when_busy: WhenBusy = "queue",
+    ) -> SpeechHandle:
+        """Speak `text` as it is, without the model. Awaiting the handle means "played out".
+
+        Args:
+            text: Whole, or piece by piece: then of at most 100,000 characters, beyond which the speech fails.
+            audio: Played instead of a synthesis of `text`, which it says: a frame, an async iterator of frames, or the
+                path of a file (WAV; with the extra `audio` any kind). One that turns out broken fails the speech.
+            interruptible: Whether the caller's words may cut it.
+            priority: Of the speeches that wait, one with a higher priority is spoken earlier.
+            when_busy: What to do when the caller or the agent has the floor: wait, give up, or take it. A speech that
+                takes the floor speaks over the caller.
+        Raises:
+            SessionNotStartedError, SessionClosedError: It cannot speak now.
+            CapabilityError: The pipeline has no voice.
+            ConfigurationError: An argument is of another kind, there is no such file, or `text` is not whole where
+                `audio` is given.
+        """
+        request = say_request(text, audio, add_to_history)
+        return self._parts.requests.ask(
+            "say", request, interruptible=interruptible, priority=priority, when_busy=when_busy
+        )
+
+    def reply(
+        self,
+        instructions: str,
+        wait_for_playback: bool = True,
+        *,
+        interruptible: bool = True,
+        frames: Sequence[VideoFrame] | None = None,
+        tool_choice: ToolChoice | None = None,
+        priority: int = 0,
+        when_busy: WhenBusy | None = None,
+    ) -> SpeechHandle:
+        """Let the model speak, by `instructions` (for this once) and the history.
+
+        Args:
+            wait_for_playback: Whether awaiting the handle means "played out" or only "generated".
+            frames: Pictures for the model.
+            tool_choice: Which tools the model may call in its first step. With `none` no call is run, whatever it does.
+            when_busy: What to do when the floor is taken: wait, give up, or take it. None: give up while another
+                `reply()` runs, wait for the caller and for other speech.
+        Raises:
+            SessionNotStartedError, SessionClosedError: It cannot speak now.
+            CapabilityError: The pipeline makes no replies, or its model does not see.
+            ConfigurationError: An argument is of another kind.
+        """
+        request = reply_request(instructions, wait_for_playback, frames, tool_choice)
+        return self._parts.requests.ask(
+            "reply", request, interruptible=interruptible, priority=priority, when_busy=when_busy
+        )
+
+    def interrupt(self, *, force: bool = False) -> Awaitable[None]:
+        """Stop the agent's speech and drop the speeches that wait, up to the first protected one.
+
+        It acts when called; awaiting it means that the audio has stopped. Nothing to interrupt is fine. In a thread,
+        such as a sync tool's, it acts too, but there it cannot be awaited.
+
+        Answers that wait for their tools are cut too; tools without `cancel_on_interrupt` run on, and a late reply
+        has their results. In a tool it stops other audio, such as a filler; the reply waiting for the tool goes on,
+        unless its own words before the call still play. To cut that reply, call `RunContext.speech.interrupt()`. In a
+        hook of a turn it stops the speech that the hook asked for, and the answer to the turn goes on.
+
+        Args:
+            force: Stop protected speech too.
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is nothing to interrupt now.
+            ConfigurationError: `force` is no bool.
+        """
+        return self._parts.requests.interrupt(force=force)
+
+    def hangup(self, *, after_speech: bool = True) -> Awaitable[None]:
+        """Disconnect the caller. The session then closes, unless `RoomOptions.close_on_disconnect` is off.
+
+        It acts when called; awaiting it means that the caller is disconnected. In a LiveKit room it needs the server's
+        API: a worker's job has the keys, elsewhere `LIVEKIT_URL`, `LIVEKIT_API_KEY` and `LIVEKIT_API_SECRET` give them.
+
+        Args:
+            after_speech: Whether the caller first hears the speech that was asked for before this call; of the speech
+                whose tool calls it, the words before the tool's call. False cuts all speech off.
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is no caller to disconnect.
+            ConfigurationError: The transport lacks something; the error names it.
+            RoomError: When awaited: the server refused it, or did not answer. It is an `error` event too.
+        """
+        return self._parts.silence.hang_ups.ask(after_speech=after_speech)
+
+    # --- waking up
+
+    @property
+    def on_wake_up(self) -> OnWakeUp | None:
+        """Called when a silent caller is to be woken up, with the level if it takes an argument; sync or async.
+
+        It runs beside the conversation and may speak and close. Set it at any time; None calls nothing.
+        """
+        return self._parts.silence.wake_up.callback
+
+    @on_wake_up.setter
+    def on_wake_up(self, callback: OnWakeUp | None) -> None:
+        self._parts.silence.wake_up.set_callback(callback)
+
+    @property
+    def wake_up(self) -> WakeUp | None:
+        """The wake-up of a silent caller; None: none. Set it at any time, as a number of seconds or a `WakeUp`.
+
+        A new one counts from the moment of setting it, and begins with its first level.
+
+        Raises:
+            ConfigurationError: Set to something else, or to a hangup that the session's transport cannot do.
+            SessionClosedError: Set after the close.
+        """
+        return self._parts.silence.wake_up.wake_up
+
+    @wake_up.setter
+    def wake_up(self, wake_up: float | WakeUp | None) -> None:
+        self._parts.silence.wake_up.set_wake_up(wake_up)
+
+    @property
+    def wake_up_timer(self) -> WakeUpTimer:
+        """Pauses, resumes and resets the wake-up of a silent caller."""
+        return self._wake_up_timer
 
     # --- agent and pipeline
 
@@ -286,17 +342,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             SessionClosedError: The session is closed.
             SessionError: The agent is in another session.
         """
-        self._parts.pipeline_requests.check_agent(agent)
-        check_no_task(agent)
-        context = self._parts.context
-        handoff = HandoffControl(context.hooks, agent)
-        if not context.inbox.is_bound and not context.closing.is_over:
-            self._parts.handoffs.request(handoff)
-            return handoff.handoff
-        context.check_open()
-        AgentControl.of(agent).attach(self)
-        context.inbox.on_loop(lambda: self._parts.handoffs.request(handoff))
-        return handoff.handoff
+        return self._parts.handoffs.ask(agent).handoff
 
     async def run_task(self, task: AgentTask[ResultT]) -> ResultT:
         """Run a sub-dialogue and return its result; the same as `await task` in code that this session runs.
@@ -325,8 +371,8 @@ class AgentSession(Conversation, Generic[UserdataT]):
             ConfigurationError: It is no pipeline, or does not go with the session's flow or options.
         """
         self._parts.context.check_open()
-        change = self._parts.pipeline_requests.to_pipeline(pipeline, within)
-        self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.request(change))
+        change = self._parts.pipelines.to_pipeline(pipeline, within)
+        self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.switch.request(change))
         return change.change
 
     def update_components(
@@ -359,28 +405,19 @@ class AgentSession(Conversation, Generic[UserdataT]):
         """
         self._parts.context.check_open()
         components = ComponentSet(stt=stt, llm=llm, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector)
-        change = self._parts.pipeline_requests.to_components(components, within)
-        self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.request(change))
+        change = self._parts.pipelines.to_components(components, within)
+        self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.switch.request(change))
         return change.change
 
     def update_flow(self, flow: ConversationFlow | None) -> None:
-        """From the caller's next turn on answer by `flow`, or by the model; the flow before it is cleaned up.
+        """Have `flow` answer from the caller's next turn on, or the model; clean the flow before it up.
 
         Raises:
             SessionClosedError: The session is closed.
             SessionError: The flow is in another session.
             ConfigurationError: The pipeline cannot use a flow.
         """
-        for pipeline in (self.pipeline, *self._parts.pipelines.to_come):
-            check_flow(flow, pipeline, self._parts.options)
-        context = self._parts.context
-        if not context.inbox.is_bound and not context.closing.is_over:
-            self._parts.flows.change_to(flow)
-            return
-        context.check_open()
-        if flow is not None:
-            FlowControl.of(flow).attach(self)
-        context.inbox.on_loop(lambda: self._parts.flows.change_to(flow))
+        self._parts.pipelines.change_flow(flow)
 
     def observe(
         self, stage: Stage, observer: Callable[[Any], Awaitable[None] | None], *, max_pending: int = 256
@@ -388,9 +425,9 @@ class AgentSession(Conversation, Generic[UserdataT]):
         """Watch a stage, before or after `start()`: the caller's transcripts ("stt": `UserInterim`, `UserFinal`), the
         model's events ("llm": `TextDelta`, `ToolCall` …) or the voice's audio ("tts": `AudioChunk`).
 
-        It gets what the stage hooks of the agent let through, one item at a time, in a task of its own: the stage never
-        waits for it. Items beyond `max_pending` that wait are dropped and counted. An observer that raises, or takes
-        longer than `callback_timeout`, is closed, with an `error` event of source `observer`.
+        The observer gets the items that the agent's stage hooks let through, one at a time, in a task of its own: the
+        stage never waits for it. Items beyond `max_pending` that wait are dropped and counted. An observer that raises,
+        or takes longer than `callback_timeout`, is closed, with an `error` event of source `observer`.
 
         Raises:
             ConfigurationError: There is no such stage, or `observer` is no function.
@@ -429,15 +466,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         Raises:
             ConfigurationError: The userdata cannot be JSON; it says which part.
         """
-        return take_snapshot(
-            session_id=self.id,
-            agent=self._parts.handoffs.root.id,
-            history=self._parts.history,
-            userdata=self.userdata,
-            turns=self._parts.machine.turns,
-            extensions=self._parts.extensions.take,
-            open_work=self._parts.checkpoints.open_work,
-        )()
+        return self._parts.keeping.checkpoints.take()()
 
     def report(self) -> SessionReport:
         """Return everything kept so far."""
@@ -448,53 +477,117 @@ class AgentSession(Conversation, Generic[UserdataT]):
             recordings=self.recording.records,
         )
 
-    # --- inside
+    @property
+    def userdata(self) -> UserdataT | None:
+        """The application's own; tools get it by their `RunContext`. Set it at any time. Kinds that can be kept: the
+        constructor's `userdata`.
+        """
+        userdata: UserdataT | None = self._parts.context.userdata
+        return userdata
 
-    def _resume(self, resumed: Snapshot) -> None:
-        self._parts.history.restore(resumed.history, resumed.last_sequence, unjudged=resumed.unjudged)
-        self.userdata = resumed.userdata
-        self._parts.extensions.restore(resumed.extensions)
-        self._parts.checkpoints.resume(resumed.open_work)
+    @userdata.setter
+    def userdata(self, userdata: UserdataT | None) -> None:
+        self._parts.context.set_userdata(userdata)
 
-    async def _take_over(self, watch: SessionWatch) -> Snapshot | None:
-        data = await watch.take_over(self._read)
-        if data is None:
-            return None
-        resumed = self._read(data)
-        self._resume(resumed)
-        return resumed
+    # --- reading
 
-    def _read(self, data: Mapping[str, Any]) -> Snapshot:
-        snapshot = read_snapshot(data, agent=self.agent.id, userdata=self.userdata)
-        self._parts.extensions.check_taken(snapshot.extensions)
-        return snapshot
+    @property
+    def id(self) -> str:
+        """For records and logs, and the key of its memory in a store; a resumed session's key is `memory.id`."""
+        return self._parts.context.id
 
-    async def _close_with_job(self, reason: str) -> None:
-        await self.close(CloseReason.JOB_ENDED)
+    @property
+    def created_at(self) -> float:
+        """When this object was made, in seconds since 1970."""
+        return self._created_at
 
-    async def _end(self, reason: CloseReason, *, leave: bool) -> CloseReport:
-        if not self._parts.context.inbox.is_bound:
-            return await self._lifecycle.close_unstarted(reason)
-        self._parts.context.hooks.check_may_await_close()
-        self._parts.context.closing.request(reason, leaves=leave)
-        await self._join()
-        assert self._lifecycle.report is not None
-        return self._lifecycle.report
+    @property
+    def history(self) -> SessionHistory:
+        """The conversation: the words that were said and heard, and the tool calls."""
+        return self._parts.history.history
 
-    async def _join(self) -> None:
-        """Wait for the close, and for the session's task unless something in it ignores its cancellation."""
-        assert self._task is not None
-        with self._parts.context.hooks.awaiting_close() as is_handler:
-            await self._parts.context.closing.ended.wait()
-        if is_handler:  # a part of that task
-            return
-        with anyio.move_on_after(self._lifecycle.seconds_left):
-            await asyncio.wait({self._task})
-        if not self._task.done():
-            report = self._lifecycle.report
-            late = ", ".join(step.name for step in report.steps if step.error) if report is not None else ""
-            logger.error(
-                "Session %s has closed; something ignores its cancellation and is left behind: %s",
-                self.id,
-                late or "a handler of its last events",
-            )
+    @property
+    def recording(self) -> SessionRecording:
+        """Records the call."""
+        return self._parts.keeping.recording.recording
+
+    @property
+    def memory(self) -> SessionMemory:
+        """State that outlives the call, and that other processes share, if `SessionOptions.memory` names a store.
+
+        After the close its values are still there, and its streams have ended. A first use then begins no task.
+        """
+        return memory_of(self._parts.extensions).face
+
+    @property
+    def budget(self) -> Budget:
+        """The limits and the use of the call (`SessionOptions.budget`).
+
+        Raises:
+            ConfigurationError: The session has no budget.
+        """
+        return budget_of(self._parts.extensions)
+
+    @property
+    def graph(self) -> SessionGraph:
+        """The place of the conversation in its graph (`SessionOptions.graph`).
+
+        Raises:
+            ConfigurationError: The session follows no graph.
+        """
+        return graph_of(self._parts.extensions)
+
+    def extension(self, kind: type[Extension]) -> Any:
+        """Return what an extension of the session offers its application (`Attached.face`).
+
+        Args:
+            kind: The class of the extension.
+        Raises:
+            ConfigurationError: The session has no extension of that kind.
+        """
+        return self._parts.extensions.face(kind)
+
+    @property
+    def input(self) -> SessionInput:
+        """Another way to the caller's turns: mute, type, commit and clear them, and read the newest picture."""
+        return self._input
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that has the conversation."""
+        return self._parts.context.live.agent
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline in use."""
+        return self._parts.pipelines.switch.pipeline
+
+    @property
+    def conversation_flow(self) -> ConversationFlow | None:
+        """The flow that answers the caller in place of the model; None: the model."""
+        return self._parts.flows.flow
+
+    @property
+    def current_speech(self) -> SpeechHandle | None:
+        """The speech that has the floor."""
+        return self._parts.speeches.current
+
+    @property
+    def agent_state(self) -> AgentState:
+        """The agent's present activity."""
+        return self._parts.machine.agent_state
+
+    @property
+    def user_state(self) -> UserState:
+        """The user's present activity."""
+        return self._parts.machine.user_state
+
+    @property
+    def turns(self) -> tuple[TurnRecord, ...]:
+        """Records of all turns that have ended."""
+        return tuple(self._parts.context.log.turns)
+
+    @property
+    def usage(self) -> UsageRecord:
+        """Usage of models and voices so far."""
+        return self._parts.context.log.usage

@@ -23,7 +23,10 @@ from vivavoce.pipelines.llm.tools import ToolChoice
 
 if TYPE_CHECKING:
     from vivavoce.agents.extension.attachments import Attachments
+    from vivavoce.agents.guard.content_guard import ContentGuard
     from vivavoce.agents.speech.flow import FlowRunner
+    from vivavoce.agents.speech.seeing import Seeing
+    from vivavoce.pipelines.llm.context_window import ContextPolicy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,3 +159,34 @@ class ReplyContext:
             self.session.add_usage(used, "llm", usage.made_by)
         if record is not None:
             record.add_usage(used)
+
+
+def reply_context(
+    session: SessionContext,
+    history: HistoryControl,
+    tools: ToolCalls,
+    sources: AnswerSources,
+    playout: Playout,
+    seeing: Seeing,
+    *,
+    guard: ContentGuard | None,
+    policy: ContextPolicy | None,
+    limits: SpeechLimits,
+) -> ReplyContext:
+    """Return the context of a session's replies.
+
+    Args:
+        seeing: The pictures of the caller.
+        guard: Judges what is said.
+        policy: Chooses the part of the conversation that a request carries; None: all of it.
+    """
+    return ReplyContext(
+        session,
+        history=history,
+        tools=tools,
+        sources=sources,
+        playout=playout,
+        window=RequestWindow(policy, seeing, session.report_error, limit=limits.hook_timeout),
+        guarding=Guarding(session, history, guard),
+        limits=limits,
+    )

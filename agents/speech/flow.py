@@ -29,7 +29,7 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.session_type import Session
 from vivavoce.agents.speech.flow_model import FlowModel, ModelAnswer
-from vivavoce.pipelines.core.checks import awaited
+from vivavoce.pipelines.core.checks import awaited, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.llm.base import TextDelta
 
@@ -293,12 +293,14 @@ class FlowRunner:
             await held.cleaned.wait()
 
 
-def check_run(flow: ConversationFlow) -> None:
-    """Refuse a flow whose `run` is a generator that is not async.
+def check_kind(flow: ConversationFlow) -> None:
+    """Refuse an object that is no flow, and a flow whose `run` is a generator that is not async.
 
     Raises:
-        ConfigurationError: It is.
+        ConfigurationError: It is one of these.
     """
+    if not isinstance(flow, ConversationFlow):
+        raise ConfigurationError(f"conversation_flow must be a ConversationFlow, got {shown(flow)}; subclass it")
     if inspect.isgeneratorfunction(flow.run):
         raise _no_text(flow, "a generator that is not async")
 

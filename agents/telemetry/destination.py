@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from vivavoce.agents.telemetry.observer import NO_OBSERVER, SessionObserver
 from vivavoce.agents.telemetry.options import (
     TelemetryOptions,
     has_providers,
@@ -14,6 +16,7 @@ from vivavoce.agents.telemetry.options import (
     options_from_environment,
 )
 from vivavoce.agents.telemetry.telemetry import Telemetry, TelemetryControl
+from vivavoce.pipelines.core.clock import Clock
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricReader
@@ -49,6 +52,39 @@ def telemetry_for(
     from vivavoce.agents.telemetry import session_telemetry  # noqa: F401 - loaded now, and not when the call begins
 
     return TelemetryControl(options, reader), True
+
+
+def observer_for(
+    given: tuple[TelemetryControl | None, bool],
+    *,
+    session_id: str,
+    clock: Clock,
+    parts: Sequence[tuple[str, str, str]],
+    facts: Callable[[], Mapping[str, Any]],
+    capture_content: bool,
+) -> SessionObserver:
+    """Return the observer by which a session reports to its telemetry; it does nothing without one.
+
+    Args:
+        given: The result of `telemetry_for`.
+        parts: Kind, provider and model of each component of the session's pipeline.
+        facts: Returns the attributes of the session's agent, pipeline and options.
+    """
+    telemetry, is_own = given
+    if telemetry is None:
+        return NO_OBSERVER
+    telemetry.begin()
+    from vivavoce.agents.telemetry.session_telemetry import SessionTelemetry
+
+    return SessionTelemetry(
+        telemetry,
+        is_own=is_own,
+        session_id=session_id,
+        clock=clock,
+        parts=parts,
+        facts=facts,
+        capture_content=capture_content,
+    )
 
 
 def _read_by(

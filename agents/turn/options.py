@@ -161,6 +161,21 @@ class WakeUp:
             raise ConfigurationError(f"need waits below a year, got {self!r}; take a smaller backoff or repeat")
 
 
+def wake_up_of(given: float | WakeUp | None) -> WakeUp | None:
+    """Return the value of `wake_up=`; a plain number wakes up once a silence.
+
+    Raises:
+        ConfigurationError: It means nothing, or the number is not a wait.
+    """
+    if given is None or isinstance(given, WakeUp):
+        return given
+    if not is_number(given):
+        raise ConfigurationError(
+            f"wake_up must be seconds, a WakeUp or None, got {shown(given)}; for example wake_up=10"
+        )
+    return WakeUp(after=given)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineTraits:
     """The traits of a pipeline on which turn-taking depends."""

@@ -115,6 +115,16 @@ def check_text(name: str, value: object, *, remedy: str = "") -> str:
     return str.__str__(value)
 
 
+def check_name(what: str, name: str | None) -> None:
+    """Refuse a name that is no text, or empty; None is none.
+
+    Raises:
+        ConfigurationError: It is one of these.
+    """
+    if name is not None and not check_text(what, name):
+        raise ConfigurationError(f"need {what} as a name or None, got ''")
+
+
 def check_function(name: str, value: object, *, or_none: bool = False, remedy: str = "") -> None:
     """Check something that can be called.
 

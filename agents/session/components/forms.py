@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.service import Service
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.session.life.preparing import Preparing
+from vivavoce.agents.tools.agent_setup import Preparing
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.pipeline import ConnectionChange, Pipeline, PipelineContext, PipelineEvent
 

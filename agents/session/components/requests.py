@@ -1,21 +1,26 @@
-"""PipelineRequests: checks and makes the changes that applications, agents and their handoffs ask for."""
+"""PipelineRequests: checks and makes the changes that applications, agents and their handoffs ask for.
+
+The checks whether agent, pipeline and flow fit each other stand here too, for a session that is made as for a change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vivavoce.agents.agent import Agent
+from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
+from vivavoce.agents.graphs.options import GraphOptions
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.components.switch import PipelineSwitch
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.turns.turn_taking import TurnTaking
-from vivavoce.agents.session.wiring import check_flow, check_wiring, warn_if_deaf
-from vivavoce.agents.speech.flow import FlowRunner
-from vivavoce.pipelines.core.checks import check_number
-from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.pipeline import Pipeline, ears_of, having, is_like
+from vivavoce.agents.speech.flow import ConversationFlow, FlowControl, FlowRunner, check_kind
+from vivavoce.pipelines.core.checks import check_number, shown
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
+from vivavoce.pipelines.pipeline import Pipeline, check_pipeline, ears_of, having, is_like, warn_if_deaf
+from vivavoce.pipelines.silent import SilentPipeline
 from vivavoce.pipelines.speech import ComponentSet, given
 
 EARS_WITHIN = 60.0
@@ -26,6 +31,7 @@ class PipelineRequests:
     """Asks for changes of the pipeline of one session, and of the way that its agents take turns.
 
     Args:
+        pipeline: The first one.
         flows: Knows the session's conversation flow.
         extensions: Check the pipelines that are to come.
     """
@@ -33,16 +39,18 @@ class PipelineRequests:
     def __init__(
         self,
         context: SessionContext,
-        pipelines: PipelineSwitch,
+        pipeline: Pipeline,
+        history: HistoryControl,
         flows: FlowRunner,
-        turn_taking: TurnTaking,
-        options: SessionOptions,
         extensions: Attachments,
+        *,
+        options: SessionOptions,
     ) -> None:
         self._context = context
-        self._pipelines = pipelines
+        self._turn_taking = TurnTaking(context, options)
+        self.switch = PipelineSwitch(context, pipeline, history, self._turn_taking, options=options)
+        """Has the pipelines in use, and carries out the changes."""
         self._flows = flows
-        self._turn_taking = turn_taking
         self._options = options
         self._extensions = extensions
         self._ears: PipelineChangeControl | None = None
@@ -82,9 +90,28 @@ class PipelineRequests:
                 "update_components() needs a component, got none; such as tts=.... None keeps the present one: "
                 "to go on without it, call update_pipeline() with a pipeline that has none"
             )
-        before = (self._pipelines.to_come or [self._pipelines.pipeline])[-1]
+        before = (self.switch.to_come or [self.switch.pipeline])[-1]
         control = self.to_pipeline(having(before, components), within)
         return PipelineChangeControl(control.pipeline, within, components)
+
+    def change_flow(self, flow: ConversationFlow | None) -> None:
+        """Have that flow answer from the caller's next turn on; None: the model.
+
+        Raises:
+            SessionClosedError: The session is closed.
+            SessionError: The flow is in another session.
+            ConfigurationError: A pipeline, in use or to come, cannot use it; or the session follows a graph.
+        """
+        context, flows = self._context, self._flows
+        for pipeline in (self.switch.pipeline, *self.switch.to_come):
+            check_flow(flow, pipeline, self._options)
+        if not context.inbox.is_bound and not context.closing.is_over:
+            flows.change_to(flow)
+            return
+        context.check_open()
+        if flow is not None:
+            FlowControl.of(flow).attach(context.session)
+        context.inbox.on_loop(lambda: flows.change_to(flow))
 
     # --- of agents
 
@@ -98,9 +125,9 @@ class PipelineRequests:
             CapabilityError: Its components do not go together with the pipeline's, or with the session's flow; or the
                 pipeline cannot take turns by its options.
         """
-        check_wiring(agent, self._pipelines.pipeline)
+        check_agent(agent)
         overrides, agents = agent.overrides, (*behind, agent)
-        pipeline = self._pipelines.places.with_agents(agents)
+        pipeline = self.switch.places.with_agents(agents)
         has_components = any(given(overrides))
         if has_components:
             self._check(agents, pipeline)
@@ -117,7 +144,7 @@ class PipelineRequests:
         Args:
             agents: The agent last; before it those behind the task.
         """
-        pipelines = self._pipelines
+        pipelines = self.switch
         self._owed = self._withdraw_ears(agents) or self._owed
         pipelines.drop_early()
         if pipelines.is_changing or pipelines.is_lost or self._context.closing.is_asked:
@@ -132,7 +159,7 @@ class PipelineRequests:
 
     def drop_early(self) -> None:
         """Drop the components that were opened early for a handoff, unless they are in use."""
-        self._pipelines.drop_early()
+        self.switch.drop_early()
 
     def handoff_ended(self) -> None:
         """Give back the components that a handoff kept from their agent, if it came to nothing."""
@@ -142,11 +169,11 @@ class PipelineRequests:
     @property
     def is_changing(self) -> bool:
         """Whether a change was asked for and has not ended."""
-        return self._pipelines.is_changing
+        return self.switch.is_changing
 
     async def unchanging(self) -> None:
         """Wait until no change is under way, each of which has its limits, or until the session closes."""
-        await self._pipelines.unchanging()
+        await self.switch.unchanging()
 
     def begin_for(
         self, agents: Sequence[Agent], *, keeps_ears: bool = False, within: float | None = None
@@ -161,16 +188,16 @@ class PipelineRequests:
         Raises:
             CapabilityError: They do not go together with the pipeline's.
         """
-        places, in_use = self._pipelines.places, self._pipelines.pipeline
+        places, in_use = self.switch.places, self.switch.pipeline
         self._owed = self._withdraw_ears(agents) or self._owed
         pipeline = places.with_agents(agents)
         if keeps_ears:
             pipeline = having(pipeline, ears_of(in_use))
         self._extensions.check(agents[0], pipeline)
         owed, self._owed = self._owed, ()
-        is_quiet = keeps_ears or not self._pipelines.is_changing
+        is_quiet = keeps_ears or not self.switch.is_changing
         if not is_quiet and not any(any(given(agent.overrides)) for agent in agents):
-            is_quiet = not self._pipelines.changes_for_agents  # the application's changes hold for this agent as well
+            is_quiet = not self.switch.changes_for_agents  # the application's changes hold for this agent as well
         if is_quiet and is_like(pipeline, in_use):
             places.take_agents(agents)
             return None
@@ -178,7 +205,7 @@ class PipelineRequests:
         change = PipelineChangeControl(pipeline, limit, agents=agents, keeps_ears=keeps_ears)
         if owed and within is None:
             self._lacking = change
-        self._pipelines.request(change)
+        self.switch.request(change)
         return change
 
     async def take_for(self, agents: Sequence[Agent], *, keeps_ears: bool = False) -> Exception | None:
@@ -193,7 +220,7 @@ class PipelineRequests:
             change = self.begin_for(agents, keeps_ears=keeps_ears)
         except ConfigurationError as error:  # the pipeline has changed since the agent was checked
             self._context.report_error(error, "pipeline", is_recovered=True)
-            self._pipelines.places.keep_for(agents)
+            self.switch.places.keep_for(agents)
             if self._owed:
                 self._give_ears_back(agents)
             return error
@@ -203,7 +230,7 @@ class PipelineRequests:
         """Wait for the end of that change to the components of an agent; return the error if they could not be had."""
         await change.done.wait()  # bounded: `start_step` and tries for the opening, `hook_timeout` for the moment
         if change.error is not None:
-            self._pipelines.places.keep_for(agents)
+            self.switch.places.keep_for(agents)
             if change is self._lacking and not self._context.closing.is_asked:
                 self._give_ears_back(agents)
         return change.error
@@ -216,8 +243,8 @@ class PipelineRequests:
         a task or an agent with others comes before, they are wanted no more.
         """
         if self._ears is not None:
-            self._pipelines.withdraw(self._ears)
-        if not self._pipelines.is_lost:  # else its components come behind the pipeline that follows
+            self.switch.withdraw(self._ears)
+        if not self.switch.is_lost:  # else its components come behind the pipeline that follows
             await self.take_for(agents, keeps_ears=True)
         self._give_ears_back(agents)
 
@@ -226,7 +253,7 @@ class PipelineRequests:
             self._ears = self.begin_for(agents, within=EARS_WITHIN)
         except ConfigurationError as error:
             self._context.report_error(error, "pipeline", is_recovered=True)
-            self._pipelines.places.keep_for(agents)
+            self.switch.places.keep_for(agents)
             self._owed = ()
 
     def _withdraw_ears(self, agents: Sequence[Agent]) -> Sequence[Agent]:
@@ -235,11 +262,11 @@ class PipelineRequests:
         if change is None or change.is_done:
             return ()
         try:
-            wanted = self._pipelines.places.with_agents(agents)
+            wanted = self.switch.places.with_agents(agents)
         except ConfigurationError:  # their handoff reports it
             return ()
         if ears_of(wanted) != ears_of(change.pipeline):
-            self._pipelines.withdraw(change)
+            self.switch.withdraw(change)
         return change.agents if change.is_done else ()
 
     def take_turns(self, agents: Sequence[Agent]) -> Exception | None:
@@ -248,10 +275,71 @@ class PipelineRequests:
         Args:
             agents: The agent last; before it those behind the task.
         """
-        return self._turn_taking.take(agents, self._pipelines.pipeline)
+        return self._turn_taking.take(agents, self.switch.pipeline)
 
     def _check(self, agents: Sequence[Agent], pipeline: Pipeline) -> None:
         """Refuse a pipeline that does not fit the last of these agents; the others stand behind, outermost first."""
-        check_wiring(agents[-1], pipeline)
+        check_pipeline(pipeline)
         check_flow(self._flows.flow, pipeline, self._options)
         self._extensions.check(agents[0], pipeline)
+
+
+def pipeline_for(
+    agent: Agent, pipeline: Pipeline | None, flow: ConversationFlow | None, options: SessionOptions
+) -> Pipeline:
+    """Return the pipeline of a session with that agent and that flow; that of texts alone if it is given none.
+
+    Raises:
+        ConfigurationError, CapabilityError: As of `check_agent`, `check_no_task`, `check_pipeline` and `check_flow`.
+    """
+    pipeline = SilentPipeline() if pipeline is None else pipeline
+    check_agent(agent)
+    check_pipeline(pipeline)
+    warn_if_deaf(pipeline)
+    check_no_task(agent)
+    check_flow(flow, pipeline, options)
+    return pipeline
+
+
+def check_agent(agent: Agent) -> None:
+    """Refuse an object that is no agent.
+
+    Raises:
+        ConfigurationError: It is none, or its class does not call the constructor of `Agent`.
+    """
+    if not isinstance(agent, Agent):
+        raise ConfigurationError(f"agent must be an Agent, got {shown(agent)}; make one: Agent('You help.')")
+    AgentControl.of(agent)
+
+
+def check_no_task(agent: Agent) -> None:
+    """Refuse a task as the agent that has the conversation for good.
+
+    Raises:
+        ConfigurationError: `agent` is a task.
+    """
+    if AgentControl.of(agent).is_task:
+        raise ConfigurationError(f"agent must be no task, got {agent.id!r}; await the task, in a hook or a tool")
+
+
+def check_flow(flow: ConversationFlow | None, pipeline: Pipeline, options: SessionOptions) -> None:
+    """Refuse a conversation flow that the pipeline, or its fallback, could not speak.
+
+    Raises:
+        ConfigurationError: It is of another kind, or the session follows a conversation graph.
+        CapabilityError: The pipeline takes no text for its answers.
+    """
+    if flow is None:
+        return
+    check_kind(flow)
+    if any(isinstance(one, GraphOptions) for one in (options.graph, *options.extensions)):  # both would answer
+        raise ConfigurationError(
+            "a session follows a conversation graph or a ConversationFlow, got both; "
+            "leave GraphOptions(…) or the flow out"
+        )
+    if not pipeline.capabilities.takes_flow:
+        raise CapabilityError(
+            pipeline.name, "takes_flow", "the text of a conversation flow needs a CascadingPipeline with a tts"
+        )
+    if pipeline.fallback is not None:
+        check_flow(flow, pipeline.fallback, options)

@@ -48,13 +48,13 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import HandoffRecord
-from vivavoce.agents.session.components.requests import PipelineRequests
+from vivavoce.agents.session.components.requests import PipelineRequests, check_no_task
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
 from vivavoce.agents.session.handoffs.handoff_control import HandoffControl
 from vivavoce.agents.session.handoffs.session_agents import SessionAgents
-from vivavoce.agents.session.life.preparing import AgentSetup
 from vivavoce.agents.tasks.task import TaskControl
+from vivavoce.agents.tools.agent_setup import AgentSetup
 from vivavoce.agents.tools.batch import AwaitHandoff
 from vivavoce.agents.turn.inputs import HandoffEnded, HandoffReady, HandoffRequested
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
@@ -69,7 +69,9 @@ class Handoffs:
     Args:
         setup: Has an agent ready before it takes over.
         requests: Has the components and the options of an agent take over.
-        limit: Seconds for the summary of a task.
+        on_floor: Called with each agent that takes the conversation.
+        limit: Seconds for a hook, besides its speech; for a policy that chooses an agent's part of the conversation;
+            for the summary and the `cleanup` of a task.
     """
 
     def __init__(
@@ -78,16 +80,17 @@ class Handoffs:
         history: HistoryControl,
         setup: AgentSetup,
         requests: PipelineRequests,
-        agents: SessionAgents,
-        hooks: AgentHooks,
         *,
+        on_floor: Callable[[Agent], None],
         limit: float,
     ) -> None:
         self._context = context
         self._setup = setup
         self._requests = requests
-        self._agents = agents
-        self._hooks = hooks
+        self.agents = SessionAgents(context, history, setup, on_floor=on_floor, limit=limit)
+        """The agents of the session."""
+        self.hooks = AgentHooks(context, limit=limit)
+        """Runs their `on_enter` and `on_exit`."""
         self._live = context.live
         self._limit = limit
         self._history = history
@@ -113,8 +116,29 @@ class Handoffs:
         Raises:
             SessionError: It is in another session.
         """
-        self._agents.begin_session()
+        self.agents.begin_session()
         self._requests.take_turns([self._live.agent])
+
+    # --- requests
+
+    def ask(self, agent: Agent) -> HandoffControl:
+        """Ask for a handoff to `agent`, from any thread; before the start it takes the place of the first agent.
+
+        Raises:
+            ConfigurationError, CapabilityError: It is a task, or does not fit the pipeline.
+            SessionClosedError: The session is closed.
+            SessionError: The agent is in another session.
+        """
+        self._requests.check_agent(agent)
+        check_no_task(agent)
+        context, handoff = self._context, HandoffControl(self._context.hooks, agent)
+        if not context.inbox.is_bound and not context.closing.is_over:
+            self.request(handoff)
+            return handoff
+        context.check_open()
+        AgentControl.of(agent).attach(context.session)
+        context.inbox.on_loop(lambda: self.request(handoff))
+        return handoff
 
     # --- requests, on the session's loop
 
@@ -129,10 +153,10 @@ class Handoffs:
             return
         if AgentControl.of(handoff.agent).is_task:
             raise SessionError(f"{handoff.agent.id!r} is a task; await it, or session.run_task(...), instead")
-        if not self._hooks.has_entered:
+        if not self.hooks.has_entered:
             self._replace(handoff)
             return
-        self._agents.attach(handoff.agent)
+        self.agents.attach(handoff.agent)
         for task in reversed(self.tasks):
             task.settle("replaced")
         self._wait(handoff, [handoff.agent])
@@ -145,7 +169,7 @@ class Handoffs:
         Raises:
             SessionError: The task is in another session.
         """
-        self._agents.attach(task.task)
+        self.agents.attach(task.task)
         self.tasks.append(task)
         handoff = HandoffControl(self._context.hooks, task.task, begins=task, turn=turn)
         task.wait_for_floor(handoff.id)
@@ -159,15 +183,15 @@ class Handoffs:
             self._end_opening(task.task)
             return
         if task.outcome not in ("completed", "declined", "failed"):
-            self._hooks.cut_entering(task.task)
+            self.hooks.cut_entering(task.task)
         task.give_back(self._history.last_sequence)
         self._wait(HandoffControl(self._context.hooks, task.parent, ends=task), self.line_to(task.parent))
 
     def give_way(self) -> None:
         """Let an `on_enter` that awaits a task, itself or by its speech, go on beside the conversation."""
-        self._hooks.let_first_go()
+        self.hooks.let_first_go()
         handoff = self._running
-        if handoff is not None and handoff.ends is None and self._hooks.is_of(handoff.agent):
+        if handoff is not None and handoff.ends is None and self.hooks.is_of(handoff.agent):
             handoff.note_answer()
             self._running = None
             self._context.inbox.post(HandoffEnded(handoff.id))
@@ -240,8 +264,8 @@ class Handoffs:
         return handoff.wait_for
 
     def _replace(self, handoff: HandoffControl) -> None:
-        self._agents.replace_first(handoff.agent)
-        if self._agents.has_begun:
+        self.agents.replace_first(handoff.agent)
+        if self.agents.has_begun:
             self._requests.take_turns([handoff.agent])
         if self._live.is_connected:
             self._replacing = self._requests.begin_for([handoff.agent])
@@ -303,7 +327,7 @@ class Handoffs:
             self._context.inbox.post(HandoffEnded(handoff.id, "" if over is None else over.handoff_id))
         if over is not None:
             over.end()
-            self._agents.end_task(over.task)
+            self.agents.end_task(over.task)
 
     async def _change(self, handoff: HandoffControl) -> None:
         observer, new = self._context.observer, handoff.agent
@@ -319,22 +343,22 @@ class Handoffs:
 
     async def _hand_over(self, handoff: HandoffControl) -> None:
         old, new, began = self._live.agent, handoff.agent, self._context.clock.now()
-        await self._hooks.end_first(has_tasks=bool(self.tasks))
-        await self._hooks.finish_entering()
+        await self.hooks.end_first(has_tasks=bool(self.tasks))
+        await self.hooks.finish_entering()
         if self._context.closing.is_asked:
             return
-        error = (await self._hooks.leave(old)).failure
+        error = (await self.hooks.leave(old)).failure
         if self._context.closing.is_asked:
             return
         await self._setup.for_handoff(new)
         if self._context.closing.is_asked:
             return
         error = await self._requests.take_for([new]) or error
-        carried = await self._agents.part_for(new)
+        carried = await self.agents.part_for(new)
         if self._context.closing.is_asked:
             return
-        error = self._take(handoff, [new], is_history_changed=self._agents.show(carried)) or error
-        entering = await self._hooks.enter(new)
+        error = self._take(handoff, [new], is_history_changed=self.agents.show(carried)) or error
+        entering = await self.hooks.enter(new)
         error = entering.failure or error
         if _has_spoken(entering):
             handoff.note_answer()
@@ -345,7 +369,7 @@ class Handoffs:
     async def _begin_task(self, handoff: HandoffControl, task: TaskControl[Any]) -> None:
         agents = self.line_to(task.task)
         if not task.is_settled:
-            await self._hooks.end_first(has_tasks=bool(self.tasks))
+            await self.hooks.end_first(has_tasks=bool(self.tasks))
             await self._setup.for_handoff(task.task)
         if not task.is_settled:
             await self._requests.take_for(agents)
@@ -358,16 +382,16 @@ class Handoffs:
             return
         task.take_over(self._live.agent, self._history.last_sequence)
         self._take(handoff, agents)
-        entering = await self._hooks.enter(task.task)
+        entering = await self.hooks.enter(task.task)
         if (error := entering.failure) is not None:
             task.settle("failed", error=error)
         handoff.set_outcome("completed" if error is None else "failed", error)
 
     async def _end_task(self, handoff: HandoffControl, task: TaskControl[Any]) -> None:
-        await self._hooks.finish_entering(task.task)
+        await self.hooks.finish_entering(task.task)
         if self._context.closing.is_asked:
             return
-        leaving = await self._hooks.leave(task.task)
+        leaving = await self.hooks.leave(task.task)
         if self._context.closing.is_asked:
             return
         agents = self.line_to(handoff.agent)
@@ -400,8 +424,8 @@ class Handoffs:
     ) -> Exception | None:
         """Have the agent take over; return the error if its turn-taking options cannot hold."""
         old = self._live.agent
-        self._hooks.taken_over()
-        self._agents.hand_to(handoff.agent, is_history_changed=is_history_changed)
+        self.hooks.taken_over()
+        self.agents.hand_to(handoff.agent, is_history_changed=is_history_changed)
         error = self._requests.take_turns(agents)
         self._history.add_handoff(old.id, handoff.agent.id, turn_id=handoff.turn_id)
         if self._on_taken is not None:
@@ -416,7 +440,7 @@ class Handoffs:
         if self._opening is not None and self._opening[0] is handoff:
             self._end_opening(handoff.agent)
         self._requests.handoff_ended()
-        self._agents.give_up(handoff.agent)
+        self.agents.give_up(handoff.agent)
 
     # --- close
 
@@ -426,7 +450,7 @@ class Handoffs:
         If a task has the conversation, the `on_exit` of the agents behind it run too.
         """
         behind = (task.parent for task in reversed(self.tasks) if task.parent is not None)
-        await self._hooks.exit([self._live.agent, *behind])
+        await self.hooks.exit([self._live.agent, *behind])
 
     def release(self) -> None:
         """Give up the waiting handoffs, since the session is over."""

@@ -11,8 +11,8 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.handoffs.agent_hooks import awaited_hook, is_default
-from vivavoce.agents.session.life.preparing import AgentSetup
 from vivavoce.agents.speech.request_window import part_of
+from vivavoce.agents.tools.agent_setup import AgentSetup
 from vivavoce.pipelines.core.errors import located
 from vivavoce.pipelines.llm.chat_context import ChatContext
 

@@ -15,7 +15,6 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Kind, Run
 from vivavoce.agents.core.stage_run import calling_stage
 from vivavoce.agents.session.components.requests import PipelineRequests
-from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
 from vivavoce.agents.session.handoffs.handoff import Handoffs
 from vivavoce.agents.session.turns.speeches import Speeches
 from vivavoce.agents.tasks.task import AgentTask, TaskControl
@@ -36,14 +35,13 @@ class Tasks:
         context: SessionContext,
         handoffs: Handoffs,
         requests: PipelineRequests,
-        hooks: AgentHooks,
         tools: ToolCalls,
         speeches: Speeches,
     ) -> None:
         self._context = context
         self._handoffs = handoffs
         self._requests = requests
-        self._hooks = hooks
+        self._hooks = handoffs.hooks
         self._tools = tools
         self._speeches = speeches
         self._open: list[TaskControl[Any]] = []

@@ -53,10 +53,10 @@ class SessionClose:
         """Run the steps, note the event `closed`, and write the report and the telemetry of the session."""
         parts, closing = self._parts, self._context.closing
         parts.tasks.close()
-        parts.agent_hooks.close()
+        parts.handoffs.hooks.close()
         parts.extensions.end()
         self._sequence = sequence = CloseSequence(self._context, parts.options.close_timeout)
-        parts.pipelines.close()
+        parts.pipelines.switch.close()
         with self._context.observer.phase("close"):
             steps = await sequence.run(self._steps(sequence))
         self._loop.step(i.SessionClosed())
@@ -65,7 +65,7 @@ class SessionClose:
             reason=closing.reason.value,
             seconds=sequence.seconds,
             steps=steps,
-            error=parts.last_words.problem if closing.cause is None else describe(closing.cause),
+            error=parts.silence.last_words.problem if closing.cause is None else describe(closing.cause),
             lost_writes=parts.extensions.lost_writes,
         )
         self._context.log.note(ev.Closed, report=self.report)
@@ -77,8 +77,8 @@ class SessionClose:
         """Close a session that was not started: no part is open, and only the event `closed` is noted."""
         self.report = CloseReport(reason=reason.value, seconds=0.0)
         self._parts.tasks.close()
-        self._parts.agent_hooks.close()
-        self._parts.pipelines.close()
+        self._parts.handoffs.hooks.close()
+        self._parts.pipelines.switch.close()
         self._parts.extensions.end()
         self._context.closing.ended.set()
         log = self._context.log
@@ -102,12 +102,12 @@ class SessionClose:
         self._context.closing.ended.set()  # first: a fault below must not leave callers of `close()` waiting
         self._loop.end()
         self._context.stage_observers.close()
-        if self._parts.trace is not None:
-            self._parts.trace.close()
+        if self._parts.keeping.trace is not None:
+            self._parts.keeping.trace.close()
 
     async def settle(self) -> None:
         """Wait, after the end, for handlers of the last events and for the trace; free the agents for others."""
-        hooks, trace = self._context.hooks, self._parts.trace
+        hooks, trace = self._context.hooks, self._parts.keeping.trace
         with anyio.move_on_after(self.seconds_left * UNWIND_SHARE):
             await hooks.wait_idle(is_closed=True)
         for name in hooks.running:
@@ -115,7 +115,7 @@ class SessionClose:
         if trace is not None:
             await trace.written(self.seconds_left * UNWIND_SHARE)
         self._parts.handoffs.release()
-        self._parts.session_agents.release()
+        self._parts.handoffs.agents.release()
         self._parts.extensions.release()
 
     async def end_telemetry(self) -> None:
@@ -129,9 +129,9 @@ class SessionClose:
         if path is not None:
             report = self._context.log.report(
                 self.report,
-                pipeline=self._parts.pipelines.pipeline,
+                pipeline=self._parts.pipelines.switch.pipeline,
                 agent_id=self._context.live.agent.id,
-                recordings=self._parts.recording.records,
+                recordings=self._parts.keeping.recording.records,
             )
             await write_report(path, report, self._context.clock)
 
@@ -143,15 +143,15 @@ class SessionClose:
         if (opened := self._start.open_run) is not None:
             name, run = opened
             steps.append((name, run.wait))
-        if parts.agent_hooks.is_entering:
-            steps.append(("on_enter", parts.agent_hooks.entered))
+        if parts.handoffs.hooks.is_entering:
+            steps.append(("on_enter", parts.handoffs.hooks.entered))
         if caller.has_transport:
             steps.append(("input", caller.stop_input))
-            if parts.wake_up_call.is_running:
-                steps.append(("wake-up", parts.wake_up_call.cut))
+            if parts.silence.wake_up.is_running:
+                steps.append(("wake-up", parts.silence.wake_up.cut))
             steps += [("speech", self._cut_speech), ("tools", parts.tools.cancel)]
         steps += parts.extensions.closing_after("tools")
-        if caller.has_transport and parts.last_words.is_apology_due:
+        if caller.has_transport and parts.silence.last_words.is_apology_due:
             steps.append(("apology", self._apologise))
         if self._start.has_entered and closing.reason is not CloseReason.REPLACED:
             steps.append(("on_exit", self._exit_agent))
@@ -162,16 +162,16 @@ class SessionClose:
             steps.append(("background audio", parts.background.aclose))
         if parts.setup.servers.has_servers:
             steps.append(("mcp", parts.setup.servers.aclose))
-        steps.append(("pipeline", parts.pipelines.aclose))
-        steps.append(("agent cleanup", partial(sequence.side_by_side, parts.session_agents.cleanups())))
+        steps.append(("pipeline", parts.pipelines.switch.aclose))
+        steps.append(("agent cleanup", partial(sequence.side_by_side, parts.handoffs.agents.cleanups())))
         steps.append(("handlers", self._end_handlers))
         steps += parts.extensions.closing_after("handlers")
         feed = parts.history.feed
         if feed is not None and feed.is_open:  # after all steps that may still add to the history
             steps.append(("history sink", feed.aclose))
         steps += parts.extensions.closing_after("history")
-        if parts.recording.begin_close():
-            steps.append(("recording", parts.recording.stop))
+        if parts.keeping.recording.begin_close():
+            steps.append(("recording", parts.keeping.recording.stop))
         if caller.has_transport:
             steps.append(("room audio", self._close_room_audio))
             if closing.leaves:
@@ -195,7 +195,7 @@ class SessionClose:
         speeches = self._parts.speeches
         try:
             if self._context.live.capabilities.can_say:
-                self._parts.last_words.apologise(speeches.request, self._context.inbox.post)
+                self._parts.silence.last_words.apologise(speeches.request, self._context.inbox.post)
                 await speeches.silence()
         finally:
             self._loop.step(i.SessionClosing())

@@ -1,6 +1,6 @@
 """SessionStart: the steps of the start, in their order (`_run_steps`). The request of a close cuts them at any time.
 
-It undoes nothing: the close has a step for each part that was opened (`lifecycle/task.py`).
+It undoes nothing: the close has a step for each part that was opened (`task.py`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.core.service import Service
 from vivavoce.agents.history.snapshot import Snapshot
+from vivavoce.agents.session.life.joining import Connect, StartPlan
 from vivavoce.agents.session.loop import SessionLoop
 from vivavoce.agents.session.parts import SessionParts
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.observer import Watch
-from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import SessionClosedError, describe
 
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-Connect = Callable[[], Awaitable["Transport"]]
-"""Returns the transport, which it connects first if need be."""
-
-TakeOver = Callable[[], Awaitable[Snapshot | None]]
-"""Waits until the session that has the conversation gives it up, and returns its snapshot; None: it gives up none."""
 
 
 class SessionStart:
@@ -54,12 +48,12 @@ class SessionStart:
         self.failure: BaseException | None = None
         """The error of `start()`, if it fails."""
 
-    async def run(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> bool:
+    async def run(self, plan: StartPlan) -> bool:
         """Run the steps; return whether all of them are done. A step that fails requests the close."""
         closing = self._context.closing
         try:
             with closing.cuts(anyio.CancelScope()), self._context.observer.phase("start"):
-                await self._run_steps(connect, room_options, resumed)
+                await self._run_steps(plan)
                 return True
         except Exception as error:  # noqa: BLE001 - raised by start()
             self.failure = error
@@ -70,50 +64,50 @@ class SessionStart:
             self.failure = SessionClosedError(f"closed while it was starting: {closing.reason.value}")
         return False
 
-    async def _run_steps(
-        self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None
-    ) -> None:
-        parts, watched = self._parts, self._watched
+    async def _run_steps(self, plan: StartPlan) -> None:
+        parts, watched, resumed = self._parts, self._watched, plan.resumed
+        pipelines = parts.pipelines.switch
         parts.handoffs.begin_session()
         parts.flows.begin_session(self._context.session)
         with watched("mcp"):
             first = await parts.setup.for_start()
         if not callable(resumed):
             await self._make("open", parts.extensions.to_open())
-        transport = await self._connect(connect, partial(parts.preparing.first, first, parts.pipelines.pipeline))
+        prepare = partial(parts.setup.preparing.first, first, pipelines.pipeline)
+        transport = await self._connect(plan.connect, prepare)
         take_over = resumed if callable(resumed) else None
         snapshot = None if callable(resumed) else resumed
-        parts.caller.take(transport, room_options, is_waiting=take_over is not None)
-        parts.pipelines.open(transport.input_rate)
+        parts.caller.take(transport, plan.room_options, is_waiting=take_over is not None)
+        pipelines.open(transport.input_rate)
         parts.open(transport)
         if take_over is None:
             self._begin(transport, snapshot)
         with watched("pipeline"):
-            await parts.pipelines.start(self._limit)
+            await pipelines.start(self._limit)
         with watched("room audio"):
             self.room_audio = Service("room audio", parts.caller.run, on_crash=self._on_crash)
             await self.room_audio.start(self._context.group, self._limit)
         if self._context.live.agent is not first:  # update_agent() has replaced it meanwhile
-            parts.session_agents.take_over(await parts.setup.for_start(prepares=True))
+            parts.handoffs.agents.take_over(await parts.setup.for_start(prepares=True))
         if take_over is not None:
             snapshot = await self._result_of("take over", take_over)
             await self._make("open", parts.extensions.to_open())
             self._begin(transport, snapshot)
             parts.caller.end_wait()
         await parts.handoffs.components_taken()
-        parts.checkpoints.open()
+        parts.keeping.checkpoints.open()
         await self._make("begin", parts.extensions.to_begin())
         self.has_entered = True
         if snapshot is None:
             with watched("on_enter"):
-                if (entering := parts.agent_hooks.enter_first(self._context.live.agent)) is not None:
+                if (entering := parts.handoffs.hooks.enter_first(self._context.live.agent)) is not None:
                     await self._end_of("on_enter", entering)
         else:
-            parts.agent_hooks.resume()
+            parts.handoffs.hooks.resume()
         self._loop.step(i.SessionStarted())
         parts.extensions.entered()
         parts.tools.resume()
-        parts.checkpoints.changed()
+        parts.keeping.checkpoints.changed()
         self._context.log.note(ev.Started)
         self._context.log.flush()
 
@@ -153,13 +147,13 @@ class SessionStart:
             with self._watched("prepare"):
                 await prepare()
 
-        await self._parts.preparing.beside(connecting, preparing)
+        await self._parts.setup.preparing.beside(connecting, preparing)
         return connected[0]
 
     def _begin(self, transport: Transport, resumed: Snapshot | None) -> None:
         """Begin to decide: from here on the session takes inputs."""
         self._parts.extensions.link(transport)
-        self._parts.recording.open()
+        self._parts.keeping.recording.open()
         self._loop.step(i.SessionStarting(resumed.turns if resumed else 0))
         self._context.group.start_soon(self._decide, name=f"session {self._context.id}")
 

@@ -60,16 +60,15 @@ class Caller(TransportEvents):
         background: BackgroundAudio,
         recording: RecordingControl,
         frame_hooks: FrameHooks,
-        seeing: Seeing,
-        replies: RichReplies,
     ) -> None:
         self._context = context
         self._playout = playout
         self._background = background
         self._recording = recording
         self._frame_hooks = frame_hooks
-        self._replies = replies
-        self.seeing = seeing
+        self.replies = RichReplies(context)
+        """The answers and the files of the caller's page."""
+        self.seeing = Seeing(context.live)
         """The pictures of the caller's video."""
         self._clock = context.clock
         self.expected: Transport | None = None
@@ -165,7 +164,7 @@ class Caller(TransportEvents):
                 raise CapabilityError("the pipeline", "seeing the caller's video", remedy)
             self.seeing.open(video)
         live.transport = self.transport
-        self._replies.open(self._options.files)
+        self.replies.open(self._options.files)
         self._has_input = True
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -245,7 +244,7 @@ class Caller(TransportEvents):
     def part_answered(self, json_text: str) -> None:
         """Pass on the page's answer to a part of a rich reply."""
         if self._has_input and not self._is_waiting:
-            self._replies.answered(json_text)
+            self.replies.answered(json_text)
             self._context.inbox.wake()
 
     def file_offered(self, file: OfferedFile) -> int:
@@ -254,16 +253,16 @@ class Caller(TransportEvents):
             return 0
         allowed = 0
         if self._is_waiting:
-            self._replies.refuse(file, "not_wanted")
+            self.replies.refuse(file, "not_wanted")
         else:
-            allowed = self._replies.file_offered(file)
+            allowed = self.replies.file_offered(file)
         self._context.inbox.wake()
         return allowed
 
     def file_ended(self, file: OfferedFile, outcome: FileOutcome, data: bytes = b"") -> None:
         """Pass on a file of the caller, or the end of its transfer."""
         if self._has_input:
-            self._replies.file_ended(file, outcome, data)
+            self.replies.file_ended(file, outcome, data)
             self._context.inbox.wake()
 
     def interrupt(self) -> None:
@@ -276,7 +275,7 @@ class Caller(TransportEvents):
         self._context.inbox.post(i.ParticipantLinked())
         self._background.hold(False)
         if self._is_audible:
-            self._replies.caller_reached()
+            self.replies.caller_reached()
         elif self._limit is None:
             if not self._context.live.capabilities.speaks:  # there is no audio to subscribe to
                 self._begin_playout()
@@ -287,7 +286,7 @@ class Caller(TransportEvents):
 
     def participant_left(self, identity: str) -> None:
         """Note that the caller is gone, maybe for good."""
-        self._replies.caller_left()
+        self.replies.caller_left()
         options = self._options
         if options.close_on_disconnect:  # otherwise the room continues without it
             self._background.hold(True)
@@ -314,7 +313,7 @@ class Caller(TransportEvents):
     def _begin_playout(self) -> None:
         if not self._is_audible:
             self._is_audible = True
-            self._replies.caller_reached()
+            self.replies.caller_reached()
             if self._limit is not None:
                 self._limit.cancel()
             if not self._is_waiting:

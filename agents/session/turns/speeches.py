@@ -10,12 +10,12 @@ from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
 from vivavoce.agents.extension.text_parts import TextParts
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.session.handoffs.handoff import Handoffs
-from vivavoce.agents.session.turns.turn_records import TurnRecords
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.flow_parts import leave_floor, want_floor
-from vivavoce.agents.speech.preemptive import PreemptiveReply
+from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
 from vivavoce.agents.speech.reply import Reply
 from vivavoce.agents.speech.request import AMENDED, SpeechRequest
+from vivavoce.agents.speech.turn_records import TurnRecords
 from vivavoce.agents.speech.warm_task import WarmTask
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
@@ -28,16 +28,31 @@ logger = logging.getLogger(__name__)
 
 
 class Speeches:
-    """Carries out the decisions of the turn machine on speeches. An effect on a speech that is over changes nothing."""
+    """Carries out the decisions of the turn machine on speeches. An effect on a speech that is over changes nothing.
 
-    def __init__(self, context: ReplyContext, machine: TurnMachine, records: TurnRecords, handoffs: Handoffs) -> None:
+    Args:
+        voice_ahead: Whether answers that are begun before the turn is over are spoken ahead too, unheard.
+    """
+
+    def __init__(
+        self,
+        context: ReplyContext,
+        machine: TurnMachine,
+        records: TurnRecords,
+        handoffs: Handoffs,
+        *,
+        voice_ahead: bool,
+    ) -> None:
         self._context = context
-        self._session = context.session
+        self.attempts = PreemptiveReplies(context, with_voice=voice_ahead and not context.guarding.judges_agent)
+        """The answers that are begun before the turn is over."""
+        self.session = context.session
+        """The context of the session."""
         self._playout = context.playout
         self._machine = machine
         self._records = records
         self._handoffs = handoffs
-        self._warm_task = WarmTask(context.session)
+        self._warm_task = WarmTask(self.session)
         self._replies: dict[str, Reply] = {}
         self._held = ""
         """Id of the speech whose audio is paused."""
@@ -50,7 +65,7 @@ class Speeches:
 
     def make(self, kind: i.SpeechKind, *, interruptible: bool, speech_id: str = "") -> SpeechControl:
         """Return a speech with its handle, which is not registered yet."""
-        post = self._session.inbox.post
+        post = self.session.inbox.post
         return SpeechControl(speech_id or new_id("speech"), kind, interruptible=interruptible, post=post)
 
     def request(self, speech: SpeechControl, request: SpeechRequest, asked: i.SpeechRequested) -> None:
@@ -58,7 +73,7 @@ class Speeches:
         reply = self._register(speech, request)
         if request.by_hook:
             reply.record.hands_off_from(self._handoffs.turn)
-        self._session.inbox.post(asked)
+        self.session.inbox.post(asked)
         if (answer := self._replies.get(asked.hook_of)) is not None:
             answer.hook_speaks()
 
@@ -67,14 +82,14 @@ class Speeches:
         if (flow := self._flow_of(speech_id)) is not None:
             flow.rest()
         else:
-            leave_floor(self._session.inbox, speech_id)
+            leave_floor(self.session.inbox, speech_id)
 
     def go_on(self, speech_id: str) -> None:
         """Let it go on behind the task."""
         if (flow := self._flow_of(speech_id)) is not None:
             flow.go_on()
         else:
-            want_floor(self._session.inbox, speech_id)
+            want_floor(self.session.inbox, speech_id)
 
     def _flow_of(self, speech_id: str) -> TextParts | None:
         reply = self._replies.get(speech_id)
@@ -100,12 +115,13 @@ class Speeches:
         item = self._context.history.user_item(effect.turn_id) if is_resumed else None
         self._register(speech, SpeechRequest(user_item=item)).record.answers(effect.turn_id)
 
-    def answer_turn(self, effect: fx.CommitUserTurn, item: ChatMessage, attempt: PreemptiveReply | None) -> None:
+    def answer_turn(self, effect: fx.CommitUserTurn, item: ChatMessage) -> None:
         """Register the answer to a turn of the user, whose message is `item`."""
         speech = self.make("turn", interruptible=True, speech_id=effect.speech_id)
         record = self._records.commit(effect)
         instructions = AMENDED if effect.amends else ""
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id, instructions=instructions)
+        attempt = self.attempts.take(effect.attempt_id) if effect.attempt_id else None
         self._replies[speech.id] = Reply(
             self._context, speech, request, record, words_before=self._texts_before, attempt=attempt
         )
@@ -115,8 +131,8 @@ class Speeches:
         self._replies[speech.id] = reply = Reply(
             self._context, speech, request, record, words_before=self._texts_before
         )
-        self._session.observer.asked(speech.id, speech.kind)
-        self._session.log.note(ev.SpeechCreated, speech_id=speech.id, kind=speech.kind)
+        self.session.observer.asked(speech.id, speech.kind)
+        self.session.log.note(ev.SpeechCreated, speech_id=speech.id, kind=speech.kind)
         return reply
 
     def _texts_before(self, speech_id: str) -> list[str]:
@@ -206,11 +222,11 @@ class Speeches:
     def resume(self, effect: fx.ResumeSpeech) -> None:
         """Let the speech's audio go on."""
         if (reply := self._replies.get(effect.speech_id)) is not None:
-            reply.record.mark("queue", "runtime", self._session.clock.now())
+            reply.record.mark("queue", "runtime", self.session.clock.now())
             self._records.resumed(reply.record, self._playout)
         self._release_hold()
         if effect.is_false_interruption:
-            self._session.log.note(ev.FalseInterruption, speech_id=effect.speech_id)
+            self.session.log.note(ev.FalseInterruption, speech_id=effect.speech_id)
 
     def _release_hold(self) -> None:
         self._held = ""
@@ -230,7 +246,7 @@ class Speeches:
         reply.speech.set_outcome(effect.outcome, reply.failure.error)
         del self._replies[effect.speech_id]
         reply.let_go()
-        if self._session.live.is_connected and not self._session.closing.is_over:
+        if self.session.live.is_connected and not self.session.closing.is_over:
             self._warm_task.prepare()
         if effect.is_withdrawn:
             self._records.withdraw(reply.record)
@@ -241,7 +257,7 @@ class Speeches:
         """End a speech whose effect raised `error`; the turn machine would wait for it."""
         reply = self._replies.get(speech_id)
         if reply is None:
-            self._session.inbox.post(i.SpeechEnded(speech_id, "failed"))
+            self.session.inbox.post(i.SpeechEnded(speech_id, "failed"))
         elif reply.is_running:
             reply.cancel("failed")
         else:

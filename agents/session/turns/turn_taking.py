@@ -9,8 +9,10 @@ from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.guard.guarding import guards_caller
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.traces.trace_writer import TraceWriter
 from vivavoce.agents.turn.inputs import TurnOptionsChanged
-from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, PipelineTraits
+from vivavoce.agents.turn.machine import TurnMachine
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, PipelineTraits, TurnOptions, WakeUp
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities
 
@@ -154,6 +156,27 @@ def warn_of_waits(pipeline: Pipeline, endpointing: EndpointingOptions, whose: st
         )
     if pipeline.fallback is not None:
         warn_of_waits(pipeline.fallback, endpointing, whose)
+
+
+def make_machine(
+    options: SessionOptions, pipeline: Pipeline, wake_up: WakeUp | None, trace: TraceWriter | None
+) -> TurnMachine:
+    """Return the turn machine of a session.
+
+    Raises:
+        CapabilityError: As of `check_turns`.
+    """
+    check_turns(options, pipeline, options.endpointing)
+    warn_of_waits(pipeline, options.endpointing)
+    turn_options = TurnOptions(
+        endpointing=options.endpointing,
+        interruption=options.interruption,
+        wake_up=wake_up,
+        away_after=options.away_after,
+        max_errors=options.max_errors,
+        traits=turn_traits(options, pipeline.capabilities),
+    )
+    return TurnMachine(turn_options) if trace is None else trace.recorded_machine(turn_options)
 
 
 def _configured_waits(endpointing: EndpointingOptions, vad_silence: float) -> dict[str, float]:

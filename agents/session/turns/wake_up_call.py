@@ -15,7 +15,9 @@ from typing import Any
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.events import WakeUpFired
+from vivavoce.agents.session.turns.caller import Caller
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.options import WakeUp, wake_up_of
 from vivavoce.pipelines.core.checks import check_function
 
 logger = logging.getLogger(__name__)
@@ -30,15 +32,35 @@ class WakeUpCall:
     """Makes the calls.
 
     Args:
+        caller: Knows whether the session can hang up.
+        wake_up: How a silent caller is woken up at first.
         limit: Seconds for one call while the session speaks nothing.
     """
 
-    def __init__(self, context: SessionContext, *, limit: float) -> None:
+    def __init__(self, context: SessionContext, caller: Caller, wake_up: WakeUp | None, *, limit: float) -> None:
         self._context = context
+        self._caller = caller
         self._limit = limit
+        self.wake_up = wake_up
+        """How a silent caller is woken up; None: not at all."""
         self._callback: OnWakeUp | None = None
         self._run: Run | None = None
         self._has_warned = False
+
+    def set_wake_up(self, given: float | WakeUp | None) -> None:
+        """Wake a silent caller up in that way, from now on.
+
+        Raises:
+            ConfigurationError: It is no wake-up, or a hangup that the session's transport cannot do.
+            SessionClosedError: The session is closed.
+        """
+        wanted, context = wake_up_of(given), self._context
+        if context.inbox.is_bound or context.closing.is_over:
+            context.check_open()
+        if wanted is not None and wanted.then == "hangup":
+            self._caller.check_hangup()
+        self.wake_up = wanted
+        context.inbox.post(i.WakeUpChanged(wanted))
 
     @property
     def callback(self) -> OnWakeUp | None:
@@ -80,7 +102,7 @@ class WakeUpCall:
 
     def _warn_if_unhandled(self) -> None:
         """Warn, once, of a wake-up that reaches no code. One level that only ends the call needs none."""
-        wake_up = self._context.session.wake_up
+        wake_up = self.wake_up
         only_ends = wake_up is not None and wake_up.repeat == 1 and wake_up.then is not None
         is_handled = self._callback is not None or self._context.log.emitter.is_listened_to(WakeUpFired.name)
         if not (self._has_warned or only_ends or is_handled or self._context.closing.is_asked):

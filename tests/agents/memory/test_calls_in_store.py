@@ -22,7 +22,7 @@ from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.redis import RedisStore
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
 from vivavoce.agents.memory.stores.store import METADATA, Change, Place
-from vivavoce.agents.session.checks import check_session
+from vivavoce.agents.session.options import check_session
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.worker.crash_safety import CrashSafety
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable

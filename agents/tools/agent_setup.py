@@ -1,5 +1,6 @@
-"""Preparing: imports modules and builds the models of tools in a thread, before the turns that use them.
+"""AgentSetup: has agents ready before they serve: connects their MCP servers, and has their tools prepared in a thread.
 
+`Preparing` imports modules and builds the models of tools, before the turns that use them:
 pydantic and the model of a tool's arguments, the parser of Markdown, numpy: a tenth of a second and more, the first
 time in a process. In a turn the caller would wait for it, and so would every other call of the event loop.
 """
@@ -84,12 +85,13 @@ class AgentSetup:
     """Has the agents of one session ready before they serve: connects their MCP servers and prepares their tools.
 
     Args:
-        preparing: Prepares the tools.
+        limit: Seconds for the preparing of one agent.
     """
 
-    def __init__(self, context: SessionContext, preparing: Preparing) -> None:
+    def __init__(self, context: SessionContext, *, limit: float) -> None:
         self._context = context
-        self._preparing = preparing
+        self.preparing = Preparing(context.clock, limit)
+        """Prepares the tools, and the session's first pipeline."""
 
     @cached_property
     def servers(self) -> MCPServers:
@@ -112,7 +114,7 @@ class AgentSetup:
             agent = self._context.live.agent
             await self.servers.open(agent)
             if prepares:
-                await self._preparing.agent(agent)
+                await self.preparing.agent(agent)
             if agent is self._context.live.agent:
                 return agent
 
@@ -120,7 +122,7 @@ class AgentSetup:
         """Have an agent ready that takes over in a handoff. It does without the servers and tools that fail."""
         await self.servers.open(agent, does_without=True)
         try:
-            await self._preparing.agent(agent)
+            await self.preparing.agent(agent)
         except VoiceError as error:
             self._context.report_error(error, "tool", is_recovered=True)
 

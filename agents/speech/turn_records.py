@@ -9,7 +9,6 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.records import TurnOutcome, TurnRecord, UsageRecord
-from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
@@ -23,13 +22,22 @@ class TurnRecords:
     """Makes the records' builders from the turn machine's effects, and hands finished records to the log.
 
     Args:
-        options: The session's.
         extensions: Get each record too.
+        endpointing, interruption: The options that hold first.
+        captures_content: Whether a record may hold content.
     """
 
-    def __init__(self, context: SessionContext, options: SessionOptions, extensions: Attachments) -> None:
-        self._captures_content = options.capture_content
-        self._take_options(options.endpointing, options.interruption)
+    def __init__(
+        self,
+        context: SessionContext,
+        extensions: Attachments,
+        endpointing: EndpointingOptions,
+        interruption: InterruptionOptions,
+        *,
+        captures_content: bool,
+    ) -> None:
+        self._captures_content = captures_content
+        self._take_options(endpointing, interruption)
         self._context = context
         self._extensions = extensions
         self._heard = HeardTurns()
