@@ -66,7 +66,7 @@ class WriteQueue(Generic[T]):
     by one.
 
     Args:
-        target: Where the entries go, for errors, for example `"the history sink"`.
+        target: Where the entries go, for errors, for example `"the session store"`.
         write: Writes entries, the oldest first, within a limit of its own. After a failure it is called again, and may
             therefore write an entry twice.
         name: Of the task, and of this queue in `health`.
