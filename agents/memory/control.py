@@ -17,7 +17,7 @@ from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.history.history_writer import HistoryWriter
 from vivavoce.agents.memory.history.memory_history import MemoryHistory
 from vivavoce.agents.memory.history.snapshots import Snapshots
-from vivavoce.agents.memory.history.stored_items import SNAPSHOT
+from vivavoce.agents.memory.history.stored_items import HISTORY, SNAPSHOT
 from vivavoce.agents.memory.lease import SessionLease
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.private import PrivateData
@@ -162,13 +162,12 @@ class MemoryControl(Attached):
         store, memory_id, private = self.base.store, self.base.id, dict(self._entries)
         positions = self.streams.positions if self.is_shared else {}
         namespaces = store.namespaces(memory_id) if isinstance(store, InProcessStore) else None
-        if namespaces is not None:
-            namespaces.pop(SNAPSHOT, None)  # else each snapshot would hold all before it
 
         def data() -> dict[str, Any]:
             taken: dict[str, Any] = {"id": memory_id, "private": _values(private), "positions": positions}
             if namespaces is not None:
-                taken["namespaces"] = {name: _values(entries) for name, entries in namespaces.items()}
+                values = {name: entries for name, entries in namespaces.items() if name not in (HISTORY, SNAPSHOT)}
+                taken["namespaces"] = {name: _values(entries) for name, entries in values.items()}
             return taken
 
         return data

@@ -114,8 +114,8 @@ class SessionOptions(WatchOptions):
     it. Any function of a `ChatContext` will do; running calls are always sent.
     """
     memory: MemoryOptions | None = None
-    """Where `session.memory` and the conversation are kept, for how long, and whose they are; None: in this process, and
-    only if it is used."""
+    """Where `session.memory` and the conversation are kept, for how long, and whose they are; None: in this process,
+    and only if it is used."""
     budget: BudgetOptions | None = None
     """Limits for cost, accuracy and latency of the call, and their effects. None: there are none, and none can be set
     during the call; `BudgetOptions()` begins without limits."""

@@ -68,8 +68,9 @@ class Snapshots:
             while True:
                 await self._news.wait()
                 self._news = anyio.Event()
-                while not await self.keep():
+                if not await self.keep():
                     await anyio.sleep(PAUSE)
+                    self._news.set()
 
     async def _write(self) -> None:
         assert self._take is not None, "open() comes first"

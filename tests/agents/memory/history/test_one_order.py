@@ -1,4 +1,4 @@
-"""The history of several calls under one id, and of a call that went on twice: one order by time, and ids of one run."""
+"""The history of calls under one id, and of a call that went on twice: one order by time, and ids of one run."""
 
 from __future__ import annotations
 
