@@ -210,6 +210,8 @@ class RedisStore(SessionStore):
 
     async def write_many(self, place: Place, texts: Mapping[str, str]) -> None:
         """Set the texts of these entries, by name, in one command."""
+        if not texts:
+            return
         async with self._reaching():
             key = self._namespace(place)
             await self._use(place.session_id, key)
