@@ -1,4 +1,4 @@
-"""A file of JSON lines for each session, a line for each item of its history: `python examples/history_as_json_lines.py`.
+"""A file of JSON lines for each session, one for each item of the history: `python examples/history_as_json_lines.py`.
 
 To keep conversations and go on with them, give the session a store: `MemoryOptions(store=SqliteStore("calls.db"))`."""
 

@@ -36,7 +36,6 @@ from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, Sto
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 if TYPE_CHECKING:
-    from vivavoce.agents.memory.options import MemoryOptions
     from vivavoce.agents.records import TurnRecord
 
 logger = logging.getLogger(__name__)
@@ -55,6 +54,7 @@ class MemoryControl(Attached):
 
     Args:
         base: Of the memory; `open()` opens it.
+        keep, user, name, images: As in `MemoryOptions`.
         is_shared: Whether other sessions and processes use its store too.
         is_used: Whether the application has set options.
     """
@@ -65,14 +65,18 @@ class MemoryControl(Attached):
         self,
         host: Host,
         base: MemoryBase,
-        options: MemoryOptions,
         *,
+        keep: float | None,
+        user: str,
+        name: str,
+        images: bool,
         is_shared: bool,
         is_used: bool,
     ) -> None:
         self._context = context = host.context
         self._history = host.history
-        self._options = options
+        self._keep = keep
+        self._user, self._name = user, name
         self._is_used = is_used
         self._entries: dict[str, str] = {}
         """The texts of the private data."""
@@ -89,7 +93,7 @@ class MemoryControl(Attached):
         self._words_writer: HistoryWriter | None = None
         if is_shared:
             self._lease = SessionLease(context, base, self.health, self.replies.take_posts, self._begin_again)
-            self._words_writer = HistoryWriter(context, base, self.health, images=options.images)
+            self._words_writer = HistoryWriter(context, base, self.health, images=images)
             self._history.keep(self._words_writer)
         self._resumed: Mapping[str, Any] | None = None
         self._has_begun = False
@@ -245,7 +249,7 @@ class MemoryControl(Attached):
             if not self.health.is_failing and self._context.closing.reason is not CloseReason.REPLACED:
                 await self.snapshots.keep()
             if await self._lease.end(self.streams.streams.end):
-                await self.base.within(self.base.store.keep(self.base.id, self._options.keep))
+                await self.base.within(self.base.store.keep(self.base.id, self._keep))
         if self.writer.lost:
             raise SessionError(f"{self.writer.lost} writes of the memory were not made")
 
@@ -278,7 +282,7 @@ class MemoryControl(Attached):
             for name, entries in self._first_entries().items()
             for entry, text in entries.items()
         ]
-        writes.append(partial(base.store.keep, base.id, self._options.keep))
+        writes.append(partial(base.store.keep, base.id, self._keep))
         if self._resumed is None:
             writes.append(self.replies.begin_anew)
         try:
@@ -294,7 +298,7 @@ class MemoryControl(Attached):
     def _begin_again(self) -> None:
         """Set what the store lacks, if it has lost the session; values, words and parts from before stay lost."""
         self.writer.put(self._set_metadata_again)
-        self.writer.put(partial(self.base.store.keep, self.base.id, self._options.keep))
+        self.writer.put(partial(self.base.store.keep, self.base.id, self._keep))
         self.streams.begin_again()
         self._words.read_earlier()
         self.snapshots.changed()
@@ -331,8 +335,8 @@ class MemoryControl(Attached):
         entries = {name: _texts(values) for name, values in resumed.items()}
         metadata = {
             "created_date": self._created,
-            "user": self._options.user,
-            "name": self._options.name,
+            "user": self._user,
+            "name": self._name,
             "pinned": False,
         }
         entries[METADATA] = _texts(metadata) | entries.get(METADATA, {})

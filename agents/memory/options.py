@@ -64,7 +64,10 @@ class MemoryOptions(Extension):
         return MemoryControl(
             host,
             memory_base(self.store, self.timeout, host.context.clock),
-            options=self,
+            keep=self.keep,
+            user=self.user,
+            name=self.name,
+            images=self.images,
             is_shared=self.store is not None,
             is_used=self._is_used,
         )

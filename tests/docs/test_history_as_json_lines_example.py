@@ -7,14 +7,16 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from vivavoce.agents import ChatContext
 from vivavoce.pipelines.llm.chat_json import HISTORY_VERSION
 
 EXAMPLE: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "history_as_json_lines.py"))
 
 
-async def test_each_item_of_the_history_is_a_line_of_the_session_s_file(tmp_path: Path) -> None:
-    await EXAMPLE["main"](tmp_path)
+def test_each_item_of_the_history_is_a_line_of_the_session_s_file(tmp_path: Path) -> None:
+    anyio.run(EXAMPLE["main"], tmp_path)
 
     (path,) = tmp_path.iterdir()
     items = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -36,6 +36,8 @@ class Snapshots:
         self._thread = SerialThread("snapshot")
         self._take: Take | None = None
         self._news = anyio.Event()
+        self._has_any = False
+        """Whether there was any news: a session whose start fails leaves the snapshot of an earlier call alone."""
 
     def open(self, take: Take) -> None:
         """Take the conversation by that call from now on."""
@@ -47,11 +49,12 @@ class Snapshots:
 
     def changed(self) -> None:
         """Have the conversation kept soon, as it is then."""
+        self._has_any = True
         self._news.set()
 
     async def keep(self) -> bool:
-        """Keep the conversation as it is now; return whether that is done, or another session has the memory."""
-        if self._base.is_lost:
+        """Keep the conversation as it is now; return whether that is done, or there is nothing to keep."""
+        if self._base.is_lost or not self._has_any:
             return True
         try:
             with strays_as_errors("the session store"):

@@ -210,12 +210,10 @@ class RedisStore(SessionStore):
 
     async def write_many(self, place: Place, texts: Mapping[str, str]) -> None:
         """Set the texts of these entries, by name, in one command."""
-        if not texts:
-            return
-        async with self._reaching():
-            key = self._namespace(place)
-            await self._use(place.session_id, key)
-            await self._redis.hset(key, mapping=dict(texts))
+        if texts:
+            async with self._reaching():
+                await self._use(place.session_id, key := self._namespace(place))
+                await self._redis.hset(key, mapping=dict(texts))
 
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
         """Change an entry by a function: again with the newer text, if another call came between."""

@@ -124,6 +124,8 @@ async def test_a_text_an_id_or_a_change_that_fails_does_so_alone_and_is_not_show
         tasks.start_soon(note, "after", store.log(WORDS, ["1"], keep=10))
     with pytest.raises(StoreValueError, match="half of a surrogate pair"):
         await store.log(WORDS, ["\udcff"], keep=10)
+    with pytest.raises(StoreValueError, match="half of a surrogate pair"):
+        await store.write_many(PLACE, {"first": "1", "key": "\udcff"})
     assert (outcomes["before"], outcomes["after"]) == (True, 1)
     assert isinstance(outcomes["change"], KeyError)
     for name in ("text", "id", "log", "lease"):

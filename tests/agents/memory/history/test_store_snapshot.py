@@ -13,6 +13,7 @@ import pytest
 from kit.memory import ScriptedStore
 from vivavoce.agents import (
     Agent,
+    AgentSession,
     BudgetOptions,
     MemoryOptions,
     SessionOptions,
@@ -23,7 +24,8 @@ from vivavoce.agents import (
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.memory.history.stored_items import HEAD, SNAPSHOT
 from vivavoce.agents.memory.stores.store import Place
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness, run_virtual
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import VideoFrame
 
@@ -116,6 +118,23 @@ async def test_after_a_crash_it_is_the_conversation_after_the_last_turn() -> Non
         assert second.session.memory.id == "call"
         await second.user("again?")
         assert words(second) == ["Hello.", "hello", "Fine.", "again?", "Fine."]
+
+
+@virtual
+async def test_a_later_call_whose_start_fails_leaves_the_snapshot_alone() -> None:
+    class Broken(Desk):
+        async def on_enter(self) -> None:
+            raise RuntimeError("no greeting today")
+
+    store = ScriptedStore()
+    async with call_of(store) as call:
+        await call.user("hello")
+    kept = await store.snapshot("call")
+    options = SessionOptions(memory=MemoryOptions(store=store), clock=VirtualClock())
+    session = AgentSession(Broken(), call_of(store).pipeline, options=options, id="call")
+    with pytest.raises(RuntimeError, match="no greeting today"):
+        await session.start(LocalTransport(VirtualClock()))
+    assert await store.snapshot("call") == kept
 
 
 @virtual
