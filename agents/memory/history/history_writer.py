@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.write_queue import WriteQueue, store_refuses
+from vivavoce.agents.core.write_queue import WriteQueue
 from vivavoce.agents.history.history import ChangeKind
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.history.stored_items import HISTORY, item_text
@@ -42,7 +42,6 @@ class HistoryWriter:
             name=NAME,
             batch=BATCH,
             pauses=PAUSES,
-            refuses=store_refuses,
         )
 
     @property
