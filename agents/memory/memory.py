@@ -113,7 +113,7 @@ class SessionMemory:
 
     @property
     def private(self) -> PrivateData:
-        """Values that only the session's own process has.
+        """Values that only the session's own process has. Its snapshots carry them, also that in its store.
 
         Raises:
             StoreError: This is another process.

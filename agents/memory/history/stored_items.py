@@ -49,7 +49,8 @@ def in_order(items: Iterable[ChatItem]) -> list[ChatItem]:
 
 
 def whole_snapshot(head: str, entries: Mapping[str, str]) -> dict[str, Any]:
-    """Return a snapshot, with its history; items that the store has lost are left out.
+    """Return a snapshot, with its history. Items that the store does not have are left out, and so is a turn without an
+    answer whose words are among them.
 
     Args:
         head: The text of `HEAD`.
@@ -61,7 +62,10 @@ def whole_snapshot(head: str, entries: Mapping[str, str]) -> dict[str, Any]:
     if "error" in data:
         raise StoreError(f"the session has no snapshot: {data['error']}")
     items = [json.loads(entries[item_id]) for item_id in data["history"] if item_id in entries]
-    return {**data, "history": {"version": HISTORY_VERSION, "items": items}}
+    work = data["open"]
+    if work and not any(item.get("role") == "user" and item.get("turn_id") == work["turn_id"] for item in items):
+        work = {**work, "turn_id": ""}
+    return {**data, "history": {"version": HISTORY_VERSION, "items": items}, "open": work}
 
 
 def _encoded(item: dict[str, Any]) -> str:

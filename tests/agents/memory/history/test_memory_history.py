@@ -157,6 +157,8 @@ async def test_another_process_reads_the_same_history_also_after_the_call(shared
         assert await attached.get_chat_history() == chat
         assert await attached.get_reasoning_events() == events
         assert await attached.get_chat_history(1) == chat[-1:]
+    assert (await shared.history(session_id)).items == running.session.history.items
+    assert await shared.snapshot(session_id) == running.session.snapshot()
     assert told(events) == [
         ("reasoning_step", "is friday free?"),
         ("tool_call", "look"),

@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from kit.memory import ScriptedStore
+from kit.memory import ScriptedStore, session_with, started
 from vivavoce.agents import Agent, MemoryOptions, SessionMemory, SessionOptions, StoreUnavailable, function_tool
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness, run_virtual
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall
 
@@ -181,3 +181,26 @@ async def test_a_call_that_begins_in_an_outage_has_turns_of_its_own_too() -> Non
         chat = await second.session.memory.get_chat_history()
     assert words(chat) == [*FIRST[:2], *SECOND]
     assert len({message.turn_id for message in chat}) == 2
+
+
+class SetBack(VirtualClock):
+    """A clock that is set back in the midst of a call."""
+
+    back = 0.0
+
+    def wall(self) -> float:
+        return super().wall() - self.back
+
+
+@virtual
+async def test_a_clock_that_is_set_back_does_not_change_the_order() -> None:
+    store, clock = ScriptedStore(), SetBack()
+    session = session_with(MemoryOptions(store=store), clock=clock)
+    await started(session, clock=clock)
+    session.history.add_message("user", "one")
+    clock.back = 3600.0
+    for text in ("two", "three"):
+        await anyio.sleep(1.0)
+        session.history.add_message("user", text)
+    await session.close()
+    assert words((await store.history("call")).messages()) == ["one", "two", "three"]

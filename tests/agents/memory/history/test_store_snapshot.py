@@ -22,7 +22,7 @@ from vivavoce.agents import (
     StoreUnavailable,
 )
 from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.memory.history.stored_items import HEAD, SNAPSHOT
+from vivavoce.agents.memory.history.stored_items import HEAD, SNAPSHOT, whole_snapshot
 from vivavoce.agents.memory.stores.store import Place
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
@@ -192,3 +192,13 @@ async def test_a_session_without_one_is_refused_with_the_reason() -> None:
     for read in (store.snapshot, store.history):
         with pytest.raises(StoreUnavailable, match="within 10 s"):
             await read("call")
+
+
+def test_a_turn_whose_words_the_store_did_not_get_is_not_answered() -> None:
+    said = {"id": "m1", "role": "user", "turn_id": "turn_1"}
+    head = {"history": ["m1", "m2"], "open": {"turn_id": "turn_2", "calls": []}}
+    found = whole_snapshot(json.dumps(head), {"m1": json.dumps(said)})
+    assert found["history"]["items"] == [said]
+    assert found["open"] == {"turn_id": "", "calls": []}
+    head["open"] = {"turn_id": "turn_1", "calls": []}
+    assert whole_snapshot(json.dumps(head), {"m1": json.dumps(said)})["open"] == head["open"]
