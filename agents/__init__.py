@@ -38,13 +38,10 @@ if TYPE_CHECKING:
     from vivavoce.agents.guard.content_guard import ContentGuard, GuardedText, GuardVerdict
     from vivavoce.agents.guard.model_judge import ModelJudge
     from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
-    from vivavoce.agents.history.file_sinks import JsonLinesHistorySink, SqliteHistorySink
-    from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.job import JobContext
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
     from vivavoce.agents.memory.history.reasoning import ReasoningEvent
     from vivavoce.agents.memory.history.store_checkpoints import StoreCheckpoints
-    from vivavoce.agents.memory.history.store_sink import StoreHistorySink
     from vivavoce.agents.memory.memory import SessionMemory
     from vivavoce.agents.memory.namespace import Namespace
     from vivavoce.agents.memory.options import MemoryOptions
@@ -146,8 +143,6 @@ _PLACES = {
     "GuardVerdict": "vivavoce.agents.guard.content_guard",
     "GuardedText": "vivavoce.agents.guard.content_guard",
     "Handoff": "vivavoce.agents.session.handoffs.handoff_control",
-    "HistoryChange": "vivavoce.agents.history.sink",
-    "HistorySink": "vivavoce.agents.history.sink",
     "Image": "vivavoce.agents.replies.part",
     "InProcessStore": "vivavoce.agents.memory.stores.in_process",
     "Intent": "vivavoce.agents.graphs.graph.intent",
@@ -157,7 +152,6 @@ _PLACES = {
     "InterruptionOptions": "vivavoce.agents.turn.options",
     "InterruptionPolicy": "vivavoce.agents.turn.policy",
     "JobContext": "vivavoce.agents.job",
-    "JsonLinesHistorySink": "vivavoce.agents.history.file_sinks",
     "LLMIntents": "vivavoce.agents.graphs.intents.llm_intents",
     "LLMSummariser": "vivavoce.pipelines.llm.summary",
     "LocalChannel": "vivavoce.agents.dialogues.local_channel",
@@ -166,7 +160,6 @@ _PLACES = {
     "MCPServerHTTP": "vivavoce.agents.mcp_servers",
     "MCPServerStdio": "vivavoce.agents.mcp_servers",
     "Markdown": "vivavoce.agents.replies.part",
-    "MemoryHistorySink": "vivavoce.agents.history.sink",
     "MemoryOptions": "vivavoce.agents.memory.options",
     "MessageChannel": "vivavoce.agents.core.message_channel",
     "MessageStatus": "vivavoce.agents.core.message_channel",
@@ -198,14 +191,12 @@ _PLACES = {
     "SpeechHandle": "vivavoce.agents.core.speech_handle",
     "SpeechLimits": "vivavoce.agents.speech.limits",
     "SqliteCheckpoints": "vivavoce.agents.history.checkpoint",
-    "SqliteHistorySink": "vivavoce.agents.history.file_sinks",
     "SqliteStore": "vivavoce.agents.memory.stores.sqlite",
     "State": "vivavoce.agents.graphs.graph.state",
     "StateGraph": "vivavoce.agents.graphs.graph.state_graph",
     "StopResponse": "vivavoce.agents.agent",
     "StoreCheckpoints": "vivavoce.agents.memory.history.store_checkpoints",
     "StoreError": "vivavoce.pipelines.core.errors",
-    "StoreHistorySink": "vivavoce.agents.memory.history.store_sink",
     "StoreTypeError": "vivavoce.pipelines.core.errors",
     "StoreUnavailable": "vivavoce.pipelines.core.errors",
     "StoreValueError": "vivavoce.pipelines.core.errors",
@@ -280,8 +271,6 @@ __all__ = [
     "GuardVerdict",
     "GuardedText",
     "Handoff",
-    "HistoryChange",
-    "HistorySink",
     "Image",
     "InProcessStore",
     "Intent",
@@ -291,7 +280,6 @@ __all__ = [
     "InterruptionOptions",
     "InterruptionPolicy",
     "JobContext",
-    "JsonLinesHistorySink",
     "LLMIntents",
     "LLMSummariser",
     "LocalChannel",
@@ -300,7 +288,6 @@ __all__ = [
     "MCPServerHTTP",
     "MCPServerStdio",
     "Markdown",
-    "MemoryHistorySink",
     "MemoryOptions",
     "MessageChannel",
     "MessageStatus",
@@ -332,14 +319,12 @@ __all__ = [
     "SpeechHandle",
     "SpeechLimits",
     "SqliteCheckpoints",
-    "SqliteHistorySink",
     "SqliteStore",
     "State",
     "StateGraph",
     "StopResponse",
     "StoreCheckpoints",
     "StoreError",
-    "StoreHistorySink",
     "StoreTypeError",
     "StoreUnavailable",
     "StoreValueError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +23,13 @@ class FileVersionError(ConfigurationError):
 
 
 def open_sqlite(
-    path: Path, *, kind: str, version: int, schema: str, isolation_level: Literal["DEFERRED"] | None = "DEFERRED"
+    path: Path,
+    *,
+    kind: str,
+    version: int,
+    schema: str,
+    tables: Collection[str] | None = None,
+    isolation_level: Literal["DEFERRED"] | None = "DEFERRED",
 ) -> sqlite3.Connection:
     """Open a file, made if it does not exist; its folder must be there. The calls may come from several threads.
 
@@ -30,24 +37,30 @@ def open_sqlite(
         kind: The content, for the error: `"a history"`.
         version: The only version that is read; a new file gets it.
         schema: Statements that make the tables if there are none.
+        tables: The only tables that the file may have; None: any.
         isolation_level: None: the caller begins and ends all transactions.
     Raises:
-        FileVersionError: The file is of another version.
+        FileVersionError: The file is of another version, or has other tables.
         sqlite3.Error: It cannot be used.
     """
     for _ in range(round(BUSY_LIMIT / PAUSE)):
         try:
-            return _opened(path, kind, version, schema, isolation_level)
+            return _opened(path, kind, version, schema, tables, isolation_level)
         except sqlite3.OperationalError as error:
             # SQLite does not wait by itself for another process that changes the journal mode of a new file.
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise
         threading.Event().wait(PAUSE)
-    return _opened(path, kind, version, schema, isolation_level)
+    return _opened(path, kind, version, schema, tables, isolation_level)
 
 
 def _opened(
-    path: Path, kind: str, version: int, schema: str, isolation_level: Literal["DEFERRED"] | None
+    path: Path,
+    kind: str,
+    version: int,
+    schema: str,
+    tables: Collection[str] | None,
+    isolation_level: Literal["DEFERRED"] | None,
 ) -> sqlite3.Connection:
     connection = sqlite3.connect(
         private_file(path), timeout=BUSY_LIMIT, check_same_thread=False, isolation_level=isolation_level
@@ -57,6 +70,12 @@ def _opened(
         if found not in (0, version):
             raise FileVersionError(
                 f"{path} must be {kind} of version {version}, got version {found}; take another file"
+            )
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if tables is not None and (others := sorted(names - {*tables})):
+            raise FileVersionError(
+                f"{path} must be {kind}, got a file with the table {others[0]!r}; the files of SqliteHistorySink and "
+                "SqliteCheckpoints, of vivavoce 0.1, are not read any more: take another file"
             )
         connection.execute("PRAGMA journal_mode = WAL")  # a reader does not block a writer
         connection.execute("PRAGMA synchronous = NORMAL")

@@ -207,7 +207,7 @@ class CheckpointFeed:
         began = self._context.clock.now()
         try:
             with anyio.move_on_after(WRITE_LIMIT) as scope, strays_as_errors("the checkpoint store"):
-                await keep(await thread.run(_text, self._take()))
+                await keep(await thread.run(_text, self.take()))
             if scope.cancelled_caught:
                 raise SessionError(f"the checkpoint store did not write within {WRITE_LIMIT:g} s")
         except Exception as error:  # noqa: BLE001 - a store is foreign code and disks fail; the call goes on
@@ -233,7 +233,8 @@ class CheckpointFeed:
         logger.debug("Keeping the call failed", exc_info=error)
         self._is_failing = self._is_told = True
 
-    def _take(self) -> Callable[[], dict[str, Any]]:
+    def take(self, *, only_ids: bool = False) -> Callable[[], dict[str, Any]]:
+        """Take the conversation as it is now; see `take_snapshot()`."""
         return take_snapshot(
             session_id=self._context.id,
             agent=self._agent_id(),
@@ -242,6 +243,7 @@ class CheckpointFeed:
             turns=self._machine.turns,
             extensions=self._extensions,
             open_work=self.open_work,
+            only_ids=only_ids,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 
 from vivavoce.agents.audio.recording.options import RecordingOptions
@@ -12,7 +12,6 @@ from vivavoce.agents.dialogues.options import DialogueOptions
 from vivavoce.agents.extension.extension import Extension
 from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.guard.content_guard import ContentGuard
-from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.memory.options import MemoryOptions
 from vivavoce.agents.session.life.report_writer import report_file
 from vivavoce.agents.speech.limits import SpeechLimits
@@ -114,10 +113,9 @@ class SessionOptions(WatchOptions):
     """Chooses the part of the conversation for each model step, for example `ContextWindow(max_items=40)`; None: all of
     it. Any function of a `ChatContext` will do; running calls are always sent.
     """
-    history_sink: HistorySink | None = None
-    """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; its maker closes it."""
     memory: MemoryOptions | None = None
-    """Where `session.memory` is kept, for how long, and whose it is; None: in this process, and only if it is used."""
+    """Where `session.memory` and the conversation are kept, for how long, and whose they are; None: in this process,
+    and only if it is used."""
     budget: BudgetOptions | None = None
     """Limits for cost, accuracy and latency of the call, and their effects. None: there are none, and none can be set
     during the call; `BudgetOptions()` begins without limits."""
@@ -129,9 +127,15 @@ class SessionOptions(WatchOptions):
     """Extensions of the application, one of each `key`; `session.extension(Kind)` has what each of them offers."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
+    history_sink: InitVar[None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, history_sink: None) -> None:
         WatchOptions.__post_init__(self)
+        if history_sink is not None:
+            raise ConfigurationError(
+                'SessionOptions(history_sink=…) is memory=MemoryOptions(store=SqliteStore("calls.db")) now; read it '
+                "back by await store.history(session_id)"
+            )
         for name, kind in (
             ("endpointing", EndpointingOptions),
             ("interruption", InterruptionOptions),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from vivavoce.agents.agent import Agent, Session
@@ -16,7 +17,7 @@ from vivavoce.agents.budget.options import BudgetOptions
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
 from vivavoce.agents.extension.extension import Extension
-from vivavoce.agents.guard.guarding import Guarding, guards_agent
+from vivavoce.agents.guard.guarding import Guarding, guards_agent, guards_caller
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.control import MemoryControl
@@ -29,7 +30,6 @@ from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
 from vivavoce.agents.session.handoffs.handoff import Handoffs
 from vivavoce.agents.session.handoffs.session_agents import SessionAgents
 from vivavoce.agents.session.handoffs.tasks import Tasks
-from vivavoce.agents.session.history import make_history
 from vivavoce.agents.session.life.hang_ups import HangUps
 from vivavoce.agents.session.life.last_words import LastWords
 from vivavoce.agents.session.life.preparing import AgentSetup, Preparing
@@ -143,7 +143,7 @@ def build_parts(
     context = _make_context(session, agent, pipeline, options, session_id)
     hook_limit = options.speech.hook_timeout
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
-    history = make_history(context, options)
+    history = HistoryControl(context, judges_caller=guards_caller(options.guard))
     record = None if trace is None else trace.record
     extensions = Attachments(context, history, _extensions(options), limit=hook_limit, record=record)
     memory = extensions.of(MemoryOptions)
@@ -159,6 +159,7 @@ def build_parts(
     handoffs = Handoffs(context, history, setup, requests, session_agents, agent_hooks, limit=hook_limit)
     machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options, extensions)
     checkpoints = CheckpointFeed(context, history, machine, extensions.take, lambda: handoffs.root.id)
+    memory.snapshots.open(partial(checkpoints.take, only_ids=True))
     tools = _make_tools(context, options, history, checkpoints, handoffs, extensions)
     frame_hooks, seeing = FrameHooks(context), Seeing(context.live)
     transcripts = TranscriptFeed(on_final=memory.streams.note_transcript)
