@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from vivavoce.agents.current_job import get_job_context
     from vivavoce.agents.extension.extension import Extension
     from vivavoce.agents.guard.content_guard import ContentGuard, GuardedText, GuardVerdict
-    from vivavoce.agents.history.file_sinks import JsonLinesHistorySink, SqliteHistorySink
-    from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.job import JobContext
     from vivavoce.agents.mcp_servers import MCPServerHTTP, MCPServerStdio
-    from vivavoce.agents.memory.history.store_sink import StoreHistorySink
     from vivavoce.agents.memory.options import MemoryOptions
     from vivavoce.agents.session.options import SessionOptions
     from vivavoce.agents.session.session import AgentSession
@@ -54,11 +51,8 @@ _PLACES = {
     "vivavoce.agents.current_job": "get_job_context",
     "vivavoce.agents.extension.extension": "Extension",
     "vivavoce.agents.guard.content_guard": "ContentGuard GuardVerdict GuardedText",
-    "vivavoce.agents.history.file_sinks": "JsonLinesHistorySink SqliteHistorySink",
-    "vivavoce.agents.history.sink": "HistoryChange HistorySink MemoryHistorySink",
     "vivavoce.agents.job": "JobContext",
     "vivavoce.agents.mcp_servers": "MCPServerHTTP MCPServerStdio",
-    "vivavoce.agents.memory.history.store_sink": "StoreHistorySink",
     "vivavoce.agents.memory.options": "MemoryOptions",
     "vivavoce.agents.core.handoff": "Handoff",
     "vivavoce.agents.session.options": "SessionOptions",
@@ -98,14 +92,10 @@ __all__ = [
     "GuardVerdict",
     "GuardedText",
     "Handoff",
-    "HistoryChange",
-    "HistorySink",
     "InterruptionOptions",
     "JobContext",
-    "JsonLinesHistorySink",
     "MCPServerHTTP",
     "MCPServerStdio",
-    "MemoryHistorySink",
     "MemoryOptions",
     "PipelineChange",
     "ProcessExecution",
@@ -115,9 +105,7 @@ __all__ = [
     "SessionOptions",
     "SpeechHandle",
     "SpeechLimits",
-    "SqliteHistorySink",
     "StopResponse",
-    "StoreHistorySink",
     "TaskExecution",
     "Tool",
     "ToolChoice",

@@ -35,7 +35,7 @@
 | `open`, `begin` of an extension | task | `start_step` | fails the start | waits, is cut | cuts: its key |
 | `aclose` of an extension | step | the step's | in the report | SessionError | is the step |
 | `degrade` of a budget | task | 10 s quiet | event `budget` | goes on | waits: `handlers` |
-| history sink | task | 10 s a write | event, once | waits until its limit | waits: `history sink` |
+| store of the history | task | 10 s a write | event, once | waits until its limit | waits: `history` |
 | consent to a recording | task | 60 s | event `recording` | waits, is cut | cuts it at its end |
 | connecting, taking over, joining | task | its own | fails the start | waits, is cut | cuts: its own name |
 

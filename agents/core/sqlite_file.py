@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
@@ -45,7 +45,7 @@ def open_sqlite(
     kind: str,
     version: int,
     schema: str,
-    old: Mapping[str, str] | None = None,
+    tables: Collection[str] | None = None,
     isolation_level: Literal["DEFERRED"] | None = "DEFERRED",
 ) -> sqlite3.Connection:
     """Open a file, made if it does not exist; its folder must be there. The calls may come from several threads.
@@ -54,21 +54,21 @@ def open_sqlite(
         kind: The content, for the error: `"a history"`.
         version: The only version that is read; a new file gets it.
         schema: Statements that make the tables if there are none.
-        old: Tables of files of vivavoce 0.1, and the content of these files, for the error.
+        tables: The only tables that the file may have; None: any.
         isolation_level: None: the caller begins and ends all transactions.
     Raises:
-        FileVersionError: The file is of another version, or has such a table.
+        FileVersionError: The file is of another version, or has other tables.
         sqlite3.Error: It cannot be used.
     """
     for _ in range(round(BUSY_LIMIT / PAUSE)):
         try:
-            return _opened(path, kind, version, schema, old or {}, isolation_level)
+            return _opened(path, kind, version, schema, tables, isolation_level)
         except sqlite3.OperationalError as error:
             # SQLite does not wait by itself for another process that changes the journal mode of a new file.
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise
         threading.Event().wait(PAUSE)
-    return _opened(path, kind, version, schema, old or {}, isolation_level)
+    return _opened(path, kind, version, schema, tables, isolation_level)
 
 
 def _opened(
@@ -76,23 +76,23 @@ def _opened(
     kind: str,
     version: int,
     schema: str,
-    old: Mapping[str, str],
+    tables: Collection[str] | None,
     isolation_level: Literal["DEFERRED"] | None,
 ) -> sqlite3.Connection:
     connection = sqlite3.connect(
         private_file(path), timeout=BUSY_LIMIT, check_same_thread=False, isolation_level=isolation_level
     )
     try:
-        for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            if table in old:
-                raise FileVersionError(
-                    f"{path} must be {kind}, got a file of vivavoce 0.1 with {old[table]}, which this version does not "
-                    "read; take another file, and delete this one when no program of 0.1 uses it"
-                )
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found not in (0, version):
             raise FileVersionError(
                 f"{path} must be {kind} of version {version}, got version {found}; take another file"
+            )
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if tables is not None and (others := sorted(names - {*tables})):
+            raise FileVersionError(
+                f"{path} must be {kind}, got a file with the table {others[0]!r}; the files of SqliteHistorySink and "
+                "SqliteCheckpoints, of vivavoce 0.1, are not read any more: take another file"
             )
         connection.execute("PRAGMA journal_mode = WAL")  # a reader does not block a writer
         connection.execute("PRAGMA synchronous = NORMAL")

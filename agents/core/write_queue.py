@@ -1,4 +1,4 @@
-"""WriteQueue: makes a session's writes to a store or a sink, in a task of its own, so that no turn waits for them."""
+"""WriteQueue: makes a session's writes to a store, in a task of its own, so that no turn waits for them."""
 
 from __future__ import annotations
 
@@ -42,11 +42,6 @@ class WriteHealth(Protocol):
         """Note that entries are lost."""
 
 
-def never_refuses(error: Exception, tries: int) -> bool:
-    """Return False: the target takes every write some time."""
-    return False
-
-
 def store_refuses(error: Exception, tries: int) -> bool:
     """Return whether a store refuses a write for good.
 
@@ -66,14 +61,14 @@ class WriteQueue(Generic[T]):
     by one.
 
     Args:
-        target: Where the entries go, for errors, for example `"the history sink"`.
+        target: Where the entries go, for errors, for example `"the session store"`.
         write: Writes entries, the oldest first, within a limit of its own. After a failure it is called again, and may
             therefore write an entry twice.
         name: Of the task, and of this queue in `health`.
         batch: Entries of one write.
         pauses: Seconds from a failed write to the next try, doubled each time: the first and the longest.
         refuses: Called with the error of a write, and the number of attempts at it; returns whether its entries are
-            lost: the target can never take them. By default it takes them some time.
+            lost: the target can never take them. By default as `store_refuses`.
     """
 
     def __init__(
@@ -86,7 +81,7 @@ class WriteQueue(Generic[T]):
         name: str,
         batch: int = 1,
         pauses: tuple[float, float] = (0.5, 5.0),
-        refuses: Callable[[Exception, int], bool] = never_refuses,
+        refuses: Callable[[Exception, int], bool] = store_refuses,
     ) -> None:
         self._context = context
         self._target = target

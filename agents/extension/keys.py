@@ -10,13 +10,13 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 SOURCES = (
     "llm tts stt vad denoise turn_detector realtime_model text tool handler hook policy room avatar turn checkpoint "
-    "history_sink flow guard mcp recording background context context_window observer stt_stage on_wake_up "
+    "flow guard mcp recording background context context_window observer stt_stage on_wake_up "
     "on_empty_reply on_stream form"
 )
 """The sources of `error` events that are no extensions."""
 STEPS = (
     "mcp,connect,prepare,pipeline,room audio,take over,on_enter,input,wake-up,speech,tools,apology,on_exit,"
-    "conversation_flow.cleanup,background audio,agent cleanup,handlers,history sink,recording,leave room,decision loop"
+    "conversation_flow.cleanup,background audio,agent cleanup,handlers,history,recording,leave room,decision loop"
 )
 """The steps of the start and the close."""
 STAGES = (

@@ -1,1 +1,1 @@
-"""The conversation as text: items, sinks that keep it, and the snapshot with which another session continues."""
+"""The conversation as text: its items, and the snapshot with which another session continues."""

@@ -233,9 +233,11 @@ class CheckpointFeed:
         logger.debug("Keeping the call failed", exc_info=error)
         self._is_failing = self._is_told = True
 
-    def take(self) -> Callable[[], dict[str, Any]]:
+    def take(self, *, only_ids: bool = False) -> Callable[[], dict[str, Any]]:
         """Take the conversation as it is now; the returned call, from any thread, makes the data of a snapshot.
 
+        Args:
+            only_ids: Of the history, the ids of its items only.
         Raises:
             ConfigurationError: The userdata cannot be JSON.
         """
@@ -247,6 +249,7 @@ class CheckpointFeed:
             turns=self._machine.turns,
             extensions=self._extensions,
             open_work=self.open_work,
+            only_ids=only_ids,
         )
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypedDict, TypeVar, get_args
+from typing import Literal, Protocol, TypedDict, TypeVar, get_args
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.caller_words import CallerWords
-from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.model_view import ModelView
-from vivavoce.agents.history.sink import ChangeKind
 from vivavoce.pipelines.core.checks import check_choice, check_flag, check_instance, check_items, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.core.words import count_words, word_end
@@ -36,11 +34,26 @@ T = TypeVar("T")
 
 ITEM_KINDS = get_args(ChatItem)
 
+ChangeKind = Literal["added", "replaced", "removed"]
+
 _EVENTS: dict[ChangeKind, type[ev.HistoryItemAdded | ev.HistoryItemReplaced | ev.HistoryItemRemoved]] = {
     "added": ev.HistoryItemAdded,
     "replaced": ev.HistoryItemReplaced,
     "removed": ev.HistoryItemRemoved,
 }
+
+
+class HistoryKeeper(Protocol):
+    """Keeps the history outside of the session; it takes changes without waiting."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def begin_with(self, items: Iterable[ChatItem]) -> None: ...
+
+    def put(self, kind: ChangeKind, item: ChatItem) -> None: ...
+
+    async def aclose(self) -> None: ...
 
 
 class _Stamp(TypedDict):
@@ -158,26 +171,31 @@ class SessionHistory:
 class HistoryControl:
     """The state of the conversation, which the session changes and its `history` shows.
 
-    Each change is an event, and goes to the session's sink by `feed`, and to a realtime model's own conversation.
+    Each change is an event, and goes to the session's store by `keeper`, and to a realtime model's own conversation.
 
     Args:
         judges_caller: Whether a content guard judges the caller: no model gets their words before the verdict.
     """
 
-    def __init__(
-        self, session: SessionContext, feed: HistoryFeed | None = None, *, judges_caller: bool = False
-    ) -> None:
+    def __init__(self, session: SessionContext, *, judges_caller: bool = False) -> None:
         self._session = session
         self._context = ChatContext()
         self._sequence = 0
+        self._stamped_at = 0.0
+        """The time of the newest item; a clock that is set back does not change the order of the items."""
+        self._removed: set[str] = set()
+        """The ids of the items that were removed."""
         self._cut: dict[str, tuple[ChatMessage, float]] = {}
         self.caller_words = CallerWords(are_judged=judges_caller)
         """The verdicts on the caller's messages, and the edits of them."""
         self.view = ModelView()
         """The part of it that the model of the present agent gets."""
         self.history = SessionHistory(self)
-        self.feed = feed
-        """Hands the changes to the session's sink."""
+        self.keeper: HistoryKeeper | None = None
+        """Keeps the changes in the session's store."""
+        self.run = ""
+        """The end of the ids of the turns of this run. A store that has seen earlier runs of the session needs ids that
+        these have not given."""
 
     @property
     def items(self) -> tuple[ChatItem, ...]:
@@ -189,16 +207,25 @@ class HistoryControl:
         """The highest sequence number given so far."""
         return self._sequence
 
-    def keep(self, feed: HistoryFeed) -> None:
-        """Hand each change to that feed, which a store of the session makes. Call it before there are items."""
-        self.feed = feed
+    @property
+    def known_ids(self) -> set[str]:
+        """The ids of all items that it has, or had."""
+        return self._removed | {item.id for item in self._context}
+
+    def keep(self, keeper: HistoryKeeper) -> None:
+        """Hand each change to that keeper. Call it before there are items."""
+        self.keeper = keeper
+
+    def begin_run(self, run: str) -> None:
+        """End the ids of the turns with `run`. Call it before the first turn."""
+        self.run = run
 
     def on_loop(self, call: Callable[[], T]) -> T:
         """Return the result of `call`, made on the session's event loop, from any thread."""
         return self._session.inbox.result_of(call)
 
     def restore(self, context: ChatContext, last_sequence: int, *, unjudged: Collection[str] = ()) -> None:
-        """Begin with the items of an earlier session: only the sink receives them.
+        """Begin with the items of an earlier session: only the keeper receives them.
 
         Args:
             unjudged: Ids of messages of the caller that wait for a verdict, if this session has a guard.
@@ -210,11 +237,12 @@ class HistoryControl:
                 f"a session that resumes needs an empty history, got {len(self._context)} items; add them after start()"
             )
         self._context, self._sequence = context.copy(), last_sequence
+        self._stamped_at = max((item.created_at for item in context), default=0.0)
         for message in context.messages("user"):
             if message.id in unjudged:
                 self.caller_words.heard(message, is_new=True)
-        if self.feed is not None:
-            self.feed.begin_with(self._context)
+        if self.keeper is not None:
+            self.keeper.begin_with(self._context)
 
     def messages(self, role: Role | None = None) -> list[ChatMessage]:
         """Return the messages, of one role if given."""
@@ -428,6 +456,7 @@ class HistoryControl:
     def _take_out(self, item: ChatItem) -> bool:
         """Remove an item; return whether it was withheld from a realtime model until its verdict."""
         self._context.remove(item.id)
+        self._removed.add(item.id)
         is_withheld = self.caller_words.removed(item.id)
         self._report("removed", item)
         return is_withheld
@@ -440,9 +469,10 @@ class HistoryControl:
 
     def _report(self, kind: ChangeKind, item: ChatItem) -> None:
         self._session.log.note(_EVENTS[kind], turn_id=item.turn_id, item=item)
-        if self.feed is not None:
-            self.feed.put(kind, item)
+        if self.keeper is not None:
+            self.keeper.put(kind, item)
 
     def _stamp(self, turn_id: str) -> _Stamp:
         self._sequence += 1
-        return _Stamp(turn_id=turn_id, sequence=self._sequence, created_at=self._session.clock.wall())
+        self._stamped_at = max(self._stamped_at, self._session.clock.wall())
+        return _Stamp(turn_id=turn_id, sequence=self._sequence, created_at=self._stamped_at)

@@ -65,11 +65,14 @@ def take_snapshot(
     turns: int,
     extensions: TakeExtensions,
     open_work: OpenWork,
+    only_ids: bool = False,
 ) -> Callable[[], dict[str, Any]]:
     """Take the conversation as it is now.
 
     The returned call, from any thread, makes the data that `read_snapshot` takes, for `json.dumps`.
 
+    Args:
+        only_ids: Whether the history is a list of the ids of its items, for a store that has the items.
     Raises:
         ConfigurationError: The userdata cannot be JSON; the error names the part.
     """
@@ -81,7 +84,7 @@ def take_snapshot(
             "version": SNAPSHOT_VERSION,
             "session_id": session_id,
             "agent": agent,
-            "history": items.to_json(images=True),
+            "history": [item.id for item in items] if only_ids else items.to_json(images=True),
             "userdata": plain,
             "counters": {"items": last_sequence, "turns": turns},
             "extensions": states(),

@@ -9,10 +9,10 @@ from typing import TypeVar
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.limit import within
-from vivavoce.agents.memory.stores.store import METADATA, Place, SessionStore
-from vivavoce.pipelines.core.checks import check_instance, check_number, shown
+from vivavoce.agents.memory.stores.store import METADATA, Place, SessionStore, check_session_id
+from vivavoce.pipelines.core.checks import check_instance, check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError, StoreError, StoreUnavailable
+from vivavoce.pipelines.core.errors import SessionNotStartedError, StoreError, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -118,8 +118,7 @@ async def attached_base(store: SessionStore, session_id: str, timeout: float) ->
     """
     check_instance("store", store, SessionStore)
     check_number("timeout", timeout, above=0, unit="s")
-    if not isinstance(session_id, str) or not session_id:
-        raise ConfigurationError(f"need session_id as the id of a session, got {shown(session_id)}")
+    check_session_id(session_id)
     base = MemoryBase(store, timeout=timeout, clock=LoopClock())
     base.open(session_id)
     if await base.namespace(METADATA).get("created_date") is None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from vivavoce.agents.core.values import decode, encode
-from vivavoce.agents.core.write_queue import store_refuses
 from vivavoce.agents.extension.extension import Attached, Host
-from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.memory.base import MemoryBase
-from vivavoce.agents.memory.history.store_sink import HeldHistorySink
+from vivavoce.agents.memory.history.history_writer import HistoryWriter
+from vivavoce.agents.memory.history.memory_history import MemoryHistory
+from vivavoce.agents.memory.history.snapshots import Snapshots
+from vivavoce.agents.memory.history.stored_items import HISTORY, SNAPSHOT
 from vivavoce.agents.memory.lease import SessionLease
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.private import PrivateData
@@ -29,8 +31,12 @@ from vivavoce.agents.memory.streams.session_streams import SessionStreams
 from vivavoce.agents.memory.streams.streams import BY_SESSION
 from vivavoce.agents.memory.writer import NAME as WRITER
 from vivavoce.agents.memory.writer import MemoryWriter, Write
+from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, StoreUnavailable
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
+
+if TYPE_CHECKING:
+    from vivavoce.agents.records import TurnRecord
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +54,7 @@ class MemoryControl(Attached):
 
     Args:
         base: Of the memory; `open()` opens it.
-        keep, user, name: As in `MemoryOptions`.
+        keep, user, name, images: As in `MemoryOptions`.
         is_shared: Whether other sessions and processes use its store too.
         is_used: Whether the application has set options.
     """
@@ -63,6 +69,7 @@ class MemoryControl(Attached):
         keep: float | None,
         user: str,
         name: str,
+        images: bool,
         is_shared: bool,
         is_used: bool,
     ) -> None:
@@ -80,18 +87,19 @@ class MemoryControl(Attached):
         self.writer = MemoryWriter(context, base, self.health)
         self.streams = SessionStreams(context, base, self.writer, self.health, limit=host.hook_timeout)
         self.replies = StoredReplies(base, self.writer, self.health, is_shared=is_shared)
+        self.snapshots = Snapshots(context, base, self.health)
+        self._words = MemoryHistory(base, host.history)
         self._lease: SessionLease | None = None
+        self._words_writer: HistoryWriter | None = None
         if is_shared:
             self._lease = SessionLease(context, base, self.health, self.replies.take_posts, self._begin_again)
-            sink = HeldHistorySink(base)
-            self._history.keep(
-                HistoryFeed(context, sink, history_id=lambda: base.id, health=self.health, refuses=store_refuses)
-            )
+            self._words_writer = HistoryWriter(context, base, self.health, images=images)
+            self._history.keep(self._words_writer)
         self._resumed: Mapping[str, Any] | None = None
         self._has_begun = False
         side = SessionSide(
             context=context,
-            history=host.history,
+            history=self._words,
             private=PrivateData(self._entries, self._private_changed),
             streams=self.streams,
             replies=self.replies,
@@ -116,8 +124,7 @@ class MemoryControl(Attached):
     @property
     def lost_writes(self) -> int:
         """The session's own writes that its store did not get."""
-        feed = self._history.feed
-        return self.writer.lost + (feed.lost if feed is not None and self.is_shared else 0)
+        return self.writer.lost + (0 if self._words_writer is None else self._words_writer.lost)
 
     @property
     def face(self) -> SessionMemory:  # type: ignore[override]  # to ask for it is to use it
@@ -163,7 +170,8 @@ class MemoryControl(Attached):
         def data() -> dict[str, Any]:
             taken: dict[str, Any] = {"id": memory_id, "private": _values(private), "positions": positions}
             if namespaces is not None:
-                taken["namespaces"] = {name: _values(entries) for name, entries in namespaces.items()}
+                values = {name: entries for name, entries in namespaces.items() if name not in (HISTORY, SNAPSHOT)}
+                taken["namespaces"] = {name: _values(entries) for name, entries in values.items()}
             return taken
 
         return data
@@ -198,7 +206,6 @@ class MemoryControl(Attached):
         if self._is_used:
             self._fill()
             self.streams.begin()
-        self._open_history()
         return None
 
     async def _open_in_store(self, lease: SessionLease) -> None:
@@ -208,16 +215,24 @@ class MemoryControl(Attached):
             StoreError: Another session has the memory.
         """
         await lease.take(takes_over=self.is_resumed)
+        if not lease.is_first:
+            self._history.begin_run(f"_{os.urandom(3).hex()}")
+            self._words.read_earlier()
         await self._begin_in_store(is_down=self.health.is_failing)
         if self.is_resumed:
             await self.replies.restore()
         self._context.group.start_soon(self._sweep, name="sweep of the session store")
-        self._open_history()
+        assert self._words_writer is not None
+        self._words_writer.open()
+        self.snapshots.begin()
 
-    def _open_history(self) -> None:
-        """Begin to write the history, which may be kept in the same store."""
-        if (feed := self._history.feed) is not None:
-            feed.open()
+    def entered(self) -> None:
+        """Keep the conversation as it has begun."""
+        self.snapshots.changed()
+
+    def turn_over(self, record: TurnRecord) -> None:
+        """Keep the conversation as it is after each turn."""
+        self.snapshots.changed()
 
     async def aclose(self) -> None:
         """Make the waiting writes and give the lease up; the caller limits it.
@@ -231,6 +246,8 @@ class MemoryControl(Attached):
         if self._lease is None and self._has_begun:
             await self.streams.streams.end()
         elif self._lease is not None and self.base.is_open and not is_left:
+            if not self.health.is_failing and self._context.closing.reason is not CloseReason.REPLACED:
+                await self.snapshots.keep()
             if await self._lease.end(self.streams.streams.end):
                 await self.base.within(self.base.store.keep(self.base.id, self._keep))
         if self.writer.lost:
@@ -283,6 +300,8 @@ class MemoryControl(Attached):
         self.writer.put(self._set_metadata_again)
         self.writer.put(partial(self.base.store.keep, self.base.id, self._keep))
         self.streams.begin_again()
+        self._words.read_earlier()
+        self.snapshots.changed()
         for listener in self._begin_listeners:
             listener()
 

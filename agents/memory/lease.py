@@ -56,10 +56,13 @@ class SessionLease:
         self._state = SessionState(base)
         self._holder = new_id("holder")
         self._takes_over = False
+        self._began_at = 0.0
         self._goes_on = False
         """Whether the next begin is that of a session which has begun before, here or elsewhere."""
         self._is_held = False
         self._has_begun = False
+        self.is_first = False
+        """Whether it is certain that this is the first run of the session that the store sees."""
         self._scope = anyio.CancelScope()
 
     async def take(self, *, takes_over: bool) -> None:
@@ -69,8 +72,9 @@ class SessionLease:
             StoreError: Another session has it.
         """
         self._takes_over = self._goes_on = takes_over
+        self._began_at = self._context.clock.wall()
         try:
-            await self._hold()
+            self.is_first = await self._hold()
         except StoreUnavailable as error:
             self._failed(error)
         if self._base.is_lost:
@@ -99,18 +103,20 @@ class SessionLease:
         await self._base.within(self._base.store.release(self._base.id, self._holder))
         return True
 
-    async def _hold(self) -> None:
-        """Take or renew the lease, and begin the session in the store when it is taken."""
+    async def _hold(self) -> bool:
+        """Take or renew the lease, and begin the session in the store when it is taken; return whether it was new."""
         base, takes_over = self._base, self._takes_over and not self._is_held
         until = base.clock.now() + LEASE
         self._is_held = await base.within(base.store.hold(base.id, self._holder, LEASE, takes_over=takes_over))
         if not self._is_held:
             base.lose()
-            return
+            return False
+        is_new = False
         if not self._has_begun:
-            await self._state.begin(is_resumed=self._goes_on)
+            is_new = await (self._state.resume() if self._goes_on else self._state.begin(self._began_at))
             self._has_begun = self._goes_on = True
         base.hold(until)
+        return is_new
 
     def _failed(self, error: Exception) -> None:
         self._health.failed(error, NAME)

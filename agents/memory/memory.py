@@ -50,7 +50,7 @@ class SessionMemory:
         self._state = SessionState(base)
         self._streams = Streams(base, lambda: "") if side is None else side.streams.streams
         self._posts = PostedParts(base)
-        self._history = MemoryHistory(base, None if side is None else side.history)
+        self._history = MemoryHistory(base, None) if side is None else side.history
 
     def __repr__(self) -> str:
         return f"SessionMemory({self._base.id if self._base.is_open else ''!r})"
@@ -113,7 +113,7 @@ class SessionMemory:
 
     @property
     def private(self) -> PrivateData:
-        """Values that only the session's own process has.
+        """Values that only the session's own process has. Its snapshots carry them, also that in its store.
 
         Raises:
             StoreError: This is another process.
@@ -223,6 +223,8 @@ class SessionMemory:
     ) -> list[ChatMessage]:
         """Return the words of both sides that were heard, oldest first. Each has `role`, `content` and `created_at`.
 
+        They are those of all calls under the session's id, in the order of time.
+
         Args:
             n: The newest so many; None: all.
             until_timestamp: Only those up to and including this time, in seconds since the Unix epoch.
@@ -258,7 +260,10 @@ class SessionMemory:
         return [event for event in await self._history.events() if until is None or event.at <= until]
 
     async def link_pending_reasoning_events(self) -> int:
-        """Link the reasoning events outside any turn to the newest reply; return their number, 0 without a reply."""
+        """Link the reasoning events of the newest call outside any turn to its newest reply; return their number.
+
+        It is 0 while that call has no reply; events of earlier calls stay as they are.
+        """
         return await self._history.link_pending()
 
     # --- rich replies

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from vivavoce.agents.extension.extension import Attached, Extension
-from vivavoce.agents.memory.stores.store import KEEP, SessionStore
-from vivavoce.pipelines.core.checks import check_number, check_text, shown
+from vivavoce.agents.memory.stores.store import SessionStore
+from vivavoce.pipelines.core.checks import check_flag, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.old_names import old_arguments
 
@@ -29,11 +29,14 @@ class MemoryOptions(Extension):
     _is_used: ClassVar[bool] = True
 
     store: SessionStore | None = None
-    """Keeps the memory: `SqliteStore("calls.db")` or `RedisStore("redis://…")`; sessions may share one, and its maker
-    closes it. None: this process, until the session is gone."""
-    keep: float | None = KEEP
+    """Keeps the memory and the conversation: `SqliteStore("calls.db")` or `RedisStore("redis://…")`; sessions may share
+    one, and its maker closes it. None: this process, until the session is gone."""
+    keep: float | None = None
     """Seconds without use after which the store erases the session and its text; None: never. `pinned` in its metadata
     prevents it. Running sessions look every five minutes; `await store.sweep()` does so at once."""
+    images: bool = False
+    """Whether the store keeps the pictures of the conversation, as base64; an item that is too long with them is kept
+    without."""
     timeout: float = 2.0
     """Seconds for a call to the store; then it raises StoreUnavailable. A stream's reader takes up to half more."""
     user: str = field(default="", repr=False)
@@ -47,6 +50,7 @@ class MemoryOptions(Extension):
                 f'store must be a SessionStore or None, got {shown(self.store)}; for example SqliteStore("calls.db")'
             )
         check_number("keep", self.keep, above=0, unit="s", or_none=True)
+        check_flag("images", self.images)
         check_number("timeout", self.timeout, above=0, unit="s")
         check_text("user", self.user)
         check_text("name", self.name)
@@ -62,6 +66,7 @@ class MemoryOptions(Extension):
             keep=self.keep,
             user=self.user,
             name=self.name,
+            images=self.images,
             is_shared=self.store is not None,
             is_used=self._is_used,
         )

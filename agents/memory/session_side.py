@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.memory.history.memory_history import MemoryHistory
 from vivavoce.agents.memory.private import PrivateData
 from vivavoce.agents.memory.stored_replies import StoredReplies
 from vivavoce.agents.memory.streams.session_streams import SessionStreams
@@ -20,7 +20,7 @@ class SessionSide:
     """
 
     context: SessionContext
-    history: HistoryControl
+    history: MemoryHistory
     private: PrivateData
     streams: SessionStreams
     replies: StoredReplies

@@ -12,6 +12,8 @@ from vivavoce.agents.memory.stores.limit import within
 
 LOG = "session"
 """The log of a session's life."""
+CALL, BEGAN = "call", "began"
+"""The namespace of the newest call, and the entry with the time when it began, seconds since the Unix epoch."""
 KEPT = 100
 """Records of it."""
 GRACE = 6.0
@@ -42,9 +44,25 @@ class SessionState:
     def __init__(self, base: MemoryBase) -> None:
         self._base = base
 
-    async def begin(self, *, is_resumed: bool) -> None:
-        """Note that the session runs. A request to close it from before counts only if it is resumed."""
-        await self._note("resumed" if is_resumed else "running")
+    async def begin(self, at: float) -> bool:
+        """Note that a call has begun at that time; return whether the store has seen none with that id before.
+
+        A request to close the session from before does not count.
+        """
+        await self._base.within(self._base.store.write(self._base.place(CALL), BEGAN, encode(at)))
+        return await self._note("running") == 1
+
+    async def resume(self) -> bool:
+        """Note that the call goes on; return whether the store has not seen it before.
+
+        A request to close the session from before counts.
+        """
+        return await self._note("resumed") == 1
+
+    async def began_at(self) -> float:
+        """Return when the newest call began, in seconds since the Unix epoch; 0: it is not known."""
+        text = await self._base.within(self._base.store.read(self._base.place(CALL), BEGAN))
+        return 0.0 if text is None else float(decode(text))
 
     async def end(self) -> None:
         """Note that the session has ended."""
@@ -99,8 +117,8 @@ class SessionState:
                 return
             await self.changed(life, GRACE / 2)
 
-    async def _note(self, entry: Entry) -> None:
-        await self._base.within(self._base.store.log(self._base.place(LOG), [encode(entry)], keep=KEPT))
+    async def _note(self, entry: Entry) -> int | None:
+        return await self._base.within(self._base.store.log(self._base.place(LOG), [encode(entry)], keep=KEPT))
 
     async def _is_held(self) -> bool:
         return await self._base.within(self._base.store.is_held(self._base.id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.write_queue import WriteQueue, store_refuses
+from vivavoce.agents.core.write_queue import WriteQueue
 from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.store_health import StoreHealth
 
@@ -23,4 +23,4 @@ class MemoryWriter(WriteQueue[Write]):
             base.check_held()
             return base.within(writes[0]())
 
-        super().__init__(context, "the session store", make, health, name=NAME, refuses=store_refuses)
+        super().__init__(context, "the session store", make, health, name=NAME)

@@ -14,7 +14,6 @@ from vivavoce.agents.extension.extension import Extension
 from vivavoce.agents.extension.keys import check_extensions
 from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.guard.content_guard import ContentGuard
-from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.memory.options import MemoryOptions, UnusedMemory
 from vivavoce.agents.memory.stores.store import CALLS
 from vivavoce.agents.speech.limits import SpeechLimits
@@ -72,7 +71,10 @@ class WatchOptions:
         report_file(self.report_path, "session")
 
 
-@old_arguments(dialogue="SessionOptions(graph=GraphOptions(…), dialogues=DialogueOptions(…))")
+@old_arguments(
+    dialogue="SessionOptions(graph=GraphOptions(…), dialogues=DialogueOptions(…))",
+    history_sink="SessionOptions(memory=MemoryOptions(store=…))",
+)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions(WatchOptions):
     """The behaviour of a session.
@@ -112,10 +114,9 @@ class SessionOptions(WatchOptions):
     """Chooses the part of the conversation for each model step, for example `ContextWindow(max_items=40)`; None: all of
     it. Any function of a `ChatContext` will do; running calls are always sent.
     """
-    history_sink: HistorySink | None = None
-    """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; its maker closes it."""
     memory: MemoryOptions | None = None
-    """Where `session.memory` is kept, for how long, and whose it is; None: in this process, and only if it is used."""
+    """Where `session.memory` and the conversation are kept, for how long, and whose they are; None: in this process,
+    and only if it is used."""
     budget: BudgetOptions | None = None
     """Limits for cost, accuracy and latency of the call, and their effects. None: there are none, and none can be set
     during the call; `BudgetOptions()` begins without limits."""

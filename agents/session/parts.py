@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent
@@ -17,13 +18,13 @@ from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
+from vivavoce.agents.guard.guarding import guards_caller
 from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.memory.options import memory_of
 from vivavoce.agents.session.components.requests import PipelineRequests, pipeline_for
 from vivavoce.agents.session.handoffs.handoff import Handoffs
 from vivavoce.agents.session.handoffs.tasks import Tasks
-from vivavoce.agents.session.history import make_history
 from vivavoce.agents.session.life.silence import Silence
 from vivavoce.agents.session.options import SessionOptions, check_session, extensions_of
 from vivavoce.agents.session.turns.caller import Caller
@@ -115,7 +116,7 @@ def build_parts(
     wake_up, limit = wake_up_of(wake_up), options.speech.hook_timeout
     context = _make_context(session, agent, pipeline, userdata, options, session_id)
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
-    history = make_history(context, options)
+    history = HistoryControl(context, judges_caller=guards_caller(options.guard))
     record = None if trace is None else trace.record
     extensions = Attachments(context, history, extensions_of(options), limit=limit, record=record)
     memory = memory_of(extensions)
@@ -125,6 +126,7 @@ def build_parts(
     handoffs = Handoffs(context, history, setup, pipelines, on_floor=memory.streams.took_floor, limit=limit)
     machine, records = make_machine(options, pipeline, wake_up, trace), _make_records(context, options, extensions)
     checkpoints = CheckpointFeed(context, history, machine, extensions.take, lambda: handoffs.root.id)
+    memory.snapshots.open(partial(checkpoints.take, only_ids=True))
     tools = _make_tools(context, options, history, checkpoints, handoffs, extensions)
     transcripts, frame_hooks = TranscriptFeed(on_final=memory.streams.note_transcript), FrameHooks(context)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)

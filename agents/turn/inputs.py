@@ -112,9 +112,11 @@ class SessionStarting:
 
     Args:
         turns_before: User turns of the conversation that the session continues; its own are numbered from there.
+        run: The end of the ids of its turns, behind the number.
     """
 
     turns_before: int = 0
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)

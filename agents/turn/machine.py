@@ -360,7 +360,7 @@ class TurnMachine:
         match event:
             case i.SessionStarting() if self._phase == "new":
                 self._phase = "starting"
-                self._user.count_from(event.turns_before)
+                self._user.count_from(event.turns_before, event.run)
                 self._user_turns.begin(now)
                 self._state.begin(now)
             case i.SessionStarted() if self._phase == "starting":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.public_names import HOMES, PUBLIC, SOON_GONE, public
+from kit.public_names import HOMES, PUBLIC, public
 from vivavoce import agents
 from vivavoce.pipelines.core.lazy import by_name
 
@@ -40,8 +40,6 @@ def test_a_namespace_has_these_names_and_no_others(module: str) -> None:
     found = import_module(module)
     names = list(found.__all__)
     assert names == sorted(names)
-    if module == "vivavoce.agents":
-        names = [name for name in names if name not in SOON_GONE.split()]
     assert names == sorted(PUBLIC[module].split())
     assert dir(found) == sorted(found.__all__)
 
@@ -68,8 +66,6 @@ def test_a_moved_name_answers_with_its_place(name: str) -> None:
 
 @pytest.mark.parametrize("name", GONE)
 def test_a_name_that_is_gone_answers_with_its_successor(name: str) -> None:
-    if name in SOON_GONE.split() and name in agents.__all__:
-        return
     with pytest.raises(ImportError, match=re.escape(f"{name} is gone, use {GONE[name]}")):
         getattr(agents, name)
 

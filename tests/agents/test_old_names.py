@@ -63,6 +63,10 @@ def test_the_old_state_of_a_turn_record_answers_with_its_new_name() -> None:
     [
         (lambda: SessionOptions(dialogue=None), f"^SessionOptions.dialogue=….* is {BOTH}$"),  # type: ignore[call-arg]
         (lambda: DialogueOptions(graph=None), f"^DialogueOptions.graph=….* is {BOTH}$"),  # type: ignore[call-arg]
+        (
+            lambda: SessionOptions(history_sink=None),  # type: ignore[call-arg]
+            r"^SessionOptions.history_sink=….* is SessionOptions\(memory=MemoryOptions\(store=…\)\) now$",
+        ),
         (lambda: MemoryOptions(budget=None), r"^MemoryOptions.budget=….* is SessionOptions\(budget=…\) now$"),  # type: ignore[call-arg]
     ],
 )

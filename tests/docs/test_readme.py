@@ -12,7 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from kit.project import run_pytest
-from kit.public_names import HOMES, SOON_GONE, public
+from kit.public_names import HOMES, public
 from vivavoce import pipelines
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.caller.script import CallScript, Ears, Expectation, Step, Voice, read_script
@@ -88,7 +88,7 @@ INLINE = re.findall(r"`([^`\n]+)`", PEERS.sub(r"\1", re.sub(r"^```.*?^```", "", 
 def test_every_class_named_is_public() -> None:
     named = {name for code in INLINE for name in re.findall(r"(?<!\.)\b[A-Z][a-z]+(?:[A-Z][A-Za-z]*)+\b", code)}
     assert {"AgentSession", "WakeUp", "ConversationFlow"} <= named
-    assert named <= {*HOMES, *SOON_GONE.split(), "SessionHarness"}
+    assert named <= {*HOMES, "SessionHarness"}
 
 
 def test_every_name_of_a_plugin_exists() -> None:

@@ -104,6 +104,10 @@ class ScriptedStore(InProcessStore):
         await self._write(place.name)
         return await super().write(place, entry, text, nx=nx)
 
+    async def write_many(self, place: Place, texts: Mapping[str, str]) -> None:
+        await self._write(place.name)
+        await super().write_many(place, texts)
+
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
         await self._write(place.name)
         return await super().change(place, entry, change)

@@ -48,12 +48,6 @@ PUBLIC = {
 }
 """Module -> its public names. The test kits, and the plugins, list theirs themselves."""
 
-SOON_GONE = (
-    "Checkpoint CheckpointStore HistoryChange HistorySink JsonLinesHistorySink MemoryHistorySink SqliteCheckpoints "
-    "SqliteHistorySink StoreCheckpoints StoreHistorySink"
-)
-"""Names of `vivavoce.agents` that go with the ports of histories and of checkpoints."""
-
 HOMES = {name: module for module, names in reversed(PUBLIC.items()) for name in names.split()}
 """Public name -> its module; of `Extension`, which has two, `vivavoce.agents`."""
 

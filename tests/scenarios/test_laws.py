@@ -28,7 +28,7 @@ from vivavoce.agents import (
     EndpointingOptions,
     Handoff,
     InterruptionOptions,
-    MemoryHistorySink,
+    MemoryOptions,
     PipelineChange,
     SessionOptions,
     SpeechHandle,
@@ -40,7 +40,8 @@ from vivavoce.agents.events import (
     TurnCompleted,
     WakeUpFired,
 )
-from vivavoce.agents.testing import Caller, ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.agents.memory import InProcessStore
+from vivavoce.agents.testing import Caller, ScriptedLLM, ScriptedTTS, SessionHarness, VirtualClock
 from vivavoce.agents.turn.trace.replay import read_trace, replay
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
@@ -232,7 +233,7 @@ class Call:
         self.handoffs: list[Handoff] = []
         self.changes: list[PipelineChange] = []
         self.snapshots: list[dict[str, Any]] = []
-        self.sink = MemoryHistorySink()
+        self.store = InProcessStore(clock=VirtualClock())
         traces = TemporaryDirectory()
         vad = ScriptedVAD(VADOptions(min_silence=setting.min_silence), reports_edges=setting.hears_by == "edges")
         is_cascade = SessionHarness.pipeline_of.__name__ == "cascade"
@@ -244,7 +245,7 @@ class Call:
                 trace_path=traces.name,
                 away_after=2.0,
                 context_window=setting.window,
-                history_sink=self.sink,
+                memory=MemoryOptions(store=self.store),
                 preemptive_tts=setting.ahead == "voice",
                 endpointing=setting.endpointing,
                 interruption=setting.interruption,
@@ -433,9 +434,9 @@ def check_tools(harness: SessionHarness) -> None:
 
 
 def check_history(call: Call) -> None:
-    """The sink holds the items of the history; a snapshot holds whole calls, and nothing newer than its counters."""
+    """The store holds the items of the history; a snapshot holds whole calls, and nothing newer than its counters."""
     history = call.harness.session.history
-    assert asyncio.run(call.sink.load(call.harness.session.id)) == history.copy()
+    assert asyncio.run(call.store.history(call.harness.session.id)) == history.copy()
     for snapshot in [*call.snapshots, call.harness.session.snapshot()]:
         context = ChatContext.from_json(json.loads(json.dumps(snapshot["history"])))
         calls = Counter(item.call_id for item in context if isinstance(item, FunctionCall))

@@ -1,4 +1,4 @@
-"""MemoryHistory: reads a session's history, in its own process or from its store, and keeps reasoning events."""
+"""MemoryHistory: the history of all calls of a session, in its own process or from its store, and reasoning events."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from vivavoce.agents.memory.history.reasoning import (
     tool_events,
     with_replies,
 )
-from vivavoce.agents.memory.history.store_sink import StoreHistorySink
+from vivavoce.agents.memory.history.stored_items import HISTORY, in_order, items_of
+from vivavoce.agents.memory.session_state import SessionState
 from vivavoce.agents.telemetry.logs.logs import present_turn
 from vivavoce.pipelines.core.ids import new_id
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vivavoce.agents.core.values import Json
     from vivavoce.agents.history.history import HistoryControl
     from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
@@ -33,16 +36,22 @@ PAGE = 1_000
 
 
 class MemoryHistory:
-    """The history of one session.
+    """The history of one session: the items of its own call, and those of earlier calls with its id.
 
     Args:
-        own: The session's history, in its own process; None: another process reads it from the store.
+        own: The history of the call, in its own process; None: another process reads all from the store.
     """
 
     def __init__(self, base: MemoryBase, own: HistoryControl | None) -> None:
         self._base = base
         self._own = own
-        self._sink = StoreHistorySink(base.store)
+        self._earlier: list[ChatItem] | None = None if own is None else []
+        """The items of the store that may be of earlier calls; None: they have not been read."""
+        self._state = SessionState(base)
+
+    def read_earlier(self) -> None:
+        """Read the items of earlier calls when they are asked for next: the store may have some, or others now."""
+        self._earlier = None
 
     async def messages(self) -> list[ChatMessage]:
         """Return the messages that the caller said or heard, oldest first."""
@@ -63,17 +72,23 @@ class MemoryHistory:
         return with_replies([*await self._saved(), *tool_events(items)], replies)
 
     async def link_pending(self) -> int:
-        """Link the events outside any turn to the newest reply; return their number, 0 without a reply."""
-        replies = [message for message in await self.messages() if message.role == "assistant"]
-        ids = pending(await self._saved()) if replies else []
+        """Link the events outside any turn to the newest reply of the newest call; return their number."""
+        began_at = await self._state.began_at()
+        replies = [m for m in await self.messages() if m.role == "assistant" and m.created_at >= began_at]
+        saved = await self._saved() if replies else []
+        ids = pending(event for event in saved if event.at >= began_at)
         if ids:
             await self._log(link_record(ids, replies[-1].id))
         return len(ids)
 
-    async def _items(self) -> tuple[ChatItem, ...]:
-        if self._own is not None:
-            return self._own.items
-        return tuple((await self._base.within(self._sink.load(self._base.id))).items)
+    async def _items(self) -> Sequence[ChatItem]:
+        own, earlier = self._own, self._earlier
+        if earlier is None:
+            earlier = items_of(await self._base.within(self._base.store.read_all(self._base.place(HISTORY))))
+        if own is None:
+            return earlier
+        self._earlier, known = earlier, own.known_ids
+        return in_order([*(item for item in earlier if item.id not in known), *own.items]) if earlier else own.items
 
     async def _saved(self) -> list[ReasoningEvent]:
         base, texts = self._base, list[str]()

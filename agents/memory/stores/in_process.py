@@ -73,6 +73,10 @@ class InProcessStore(SessionStore):
         self._used(place.session_id).namespaces.setdefault(place.name, {})[entry] = text
         return True
 
+    async def write_many(self, place: Place, texts: Mapping[str, str]) -> None:
+        """Set the texts of these entries, by name."""
+        self._used(place.session_id).namespaces.setdefault(place.name, {}).update(texts)
+
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
         """Change an entry by a function and return its result. No other call comes between."""
         before = self._entries(place).get(entry)

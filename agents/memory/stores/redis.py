@@ -208,6 +208,13 @@ class RedisStore(SessionStore):
             written = await (self._redis.hsetnx(key, entry, text) if nx else self._redis.hset(key, entry, text))
         return bool(written) if nx else True
 
+    async def write_many(self, place: Place, texts: Mapping[str, str]) -> None:
+        """Set the texts of these entries, by name, in one command."""
+        if texts:
+            async with self._reaching():
+                await self._use(place.session_id, key := self._namespace(place))
+                await self._redis.hset(key, mapping=dict(texts))
+
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
         """Change an entry by a function: again with the newer text, if another call came between."""
         for _ in range(TRIES):

@@ -21,8 +21,8 @@ from vivavoce.agents.core.values import check_encodable
 from vivavoce.agents.memory.stores.limit import CALL_LIMIT, within
 from vivavoce.agents.memory.stores.sqlite_call import SqliteCall
 from vivavoce.agents.memory.stores.sqlite_tables import (
-    OLD_TABLES,
     SCHEMA,
+    TABLES,
     entries_of,
     erase,
     next_records,
@@ -145,6 +145,13 @@ class SqliteStore(SessionStore):
             return done.rowcount > 0
 
         return await self._run(write, place.session_id)
+
+    async def write_many(self, place: Place, texts: Mapping[str, str]) -> None:
+        """Set the texts of these entries, by name: all of them, or after an error none."""
+        check_encodable([*texts, *texts.values()])
+        rows = [(place.session_id, place.name, entry, text) for entry, text in texts.items()]
+        replace = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)"
+        await self._run(lambda database: database.executemany(replace, rows).rowcount, place.session_id)
 
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
         """Change an entry by a function within a transaction, and return its result."""
@@ -422,7 +429,7 @@ class SqliteStore(SessionStore):
             path = self.path
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._opened = open_sqlite(
-                path, kind="a session store", version=VERSION, schema=SCHEMA, old=OLD_TABLES, isolation_level=None
+                path, kind="a session store", version=VERSION, schema=SCHEMA, tables=TABLES, isolation_level=None
             )
             self._opened.execute("PRAGMA secure_delete = ON")  # erased words do not stay in the file
         return self._opened

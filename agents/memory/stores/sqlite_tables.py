@@ -22,12 +22,6 @@ CREATE TABLE IF NOT EXISTS records (
 ) WITHOUT ROWID;
 """
 
-OLD_TABLES = {
-    "checkpoints": "running calls (SqliteCheckpoints)",
-    "history_items": "a history (SqliteHistorySink)",
-}
-"""The tables by which files of vivavoce 0.1 are known, and the content of these files."""
-
 TABLES = ("sessions", "leases", "entries", "logs", "records")
 
 OVER = f"""

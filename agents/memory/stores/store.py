@@ -11,9 +11,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vivavoce.agents.core.values import Json, appended, decoded
+from vivavoce.agents.memory.stores.limit import CALL_LIMIT, within
+from vivavoce.pipelines.core.checks import shown
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreError
+
+if TYPE_CHECKING:
+    from vivavoce.pipelines.llm.chat_context import ChatContext
 
 T = TypeVar("T")
 
@@ -108,6 +114,11 @@ class SessionStore(ABC):
     @abstractmethod
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
         """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
+
+    async def write_many(self, place: Place, texts: Mapping[str, str]) -> None:
+        """Set the texts of these entries, by name; after an error some of them may be set."""
+        for entry, text in texts.items():
+            await self.write(place, entry, text)
 
     @abstractmethod
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
@@ -206,9 +217,56 @@ class SessionStore(ABC):
         found = [one for one in await self.summaries() if one.id != CALLS]
         return [one for one in found if user is None or one.metadata.get("user", "") == user]
 
+    async def history(self, session_id: str) -> ChatContext:
+        """Return the conversation of a session, all calls under its id in the order of time; empty if there is none.
+
+        Raises:
+            ConfigurationError: `session_id` is no id, or an item is of another version or shape.
+            StoreUnavailable: The store did not answer within 10 s.
+        """
+        from vivavoce.agents.memory.history.stored_items import HISTORY, items_of
+        from vivavoce.pipelines.llm.chat_context import ChatContext
+
+        check_session_id(session_id)
+        return ChatContext(items_of(await within(CALL_LIMIT, self.read_all(Place(session_id, HISTORY)))))
+
+    async def snapshot(self, session_id: str) -> dict[str, Any]:
+        """Return the snapshot of a session's newest call, for `start(resume_from=…)`.
+
+        It is as `session.snapshot()` was after the newest turn that is over, or after the close. Pictures are in it if
+        the store keeps them (`MemoryOptions.images`), and an item that the store has lost is left out.
+
+        Args:
+            session_id: The id of the session's memory, `session.memory.id`.
+        Raises:
+            ConfigurationError: `session_id` is no id.
+            StoreError: The store has no such session, no snapshot of it yet, or the session could make none: its
+                userdata cannot be JSON.
+            StoreUnavailable: The store did not answer within 10 s.
+        """
+        from vivavoce.agents.memory.history.stored_items import HEAD, HISTORY, SNAPSHOT, whole_snapshot
+
+        check_session_id(session_id)
+        head = await within(CALL_LIMIT, self.read(Place(session_id, SNAPSHOT), HEAD))
+        if head is not None:
+            return whole_snapshot(head, await within(CALL_LIMIT, self.read_all(Place(session_id, HISTORY))))
+        if await within(CALL_LIMIT, self.read(Place(session_id, METADATA), "created_date")) is None:
+            raise StoreError(f"the store has no session {session_id!r}; store.sessions() lists them")
+        raise StoreError(f"the session {session_id!r} has no snapshot yet; the first one comes after its `on_enter`")
+
     @abstractmethod
     async def delete(self, session_id: str) -> bool:
         """Erase a session with its namespaces, logs and lease; return whether there was one."""
 
     async def aclose(self) -> None:
         """Release the store's resources."""
+
+
+def check_session_id(session_id: object) -> None:
+    """Check that it is the id of a session.
+
+    Raises:
+        ConfigurationError: It is not.
+    """
+    if not isinstance(session_id, str) or not session_id:
+        raise ConfigurationError(f"need session_id as the id of a session, got {shown(session_id)}")

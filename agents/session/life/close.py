@@ -166,9 +166,9 @@ class SessionClose:
         steps.append(("agent cleanup", partial(sequence.side_by_side, parts.handoffs.agents.cleanups())))
         steps.append(("handlers", self._end_handlers))
         steps += parts.extensions.closing_after("handlers")
-        feed = parts.history.feed
-        if feed is not None and feed.is_open:  # after all steps that may still add to the history
-            steps.append(("history sink", feed.aclose))
+        keeper = parts.history.keeper
+        if keeper is not None and keeper.is_open:  # after all steps that may still add to the history
+            steps.append(("history", keeper.aclose))
         steps += parts.extensions.closing_after("history")
         if parts.keeping.recording.begin_close():
             steps.append(("recording", parts.keeping.recording.stop))

@@ -154,7 +154,8 @@ class SessionStart:
         """Begin to decide: from here on the session takes inputs."""
         self._parts.extensions.link(transport)
         self._parts.keeping.recording.open()
-        self._loop.step(i.SessionStarting(resumed.turns if resumed else 0))
+        turns_before = resumed.turns if resumed else 0
+        self._loop.step(i.SessionStarting(turns_before, self._parts.history.run))
         self._context.group.start_soon(self._decide, name=f"session {self._context.id}")
 
     async def _decide(self) -> None:

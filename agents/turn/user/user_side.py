@@ -51,6 +51,8 @@ class UserSide:
     """The true onset of the newest speech; without a VAD, when the first words of the newest turn came."""
     turns: int = 0
     """How many turns have begun."""
+    run: str = ""
+    """The end of the ids of the turns."""
 
     # --- the recogniser
 
@@ -75,10 +77,10 @@ class UserSide:
 
     # --- the turn
 
-    def count_from(self, turns_before: int) -> None:
-        """Number the turns behind those of the conversation that the session continues."""
+    def count_from(self, turns_before: int, run: str) -> None:
+        """Number the turns behind those of the conversation that the session continues; `run` ends their ids."""
         assert self.turn is None
-        self.turns = turns_before
+        self.turns, self.run = turns_before, run
 
     def open_turn(self, now: float, *, waits_for_request: bool) -> UserTurn:
         """Open a turn, with the speech that is heard now, and return it."""
@@ -145,7 +147,7 @@ class UserSide:
 
     def _next_id(self) -> str:
         self.turns += 1
-        return f"turn_{self.turns}"
+        return f"turn_{self.turns}{self.run}"
 
     # --- sound and words
 

@@ -1,32 +1,23 @@
-"""A session's history: added to by agent code, summarised, handed to a sink that may fail."""
+"""A session's history: added to by agent code, summarised, kept in a store that may fail."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
 from kit.chat import outline
-from vivavoce.agents import (
-    Agent,
-    AgentSession,
-    ChatContext,
-    HistoryChange,
-    MemoryHistorySink,
-    SessionOptions,
-    SqliteHistorySink,
-    StopResponse,
-    function_tool,
-)
+from vivavoce.agents import Agent, ChatContext, MemoryOptions, SessionOptions, StopResponse, function_tool
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.core.write_queue import MAX_WAITING
 from vivavoce.agents.events import ErrorOccurred, HistoryItemAdded, HistoryItemRemoved
-from vivavoce.agents.history.feed import BATCH
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.agents.memory import InProcessStore, SqliteStore, StoreUnavailable
+from vivavoce.agents.memory.history.history_writer import BATCH
+from vivavoce.agents.memory.stores.store import Place, SessionStore
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
 from vivavoce.pipelines import LLMSummariser
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, SessionError
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, ConfigChange
@@ -34,39 +25,42 @@ from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import VideoFrame
 
 
-class Flaky(MemoryHistorySink):
-    """Fails or hangs on request."""
+class Flaky(InProcessStore):
+    """Takes no history, or hangs with it, on request."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(clock=VirtualClock())
         self.fails = False
         self.hangs = False
-        self.writes: list[list[HistoryChange]] = []
+        self.writes: list[list[str]] = []
+        """The ids of the items of each write."""
 
-    async def write(self, session_id: str, changes: Sequence[HistoryChange]) -> None:
-        self.writes.append(list(changes))
+    async def write_many(self, place: Place, texts: Mapping[str, str]) -> None:
+        self.writes.append(list(texts))
         if self.hangs:
             await anyio.sleep_forever()
         if self.fails:
-            raise OSError("disk full: hunter2")
-        await super().write(session_id, changes)
+            raise StoreUnavailable("disk full")
+        await super().write_many(place, texts)
 
 
-def call_with(sink: Any, *answers: str, agent: Agent | None = None) -> SessionHarness:
-    options = SessionOptions(history_sink=sink)
-    harness = SessionHarness(agent or Agent("Help."), ScriptedLLM(*(answers or ("Sure.",)), delay=0.1), options=options)
+def in_process() -> InProcessStore:
+    return InProcessStore(clock=VirtualClock())
+
+
+def kept_in(store: SessionStore | None) -> SessionOptions:
+    return SessionOptions(memory=None if store is None else MemoryOptions(store=store))
+
+
+def call_with(store: SessionStore | None, *answers: str, agent: Agent | None = None) -> SessionHarness:
+    llm = ScriptedLLM(*(answers or ("Sure.",)), delay=0.1)
+    harness = SessionHarness(agent or Agent("Help."), llm, options=kept_in(store))
     harness.caller.says("hello", 0.5, 1.5)
     return harness
 
 
-def stored(harness: SessionHarness, sink: MemoryHistorySink) -> ChatContext:
-    found: list[ChatContext] = []
-
-    async def load() -> None:
-        found.append(await sink.load(harness.session.id))
-
-    anyio.run(load)
-    return found[0]
+def stored(harness: SessionHarness, store: SessionStore) -> ChatContext:
+    return anyio.run(store.history, harness.session.memory.id)
 
 
 def note(harness: SessionHarness, count: int) -> None:
@@ -158,14 +152,12 @@ def test_a_summary_takes_the_place_of_old_items_and_listeners_are_told() -> None
         await harness.session.history.summarise(LLMSummariser(harness.llm), keep_items=2)
         harness.session.history.add_message("user", "q4")
 
-    sink = MemoryHistorySink()
-    harness = SessionHarness(
-        Agent("Help."), ScriptedLLM("Three things."), options=SessionOptions(history_sink=sink)
-    ).run(scenario)
+    store = in_process()
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("Three things."), options=kept_in(store)).run(scenario)
     texts = ["What was said before, in short: Three things.", "q3", "a3", "q4"]
     assert outline(harness.session.history.items) == texts
     assert [event.item.sequence for event in harness.recording.of(HistoryItemRemoved)] == [1, 2, 3, 4]
-    assert outline(stored(harness, sink)) == texts
+    assert outline(stored(harness, store)) == texts
 
 
 def note_dialogue(harness: SessionHarness) -> None:
@@ -209,59 +201,59 @@ def test_what_is_added_while_a_summary_is_made_stays_and_what_is_changed_forbids
     assert outline(harness.session.history.items)[1:] == ["q3", "a3", "meanwhile"]
 
 
-# --- the sink
+# --- the store
 
 
-def test_a_sink_holds_what_the_history_holds_edits_and_drops_included() -> None:
+def test_a_store_holds_what_the_history_holds_edits_and_drops_included() -> None:
     class Editor(Agent):
         async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
             if turn.text == "forget it":
                 raise StopResponse
             turn.text = turn.text.upper()
 
-    sink = MemoryHistorySink()
-    harness = call_with(sink, "Sure.", agent=Editor("Help."))
+    store = in_process()
+    harness = call_with(store, "Sure.", agent=Editor("Help."))
     harness.caller.says("forget it", 4.0, 5.0)
     harness.run(until=8.0)
-    assert stored(harness, sink).items == harness.session.history.items
+    assert stored(harness, store).items == harness.session.history.items
     assert outline(harness.session.history.items) == ["HELLO", "Sure."]
-    assert "history sink" in [step.name for step in harness.session.report().close.steps]  # type: ignore[union-attr]  # it has closed
+    assert "history" in [step.name for step in harness.session.report().close.steps]  # type: ignore[union-attr]  # it has closed
 
 
-def test_a_sink_is_given_changes_soon_and_what_was_said_at_the_close_too() -> None:
+def test_a_store_is_given_changes_soon_and_what_was_said_at_the_close_too() -> None:
     class Polite(Agent):
         async def on_exit(self) -> None:
             await self.session.say("Bye.")
 
-    sink = MemoryHistorySink()
+    store = in_process()
     seen: list[list[str]] = []
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(3.0)
-        seen.append(outline(await sink.load(harness.session.id)))
+        seen.append(outline(await store.history(harness.session.id)))
 
-    harness = call_with(sink, agent=Polite("Help.")).run(scenario)
+    harness = call_with(store, agent=Polite("Help.")).run(scenario)
     assert seen == [["hello", "Sure."]]
-    assert outline(stored(harness, sink)) == ["hello", "Sure.", "Bye."]
+    assert outline(stored(harness, store)) == ["hello", "Sure.", "Bye."]
 
 
-def test_a_resumed_session_hands_its_past_to_the_sink_too() -> None:
-    first = call_with(MemoryHistorySink()).run(until=4.0)
-    sink = MemoryHistorySink()
-    harness = call_with(sink)
+def test_a_resumed_session_hands_its_past_to_the_store_too() -> None:
+    first = call_with(in_process()).run(until=4.0)
+    store = in_process()
+    harness = call_with(store)
     harness.resume_from = first.session.snapshot()
     harness.run(until=4.0)
-    assert outline(stored(harness, sink)) == ["hello", "Sure.", "hello", "Sure."]
+    assert outline(stored(harness, store)) == ["hello", "Sure.", "hello", "Sure."]
 
 
-def test_a_past_of_any_length_gets_to_the_sink_whole() -> None:
+def test_a_past_of_any_length_gets_to_the_store_whole() -> None:
     earlier = call_with(None)
     earlier.run(lambda harness: fill(harness, 1500))
-    sink = MemoryHistorySink()
-    later = call_with(sink)
+    store = in_process()
+    later = call_with(store)
     later.resume_from = earlier.session.snapshot()
     later.run(until=1.0)
-    assert len(stored(later, sink)) == 1500
+    assert len(stored(later, store)) == 1500
     assert later.recording.of(ErrorOccurred) == []
     assert later.close_report is not None
     assert later.close_report.is_clean
@@ -286,106 +278,106 @@ def test_an_item_that_a_hook_has_taken_out_stays_out_and_the_turn_is_answered() 
     assert len(harness.recording.of(HistoryItemRemoved)) == 1
 
 
-def test_a_sink_on_disk_is_written_while_time_is_virtual(tmp_path: Path) -> None:
-    sink = SqliteHistorySink(tmp_path / "calls.db")
-    harness = call_with(sink).run(until=4.0)
+def test_a_store_on_disk_is_written_while_time_is_virtual(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "calls.db")
+    harness = call_with(store).run(until=4.0)
 
     async def check() -> None:
-        assert await sink.load(harness.session.id) == ChatContext(harness.session.history.items)
-        await sink.aclose()
+        assert await store.history(harness.session.id) == ChatContext(harness.session.history.items)
+        await store.aclose()
 
     anyio.run(check)
     harness.expect_states("agent", ("listening", 0.5), ("thinking", 1.9), ("speaking", 2.2), ("idle", 2.4))
 
 
-def test_a_sink_that_fails_is_one_error_and_gets_everything_when_it_works_again(
+def test_a_store_that_fails_is_one_error_and_gets_everything_when_it_works_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    sink = Flaky()
-    sink.fails = True
+    store = Flaky()
+    store.fails = True
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(8.0)
-        sink.fails = False
+        store.fails = False
 
     with caplog.at_level(logging.WARNING, logger="vivavoce"):
-        harness = call_with(sink).run(scenario, until=20.0)
+        harness = call_with(store).run(scenario, until=20.0)
     errors = harness.recording.of(ErrorOccurred)
     assert [(event.source, event.is_recovered, type(event.error)) for event in errors] == [
-        ("history_sink", True, OSError)
+        ("memory", True, StoreUnavailable)
     ]
-    assert outline(stored(harness, sink)) == ["hello", "Sure."]
+    assert outline(stored(harness, store)) == ["hello", "Sure."]
     harness.expect_outcomes("completed")
     assert harness.close_report is not None
     assert harness.close_report.is_clean
-    assert len(sink.writes) == 4  # at 1.9, and then 1, 2 and 4 seconds after one another
+    assert len(store.writes) == 4  # at 1.9, and then 1, 2 and 4 seconds after one another
     assert "hunter2" not in caplog.text
 
 
 def test_a_second_outage_is_an_error_of_its_own() -> None:
-    sink = Flaky()
+    store = Flaky()
 
     async def scenario(harness: SessionHarness) -> None:
         for at in (5.0, 20.0):
             await harness.until(at)
-            sink.fails = True
+            store.fails = True
             note(harness, 1)
             await harness.until(at + 3.5)
-            sink.fails = False
+            store.fails = False
 
-    harness = call_with(sink).run(scenario, until=40.0)
+    harness = call_with(store).run(scenario, until=40.0)
     assert len(harness.recording.of(ErrorOccurred)) == 2
-    assert len(stored(harness, sink)) == 4
+    assert len(stored(harness, store)) == 4
 
 
-def test_a_sink_that_fails_to_the_end_is_named_by_the_close() -> None:
-    sink = Flaky()
-    sink.fails = True
-    harness = call_with(sink).run(until=4.0)
+def test_a_store_that_fails_to_the_end_is_named_by_the_close() -> None:
+    store = Flaky()
+    store.fails = True
+    harness = call_with(store).run(until=4.0)
     assert harness.close_report is not None
     problems = {step.name: step.error for step in harness.close_report.steps if step.error}
-    assert list(problems) == ["history sink"]
-    assert "2 changes of the history were not written" in problems["history sink"]
+    assert list(problems) == ["history"]
+    assert "2 changes of the history were not written" in problems["history"]
     assert harness.close_report.seconds <= 2.0  # some more tries
 
 
-def test_a_sink_that_hangs_holds_up_no_turn_and_the_close_within_its_limit_only() -> None:
-    sink = Flaky()
-    sink.hangs = True
-    harness = call_with(sink).run(until=14.0)
+def test_a_store_that_hangs_holds_up_no_turn_and_the_close_within_its_limit_only() -> None:
+    store = Flaky()
+    store.hangs = True
+    harness = call_with(store).run(until=14.0)
     harness.expect_states("agent", ("listening", 0.5), ("thinking", 1.9), ("speaking", 2.2), ("idle", 2.4))
     errors = harness.recording.of(ErrorOccurred)
     assert ["within 10 s" in str(event.error) for event in errors] == [True]
     assert harness.close_report is not None
-    assert [step.name for step in harness.close_report.steps if step.error] == ["history sink"]
+    assert [step.name for step in harness.close_report.steps if step.error] == ["history"]
     assert harness.close_report.seconds <= 5.0
 
 
-def test_a_sink_far_behind_loses_the_oldest_changes_and_says_so() -> None:
-    sink = Flaky()
-    sink.fails = True
+def test_a_store_far_behind_loses_the_oldest_changes_and_says_so() -> None:
+    store = Flaky()
+    store.fails = True
 
     async def scenario(harness: SessionHarness) -> None:
         note(harness, MAX_WAITING + 7)
         await harness.until(0.5)
         note(harness, 3)
-        sink.fails = False
+        store.fails = False
 
-    harness = SessionHarness(Agent("Help."), options=SessionOptions(history_sink=sink)).run(scenario, until=5.0)
+    harness = SessionHarness(Agent("Help."), options=kept_in(store)).run(scenario, until=5.0)
     lost = [event for event in harness.recording.of(ErrorOccurred) if not event.is_recovered]
     assert len(lost) == 1
     assert f"{MAX_WAITING} changes behind" in str(lost[0].error)
-    assert [item.sequence for item in stored(harness, sink)] == list(range(11, MAX_WAITING + 11))
-    assert max(map(len, sink.writes)) == BATCH
+    assert [item.sequence for item in stored(harness, store)] == list(range(11, MAX_WAITING + 11))
+    assert max(map(len, store.writes)) == BATCH
     assert harness.close_report is not None
     assert "10 changes" in next(step.error for step in harness.close_report.steps if step.error)
 
 
 def test_changes_lost_while_they_are_written_are_not_lost() -> None:
-    class Slow(MemoryHistorySink):
-        async def write(self, session_id: str, changes: Sequence[HistoryChange]) -> None:
+    class Slow(InProcessStore):
+        async def write_many(self, place: Place, texts: Mapping[str, str]) -> None:
             await anyio.sleep(1.0)
-            await super().write(session_id, changes)
+            await super().write_many(place, texts)
 
     async def scenario(harness: SessionHarness) -> None:
         note(harness, 5)
@@ -393,17 +385,11 @@ def test_changes_lost_while_they_are_written_are_not_lost() -> None:
         note(harness, MAX_WAITING)
         await harness.until(60.0)
 
-    sink = Slow()
-    harness = SessionHarness(Agent("Help."), options=SessionOptions(history_sink=sink)).run(scenario)
-    assert len(stored(harness, sink)) == MAX_WAITING + 5
+    store = Slow(clock=VirtualClock())
+    harness = SessionHarness(Agent("Help."), options=kept_in(store)).run(scenario)
+    assert len(stored(harness, store)) == MAX_WAITING + 5
     assert harness.close_report is not None
     assert harness.close_report.is_clean
-
-
-def test_something_else_than_a_sink_is_refused() -> None:
-    options = SessionOptions(history_sink="calls.db")  # type: ignore[arg-type]  # that is the test
-    with pytest.raises(ConfigurationError, match=r"must be a HistorySink, got 'calls\.db'"):
-        AgentSession(Agent("Help."), SessionHarness(Agent("Help.")).pipeline, options=options)
 
 
 def test_an_empty_message_is_refused_and_says_what_to_do() -> None:

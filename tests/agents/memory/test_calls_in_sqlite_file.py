@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from vivavoce.agents.memory.calls_in_store import CALLS_PLACE, CallsInStore, RunningCall
+from vivavoce.agents.memory.calls_in_store import CallsInStore, RunningCall
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
 
@@ -99,24 +99,6 @@ async def test_a_file_of_another_version_is_refused(path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="version 1, got version 9; take another file"):
         await CallsInStore(SqliteStore(path)).read()
-
-
-@pytest.mark.parametrize(
-    ("table", "content"),
-    [("checkpoints", r"running calls \(SqliteCheckpoints\)"), ("history_items", r"a history \(SqliteHistorySink\)")],
-)
-async def test_a_file_of_0_1_is_refused_and_stays_as_it_is(path: Path, table: str, content: str) -> None:
-    path.parent.mkdir()
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"CREATE TABLE {table} (lease TEXT PRIMARY KEY)")
-        connection.execute("PRAGMA user_version = 1")
-    connection.close()
-    before = _content(path)
-
-    said = f"must be a session store, got a file of vivavoce 0.1 with {content}, .*; take another file"
-    with pytest.raises(ConfigurationError, match=said):
-        await SqliteStore(path).read_all(CALLS_PLACE)
-    assert _content(path) == before
 
 
 def test_a_store_that_was_open_when_its_process_forked_works_in_both_processes(path: Path) -> None:

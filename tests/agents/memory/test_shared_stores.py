@@ -15,7 +15,6 @@ from redis.asyncio import Redis
 from kit.servers.redis_server import RedisServer
 from kit.store_roles import RolePlayer
 from kit.store_writer import opened
-from vivavoce.agents.memory.history.store_sink import StoreHistorySink
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.redis import RedisStore
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
@@ -85,7 +84,12 @@ async def test_a_store_that_does_not_answer_is_given_up_within_the_limit(own_ser
 async def test_a_redis_that_hangs_ends_the_calls_whose_caller_sets_no_limit(own_server: RedisServer) -> None:
     patient, store = RedisStore(own_server.url), RedisStore(own_server.url, timeout=0.5)
     await patient.write(PLACE, "key", "1")
-    calls = (store.sessions, partial(store.delete, "call"), partial(StoreHistorySink(store).load, "call"), store.sweep)
+    by_id = (store.delete, store.history, store.snapshot)
+    calls: list[Callable[[], Awaitable[object]]] = [
+        store.sessions,
+        store.sweep,
+        *(partial(one, "call") for one in by_id),
+    ]
     with own_server.frozen():
         for call in calls:
             with pytest.raises(StoreUnavailable, match=r"within 0\.5 s"):
@@ -120,6 +124,8 @@ async def test_a_text_an_id_or_a_change_that_fails_does_so_alone_and_is_not_show
         tasks.start_soon(note, "after", store.log(WORDS, ["1"], keep=10))
     with pytest.raises(StoreValueError, match="half of a surrogate pair"):
         await store.log(WORDS, ["\udcff"], keep=10)
+    with pytest.raises(StoreValueError, match="half of a surrogate pair"):
+        await store.write_many(PLACE, {"first": "1", "key": "\udcff"})
     assert (outcomes["before"], outcomes["after"]) == (True, 1)
     assert isinstance(outcomes["change"], KeyError)
     for name in ("text", "id", "log", "lease"):

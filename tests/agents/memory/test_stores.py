@@ -65,6 +65,17 @@ async def test_with_nx_only_the_first_value_is_written(store: SessionStore) -> N
         assert await data.get(key) == 3
 
 
+async def test_entries_are_written_together_and_replace_those_with_their_names(store: SessionStore) -> None:
+    place = Place("session_1", "words")
+    await store.write(place, "a", "1")
+    await store.write_many(place, {"a": "2", "b": "né 雨 🙂"})
+    await store.write_many(place, {})
+    assert await store.read_all(place) == {"a": "2", "b": "né 雨 🙂"}
+    assert [one.id for one in await store.sessions()] == ["session_1"]
+    await store.write_many(Place("session_2", "words"), {str(number): "x" for number in range(500)})
+    assert len(await store.read_all(Place("session_2", "words"))) == 500
+
+
 async def test_a_key_that_holds_null_has_a_value(store: SessionStore) -> None:
     data = namespace(store)
     await data.set("nothing", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 import anyio
@@ -15,13 +15,22 @@ from vivavoce.agents import (
     CompletedTurn,
     ConversationFlow,
     EmptyReply,
-    HistoryChange,
-    MemoryHistorySink,
+    MemoryOptions,
     SessionOptions,
     function_tool,
 )
 from vivavoce.agents.events import ErrorOccurred, UserTranscript
-from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD, SessionHarness, ToolCall
+from vivavoce.agents.memory import InProcessStore
+from vivavoce.agents.memory.stores.store import Place
+from vivavoce.agents.testing import (
+    ScriptedLLM,
+    ScriptedSTT,
+    ScriptedTTS,
+    ScriptedVAD,
+    SessionHarness,
+    ToolCall,
+    VirtualClock,
+)
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatItem
@@ -174,24 +183,25 @@ def test_in_a_voice_that_speaks_ahead_it_costs_only_what_was_begun_ahead() -> No
     assert strays(harness) == []
 
 
-def test_in_a_sink_the_changes_are_written_later() -> None:
-    class Sink(MemoryHistorySink):
+def test_in_a_store_the_changes_of_the_history_are_written_later() -> None:
+    class Store(InProcessStore):
         tries = 0
 
-        async def write(self, session_id: str, changes: Sequence[HistoryChange]) -> None:
+        async def write_many(self, place: Place, texts: Mapping[str, str]) -> None:
             self.tries += 1
             if self.tries == 1:
                 await await_what_was_cancelled()
-            await super().write(session_id, changes)
+            await super().write_many(place, texts)
 
-    sink = Sink()
+    store = Store(clock=VirtualClock())
     loaded: list[ChatItem] = []
 
     async def look(harness: SessionHarness) -> None:
         await harness.until(10.0)
-        loaded.extend(await sink.load(harness.session.id))
+        loaded.extend(await store.history(harness.session.id))
 
-    harness = SessionHarness(Agent("Help."), ScriptedLLM("Hi.", "Bye."), options=SessionOptions(history_sink=sink))
+    options = SessionOptions(memory=MemoryOptions(store=store))
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("Hi.", "Bye."), options=options)
     talk(harness, look)
     assert len(loaded) == 4
-    assert strays(harness) == ["history_sink"]
+    assert strays(harness) == ["memory"]

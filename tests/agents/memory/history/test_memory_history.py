@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,12 +12,13 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import HealthCheck, given, settings
 
+from kit.chat import conversations
 from kit.memory import ScriptedStore
 from kit.servers.redis_server import RedisServer
-from vivavoce.agents import Agent, MemoryHistorySink, MemoryOptions, SessionOptions, StoreHistorySink, function_tool
+from vivavoce.agents import Agent, MemoryOptions, SessionOptions, function_tool
 from vivavoce.agents.core.values import MAX_BYTES
-from vivavoce.agents.history.sink import HistoryChange
 from vivavoce.agents.memory import (
     InProcessStore,
     RedisStore,
@@ -25,10 +28,12 @@ from vivavoce.agents.memory import (
     StoreUnavailable,
 )
 from vivavoce.agents.memory.history.reasoning import ReasoningEvent
+from vivavoce.agents.memory.history.stored_items import HISTORY, item_text
+from vivavoce.agents.memory.stores.store import Place
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreValueError
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.llm.chat_context import ChatMessage
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import VideoFrame
 
@@ -149,6 +154,8 @@ async def test_another_process_reads_the_same_history_also_after_the_call(shared
         assert await attached.get_chat_history() == chat
         assert await attached.get_reasoning_events() == events
         assert await attached.get_chat_history(1) == chat[-1:]
+    assert (await shared.history(session_id)).items == running.session.history.items
+    assert await shared.snapshot(session_id) == running.session.snapshot()
     assert told(events) == [
         ("reasoning_step", "is friday free?"),
         ("tool_call", "look"),
@@ -207,30 +214,70 @@ def test_while_the_store_is_down_the_calls_raise_and_own_heard_text_is_still_the
     harness(ScriptedLLM(default="Fine."), store).run(scenario)
 
 
-# --- the sink
+# --- the store
 
 
-async def test_a_sink_keeps_changes_in_order_and_twice_is_once(shared: SessionStore) -> None:
-    sink = StoreHistorySink(shared)
+async def written(store: SessionStore, session_id: str, *items: ChatMessage) -> None:
+    """Write items to the history of a session, as a session does."""
+    await store.write_many(Place(session_id, HISTORY), {item.id: item_text(item, images=True) for item in items})
+
+
+async def test_a_store_returns_the_items_of_a_session_in_order_and_twice_is_once(shared: SessionStore) -> None:
     first = ChatMessage(role="user", content="héllo", id="m1", sequence=1)
     second = ChatMessage(role="assistant", content="Fine.", id="m2", sequence=2)
     edited = ChatMessage(role="user", content="hello", id="m1", sequence=1)
-    changes = [HistoryChange("added", second), HistoryChange("added", first), HistoryChange("replaced", edited)]
     for _ in range(2):
-        await sink.write("call", changes)
-    assert (await sink.load("call")).items == (edited, second)
-    await sink.write("call", [HistoryChange("removed", edited), HistoryChange("removed", edited)])
-    assert (await sink.load("call")).items == (second,)
-    assert (await sink.load("other")).items == ()
+        await written(shared, "call", second, first)
+        await written(shared, "call", edited)
+    assert (await shared.history("call")).items == (edited, second)
+    assert (await shared.history("other")).items == ()
+
+
+@pytest.mark.parametrize("read", ["history", "snapshot"])
+@pytest.mark.parametrize("session_id", ["", None, 7])
+async def test_something_else_than_the_id_of_a_session_is_refused(read: str, session_id: Any) -> None:
+    with pytest.raises(ConfigurationError, match="need session_id as the id of a session"):
+        await getattr(in_process(), read)(session_id)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(conversations)
+def test_law_any_conversation_comes_back_as_it_was(tmp_path: Path, items: list[ChatItem]) -> None:
+    items = [replace(item, sequence=number, created_at=1e9) for number, item in enumerate(items, start=1)]
+    session_id = new_id("session")
+
+    async def round_trip() -> ChatContext:
+        store = SqliteStore(tmp_path / "calls.db")
+        texts = {item.id: item_text(item, images=True) for item in items}
+        await store.write_many(Place(session_id, HISTORY), texts)
+        try:
+            return await store.history(session_id)
+        finally:
+            await store.aclose()
+
+    assert anyio.run(round_trip) == ChatContext(items)
 
 
 async def test_an_item_that_is_too_long_is_kept_without_its_pictures_or_refused() -> None:
-    sink = StoreHistorySink(InProcessStore(), images=True)
     seen = ChatMessage(role="user", content="look", id="m1", images=(VideoFrame(bytes(MAX_BYTES), "image/png"),))
-    await sink.write("call", [HistoryChange("added", seen)])
-    assert (await sink.load("call")).items == (replace(seen, images=()),)
+    store = InProcessStore()
+    await written(store, "call", seen)
+    assert (await store.history("call")).items == (replace(seen, images=()),)
     with pytest.raises(StoreValueError, match="must fit in"):
-        await sink.write("call", [HistoryChange("added", replace(seen, content="x" * MAX_BYTES))])
+        item_text(replace(seen, content="x" * MAX_BYTES), images=True)
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_pictures_are_kept_only_on_request(images: bool) -> None:
+    store, picture = in_process(), VideoFrame(b"\x00\xff", "image/png")
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.session.history.add_message("user", "look", images=(picture,))
+
+    options = SessionOptions(memory=MemoryOptions(store=store, images=images))
+    made = SessionHarness(Agent("Help."), options=options).run(scenario)
+    (kept,) = anyio.run(store.history, made.session.id).messages()
+    assert kept.images == ((picture,) if images else ())
 
 
 def test_text_that_is_too_long_for_the_store_costs_the_session_that_item_only_and_is_counted() -> None:
@@ -243,16 +290,21 @@ def test_text_that_is_too_long_for_the_store_costs_the_session_that_item_only_an
     made = harness(ScriptedLLM(default="Fine."), store).expects_error("memory").run(scenario)
     assert made.close_report is not None
     assert made.close_report.lost_writes == 1
-    kept = anyio.run(StoreHistorySink(store).load, made.session.id)
+    kept = anyio.run(store.history, made.session.id)
     assert [message.content for message in kept.messages()] == ["hello", "Fine."]
 
 
-def test_a_session_with_a_store_keeps_its_history_there_and_refuses_another_sink() -> None:
-    options = SessionOptions(memory=MemoryOptions(store=in_process()), history_sink=MemoryHistorySink())
-    with pytest.raises(ConfigurationError, match="keeps its history there, got history_sink="):
-        SessionHarness(Agent("Help."), options=options).run()
-    sink = MemoryHistorySink()
-    SessionHarness(Agent("Help."), options=SessionOptions(memory=MemoryOptions(), history_sink=sink)).run()
+@pytest.mark.parametrize("table", ["history_items", "checkpoints"])
+async def test_a_file_of_version_0_1_is_refused_and_left_as_it_is(table: str, tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TABLE {table} (session_id TEXT)")
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()
+    before = path.read_bytes()
+    with pytest.raises(ConfigurationError, match=f"the table '{table}'; .* of vivavoce 0.1, are not read any more"):
+        await SqliteStore(path).history("call")
+    assert path.read_bytes() == before
 
 
 def test_a_resumed_session_continues_the_history_of_its_memory() -> None:

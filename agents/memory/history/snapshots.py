@@ -1,0 +1,90 @@
+"""Snapshots: keeps a session's newest snapshot in its store, for `await store.snapshot(session_id)`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.threads import SerialThread
+from vivavoce.agents.memory.base import MemoryBase
+from vivavoce.agents.memory.history.stored_items import HEAD, SNAPSHOT
+from vivavoce.agents.memory.store_health import StoreHealth
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
+
+NAME = "snapshot"
+"""Of this part, in the store's health."""
+PAUSE = 5.0
+"""Seconds from a failed write to the next try."""
+
+Take = Callable[[], Callable[[], dict[str, Any]]]
+"""Takes the conversation as it is now; the returned call, from any thread, makes its data, with the ids of its items in
+place of the history."""
+
+
+class Snapshots:
+    """Writes the snapshots of one session. Each takes the place of the one before, therefore none is lost for good."""
+
+    def __init__(self, context: SessionContext, base: MemoryBase, health: StoreHealth) -> None:
+        self._context = context
+        self._base = base
+        self._health = health
+        self._thread = SerialThread("snapshot")
+        self._take: Take | None = None
+        self._news = anyio.Event()
+        self._has_any = False
+        """Whether there was any news: a session whose start fails leaves the snapshot of an earlier call alone."""
+
+    def open(self, take: Take) -> None:
+        """Take the conversation by that call from now on."""
+        self._take = take
+
+    def begin(self) -> None:
+        """Begin to write, in a task of the session, until the close begins."""
+        self._context.group.start_soon(self._run, name="snapshots in the session store")
+
+    def changed(self) -> None:
+        """Have the conversation kept soon, as it is then."""
+        self._has_any = True
+        self._news.set()
+
+    async def keep(self) -> bool:
+        """Keep the conversation as it is now; return whether that is done, or there is nothing to keep."""
+        if self._base.is_lost or not self._has_any:
+            return True
+        try:
+            with strays_as_errors("the session store"):
+                self._base.check_held()
+                await self._base.within(self._write())
+        except Exception as error:  # noqa: BLE001 - a store is foreign code; the next try keeps a newer snapshot
+            self._health.failed(error, NAME)
+            return False
+        self._health.worked(NAME)
+        return True
+
+    async def _run(self) -> None:
+        with self._context.closing.cuts(anyio.CancelScope()):
+            while True:
+                await self._news.wait()
+                self._news = anyio.Event()
+                if not await self.keep():
+                    await anyio.sleep(PAUSE)
+                    self._news.set()
+
+    async def _write(self) -> None:
+        assert self._take is not None, "open() comes first"
+        try:
+            taken = self._take()
+        except ConfigurationError as error:  # the userdata cannot be JSON; `store.snapshot()` says so
+            text = json.dumps({"error": str(error)})
+        else:
+            text = await self._thread.run(_text, taken)
+        await self._base.store.write(self._base.place(SNAPSHOT), HEAD, text)
+
+
+def _text(data: Callable[[], dict[str, Any]]) -> str:
+    return json.dumps(data())
