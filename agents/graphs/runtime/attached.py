@@ -60,4 +60,4 @@ class AttachedGraph(GraphRuntime):
         Raises:
             ConfigurationError: It is of another graph or shape.
         """
-        self._events = {event.id: GraphEvent(event.name) for event in self._kept.restore(data)}
+        self._events |= {event.id: GraphEvent(event.name) for event in self._kept.restore(data)}

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from vivavoce.agents.extension.extension import Host
     from vivavoce.agents.extension.turn_in_hand import TurnInHand
     from vivavoce.agents.graphs.graph.state_graph import StateGraph
-    from vivavoce.pipelines.io import Transport
     from vivavoce.pipelines.llm.tools import ToolCall
 
 logger = logging.getLogger(__name__)
@@ -80,7 +79,7 @@ class GraphRuntime(Attached):
         self._inputs: deque[i.GraphInput] = deque()
         self._news = anyio.Event()
         self._timer: TimerHandle | None = None
-        self._is_open = False
+        self._has_ended = False
         self._limit = JudgeLimit()
         self._turns: dict[str, JudgedTurn] = {}
         """Turns by their events; the event of a turn has the id of the speech that answers it."""
@@ -93,13 +92,14 @@ class GraphRuntime(Attached):
         """The last event that was judged."""
         self.intent: IntentMatch | None = None
         """The intent of the last speech."""
+        listen(host.context.log.emitter, self._rules, self.receive)
 
     # --- life
 
-    def link(self, transport: Transport) -> None:
-        """Take events."""
-        self._is_open = True
-        listen(self._context.log.emitter, self._rules, self.receive)
+    @property
+    def _is_open(self) -> bool:
+        """Whether it takes events: the session is in its room, perhaps before it takes a conversation over."""
+        return self._context.live.transport is not None and not self._has_ended
 
     async def begin(self) -> None:
         """Begin the task: `restore()` comes no more, which would lose the events that the machine has taken."""
@@ -116,7 +116,7 @@ class GraphRuntime(Attached):
         """Take no more events, and cut the code that runs; the close cuts the answers and tools that wait for it."""
         if self._is_open:
             self._kept.close()
-        self._is_open = False
+        self._has_ended = True
         self._inputs.clear()
         self._arm(None)
         self._code.cut()
