@@ -102,6 +102,8 @@ class SessionStart:
             with watched("on_enter"):
                 if (entering := parts.handoffs.hooks.enter_first(self._context.live.agent)) is not None:
                     await self._end_of("on_enter", entering)
+                else:
+                    await anyio.lowlevel.checkpoint()  # inputs of the room come before the end of the start
         else:
             parts.handoffs.hooks.resume()
         self._loop.step(i.SessionStarted())
