@@ -53,6 +53,7 @@ def realtime(watching: Watching, *more: str) -> SessionHarness:
 def test_a_plain_turn_is_a_tree_with_the_scenarios_times(make: Make, answer: Times) -> None:
     watching = Watching()
     harness = make(watching)
+    harness.session.pipeline.prepare()  # the step begins no thread then, and ends first
     harness.caller.says("hello there", 0.5, 2.5, final_at=2.7)
     harness.run(until=6.0)
     watching.check()
@@ -60,7 +61,7 @@ def test_a_plain_turn_is_a_tree_with_the_scenarios_times(make: Make, answer: Tim
     assert watching.tree(session) == [
         "session",
         "room participant_linked",
-        ["session_start", "mcp", "connect", "prepare", "pipeline", "room audio", "on_enter"],
+        ["session_start", "mcp", "prepare", "connect", "pipeline", "room audio", "on_enter"],
         ["turn", "user_speech", "stt", "end_of_turn", *(name for name, _ in answer)],
         ["session_close", "input", "speech", "tools", "on_exit", "pipeline", "agent cleanup", "handlers", "room audio"],
     ]
