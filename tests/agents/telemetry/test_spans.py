@@ -53,7 +53,7 @@ def realtime(watching: Watching, *more: str) -> SessionHarness:
 def test_a_plain_turn_is_a_tree_with_the_scenarios_times(make: Make, answer: Times) -> None:
     watching = Watching()
     harness = make(watching)
-    harness.session.pipeline.prepare()  # the step begins no thread then, and ends first
+    harness.pipeline.prepare()  # the step begins no thread then, and ends first
     harness.caller.says("hello there", 0.5, 2.5, final_at=2.7)
     harness.run(until=6.0)
     watching.check()

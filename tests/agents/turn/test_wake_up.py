@@ -9,7 +9,8 @@ import pytest
 from kit.turn import Conversation
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.options import TurnOptions, WakeUp
+from vivavoce.agents.turn.options import TurnOptions, WakeUp, wake_up_of
+from vivavoce.pipelines.core.errors import ConfigurationError
 
 CLOSING = WakeUp(after=10, repeat=3, backoff=1.5, then="close")
 
@@ -305,3 +306,11 @@ def test_being_away_needs_a_time() -> None:
 def test_a_key_of_a_telephone_ends_the_silence_and_being_away() -> None:
     talk = call(WakeUp(after=10, repeat=2)).until(12.0).at(13.0, i.KeyPressed())
     assert woken(talk.until(24.0)) == [(10.0, "wake up", 1), (23.0, "wake up", 1)]
+
+
+def test_a_number_of_seconds_is_a_wake_up_once_a_silence() -> None:
+    assert wake_up_of(10) == WakeUp(after=10)
+    assert wake_up_of(WakeUp(after=3.0, repeat=2)) == WakeUp(after=3.0, repeat=2)
+    assert wake_up_of(None) is None
+    with pytest.raises(ConfigurationError, match="wake_up must be seconds, a WakeUp or None, got 'soon'"):
+        wake_up_of("soon")  # type: ignore[arg-type]  # that is the test
