@@ -14,7 +14,7 @@ import pytest
 
 from vivavoce.agents import Agent, Extension, MemoryOptions, SessionOptions, function_tool
 from vivavoce.agents.budget import BudgetOptions
-from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.events import ErrorOccurred, UserTranscript
 from vivavoce.agents.extension import Additions, Attached, Host
 from vivavoce.agents.extension.keys import BUILT_IN, RESERVED
 from vivavoce.agents.session.life import close, start
@@ -279,3 +279,16 @@ def test_built_in_extensions_may_be_given_among_the_others_but_not_twice() -> No
     harness_of(BudgetOptions()).run(until=0.5)
     with pytest.raises(ConfigurationError, match="each extension once, got two with the key 'memory'"):
         harness_of(MemoryOptions()).run(until=0.5)
+
+
+def test_an_extension_reads_the_events_of_its_session() -> None:
+    heard: list[str] = []
+
+    def listening(host: Host) -> Attached:
+        host.context.log.emitter.on(UserTranscript, lambda event: heard.append(event.text))
+        return Attached()
+
+    harness = harness_of(First(listening))
+    harness.caller.says("a table please", 0.5, 1.5)
+    harness.run(until=3.0)
+    assert heard == ["a table please"]
