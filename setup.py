@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from setuptools import find_packages, setup
+from setuptools import find_namespace_packages, setup
 
 PYTHON = (3, 11)
 """As `requires-python` says. With that alone, pip 23 on Python 3.10 resolves dependencies for minutes first."""
@@ -27,9 +27,10 @@ def check_python(version: tuple[int, ...]) -> None:
 
 if __name__ == "__main__":
     check_python(sys.version_info[:2])
-    # plugins/ has no __init__.py (third parties add to it), so find_packages starts inside it.
+    # plugins/ has no __init__.py (third parties add to it). A folder of files, such as agents/page/static, counts as a
+    # package: setuptools warns of one that is not listed.
     setup(
         packages=[f"vivavoce.{t}" for t in TOP if t != "plugins"]
-        + [f"vivavoce.{t}.{p}" for t in TOP for p in find_packages(t)],
+        + [f"vivavoce.{t}.{p}" for t in TOP for p in find_namespace_packages(t)],
         package_dir={f"vivavoce.{t}": t for t in TOP},
     )

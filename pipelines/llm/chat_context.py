@@ -87,7 +87,11 @@ class ChatContext:
         self._items.insert(self._place(before), item)
 
     def replace(self, item: ChatItem) -> None:
-        """Returns scripted values, by the number of frames so far."""
+        """Put `item` in the place of the item with its id.
+
+        Raises:
+            KeyError: There is no such item.
+        """
         self._items[self._place(item.id)] = item
 
     def remove(self, item_id: str) -> None:

@@ -1,9 +1,9 @@
-"""docs/memory.md: its store is read by a later call, and its prices are those that a session needs."""
+"""docs/memory.md: later calls read the store and continue a conversation; the prices are those that a session needs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from vivavoce.agents import Agent, AgentSession, MemoryOptions, SessionOptions, 
 from vivavoce.agents.budget import Price
 from vivavoce.agents.memory import SessionStore
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.agents.transports import TextTransport
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import openai, silero
 
 TEXT = (Path(__file__).parents[2] / "docs" / "memory.md").read_text(encoding="utf-8")
-STORE, BUDGET = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.M | re.S)
+STORE, GOES_ON, BUDGET = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.M | re.S)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,44 @@ async def test_a_later_call_finds_the_day_of_its_user_in_redis(
     assert await shown["last_day"](store, "ben") is None
     assert await shown["last_day"](store, "") is None  # though a caller without a number has booked
     await store.aclose()
+
+
+class Job:
+    """The part of a job's context that the page's entrypoint uses."""
+
+    def __init__(self) -> None:
+        self.callbacks: list[Callable[[], Awaitable[None]]] = []
+
+    def add_shutdown_callback(self, callback: Callable[[], Awaitable[None]]) -> None:
+        self.callbacks.append(callback)
+
+
+async def test_a_later_call_goes_on_with_the_agent_of_the_call_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    calls: list[InWriting] = []
+
+    class InWriting(AgentSession[None]):
+        async def start(self, *given: Any, **more: Any) -> None:
+            calls.append(self)
+            await super().start(TextTransport(), **more)
+
+    shown: dict[str, Any] = {"pipeline": CascadingPipeline(llm=ScriptedLLM())}
+    exec(GOES_ON, shown)
+    shown["AgentSession"] = InWriting
+    job = Job()
+    await shown["entrypoint"](job)
+    await calls[0].update_agent(shown["Billing"]("You help with bills."))
+    await calls[0].close()
+    shown["pipeline"] = CascadingPipeline(llm=ScriptedLLM())
+    await shown["entrypoint"](job)
+    assert isinstance(calls[1].agent, shown["Billing"])
+    words = [message.content for message in calls[1].history.messages("assistant")]
+    assert words == ["Hello, a table for when?", "Hello again. Where were we?"]
+    await calls[1].close()
+    for callback in job.callbacks:
+        await callback()
 
 
 def test_the_prices_shown_are_enough_for_the_default_models(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any, get_args
 
+import pytest
+
 from vivavoce.agents import Agent, tasks
 from vivavoce.agents.tasks.ready.confirmed import ConfirmedTask
 from vivavoce.agents.tasks.task import TaskOutcome
@@ -95,6 +97,38 @@ def test_the_arguments_that_all_have_are_those_of_the_second_table() -> None:
     for name in READY:
         missing = COMMON - set(inspect.signature(getattr(tasks, name)).parameters)
         assert missing == ({"confirms"} if name == "AskYesOrNo" else set()), name
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome"),
+    [
+        ("complete(result)", "completed"),
+        ('decline("reason")', "declined"),
+        ("fail(error)", "failed"),
+        ("cancel()", "cancelled"),
+    ],
+)
+def test_the_calls_that_end_a_task_of_one_s_own_end_it_as_the_table_says(end: str, outcome: str) -> None:
+    (cells,) = [cells for call, cells in rows("call").items() if call == f"self.{end}"]
+    assert outcome == "completed" or outcome in cells
+    ended: list[str] = []
+    causes: list[BaseException | None] = []
+
+    class Ends(tasks.AgentTask[str]):
+        async def on_enter(self) -> None:
+            eval(f"self.{end}", {"self": self, "result": "friday", "error": KeyError("day")})
+
+    class Asks(Agent):
+        async def on_enter(self) -> None:
+            try:
+                ended.append(await Ends("Ask for the day."))
+            except tasks.TaskError as error:
+                ended.append(error.outcome)
+                causes.append(error.__cause__)
+
+    SessionHarness(Asks("Be brief."), ScriptedLLM()).run(until=2.0)
+    assert ended == ["friday" if outcome == "completed" else outcome]
+    assert any(isinstance(cause, KeyError) for cause in causes) == (outcome == "failed")
 
 
 def test_the_outcomes_without_a_result_are_listed() -> None:
