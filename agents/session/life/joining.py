@@ -176,7 +176,7 @@ def _check_start(
     Raises:
         ConfigurationError: One is.
     """
-    if room is not None and not isinstance(room, Transport) and not hasattr(room, "local_participant"):
+    if room is not None and not isinstance(room, Transport) and not hasattr(type(room), "local_participant"):
         raise ConfigurationError(
             f"need room as a connected rtc.Room, a Transport, or None in a job, got {shown(room)}; "
             "start() in a job takes the job's room"

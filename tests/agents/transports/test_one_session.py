@@ -135,6 +135,16 @@ def test_a_livekit_transport_in_use_is_refused() -> None:
     run_virtual(main())
 
 
+def test_a_room_that_is_not_connected_is_refused_with_what_to_do() -> None:
+    rtc = pytest.importorskip("livekit.rtc")
+
+    async def main() -> None:
+        with pytest.raises(RoomError, match=r"await ctx\.connect\(\) or room\.connect\(url, token\) before"):
+            await session().start(rtc.Room())
+
+    run_virtual(main())
+
+
 def test_a_chat_goes_on_where_another_session_wanted_its_transport() -> None:
     async def main() -> None:
         chat = TextTransport()
