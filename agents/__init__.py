@@ -157,7 +157,7 @@ _GONE = {
     ),
     "vivavoce.agents.graphs.SessionGraph": "SessionDialogue",
 }
-"""Successor -> names that `vivavoce.agents` had in 0.1, unless they are still in `_PLACES`."""
+"""Successor -> names that `vivavoce.agents` had in 0.1."""
 
 if not TYPE_CHECKING:
     _ANSWERS = {

@@ -97,7 +97,6 @@ class CascadingPipeline(Pipeline):
         self.llm = llm
         self.components = components
         self.text_filters = self.options.text_filters if components.tts is not None else ()
-        self._capabilities: PipelineCapabilities | None = None
         self._connection: CascadingConnection | None = None
 
     def _composed(self, components: ComponentSet) -> CascadingPipeline:
@@ -116,16 +115,9 @@ class CascadingPipeline(Pipeline):
 
     @property
     def capabilities(self) -> PipelineCapabilities:
-        """Computed from the components, once."""
-        if self._capabilities is None:
-            self._capabilities = self._compute_capabilities()
-        return self._capabilities
-
-    def _compute_capabilities(self) -> PipelineCapabilities:
+        """Computed from the components, each time: the model of a fallback is the one in use."""
         llm, parts = self.llm, self.components
-        present = dict(parts.present())
-        if llm is not None:
-            present["llm"] = llm
+        present = dict(self.parts())
         return PipelineCapabilities(
             can_listen=parts.stt is not None,
             can_say=parts.tts is not None or llm is not None,

@@ -31,7 +31,6 @@ from vivavoce.agents.memory.streams.session_streams import SessionStreams
 from vivavoce.agents.memory.streams.streams import BY_SESSION
 from vivavoce.agents.memory.writer import NAME as WRITER
 from vivavoce.agents.memory.writer import MemoryWriter, Write
-from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, StoreUnavailable
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
@@ -246,12 +245,15 @@ class MemoryControl(Attached):
         if self._lease is None and self._has_begun:
             await self.streams.streams.end()
         elif self._lease is not None and self.base.is_open and not is_left:
-            if not self.health.is_failing and self._context.closing.reason is not CloseReason.REPLACED:
-                await self.snapshots.keep()
-            if await self._lease.end(self.streams.streams.end):
+            if await self._lease.end(self._end_in_store):
                 await self.base.within(self.base.store.keep(self.base.id, self._keep))
         if self.writer.lost:
             raise SessionError(f"{self.writer.lost} writes of the memory were not made")
+
+    async def _end_in_store(self) -> None:
+        """Keep the conversation as it is at its end, and end the streams, while the lease is there for certain."""
+        await self.snapshots.keep()
+        await self.streams.streams.end()
 
     def _begin_late(self) -> None:
         """Begin with the first use in the middle of a session; in its close, with the values and without streams."""

@@ -159,6 +159,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
             ConfigurationError: An argument is of another kind, no room was given and the code runs in no job,
                 `resume_from` does not fit, or there is no such file of background audio.
             StoreError: Another session has the memory, and `resume_from` is not given.
+            RoomError: Another session uses the transport, or has used it. This one may start with another transport.
             VoiceError: A step failed; everything is rolled back and the session is closed.
         """
         await self._lifecycle.start(room, participant, room_options, resume_from)

@@ -353,3 +353,11 @@ def test_the_checks_follow_a_change_of_the_components(kind: str) -> None:
     harness.run(scenario, until=30.0)
     assert old[0].texts == [SAID, "Hello."]
     assert new[0].texts == ["And now this.", "Hello."]
+
+
+def test_the_report_names_the_members_that_served_last() -> None:
+    llm, tts = FallbackLLM([FirstLLM([LOST]), SecondLLM(SAID)]), FallbackTTS([FirstTTS(), SecondTTS()])
+    stt = ScriptedSTT()
+    harness = ask(SessionHarness(Agent("Help."), stt=stt, pipeline=CascadingPipeline(stt=stt, llm=llm, tts=tts)))
+    models = {part.kind: part.model for part in harness.session.report().components if part.provider == "fallback"}
+    assert models == {"llm": "second", "tts": "first"}

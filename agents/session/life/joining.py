@@ -60,10 +60,10 @@ class Joining:
         room_options: RoomOptions | None,
         resume_from: Mapping[str, Any] | None,
     ) -> StartPlan:
-        """Return the plan of the start; in a job, count the session there.
+        """Return the plan of the start; count the session in its job, if it runs in one.
 
         Raises:
-            SessionError, SessionClosedError, ConfigurationError: As of `AgentSession.start`.
+            RoomError, SessionError, SessionClosedError, ConfigurationError: As of `AgentSession.start`.
         """
         _check_start(room, participant, room_options, resume_from)
         if self._context.inbox.is_bound:
@@ -75,14 +75,17 @@ class Joining:
         resumed: Snapshot | TakeOver | None = None if resume_from is None else self._read(resume_from)
         if (watch := current_watch()) is not None:
             options = replace(options, publish_turns=options.publish_turns or watch.publishes_turns)
-            watch.session_begins(self._context.session)
             if resumed is None and watch.has_conversation:
                 resumed = partial(self._take_over, watch)
         plan = replace(self._place(room, participant, options), resumed=resumed)
+        if plan.given is not None:  # first: a session that is refused here may start elsewhere, as if it had not tried
+            self._parts.caller.expect(plan.given)
         if isinstance(resumed, Snapshot):
             self._restore(resumed)
-        if plan.given is not None:
-            self._parts.caller.expect(plan.given)
+        if watch is not None:
+            watch.session_begins(self._context.session)
+        if (job := current_job()) is not None:
+            job.session_begins(self._context.session.wait_closed)
         return plan
 
     # --- the conversation
@@ -115,15 +118,12 @@ class Joining:
             ConfigurationError: No room was given and the code runs in no job, a participant goes with a transport, or
                 the session's wake-up hangs up and the transport cannot.
         """
-        session = self._context.session
         if room is None and is_silent(self._parts.pipelines.switch.pipeline) and current_job() is None:
             from vivavoce.agents.transports.text import TextTransport
 
             room = TextTransport()
         if room is not None:
-            transport = self._transport(room, participant, options)
-            if (current := current_job()) is not None:
-                current.session_begins(session.wait_closed)
+            transport, current = self._transport(room, participant, options), current_job()
 
             async def given() -> Transport:
                 if current is not None:
@@ -132,7 +132,6 @@ class Joining:
 
             return StartPlan(given, options, transport, room=getattr(room, "name", ""))
         job = required_job()
-        job.session_begins(session.wait_closed)
 
         async def join() -> Transport:
             await job.connect(auto_subscribe=True)
@@ -177,7 +176,7 @@ def _check_start(
     Raises:
         ConfigurationError: One is.
     """
-    if room is not None and not isinstance(room, Transport) and not hasattr(room, "local_participant"):
+    if room is not None and not isinstance(room, Transport) and not hasattr(type(room), "local_participant"):
         raise ConfigurationError(
             f"need room as a connected rtc.Room, a Transport, or None in a job, got {shown(room)}; "
             "start() in a job takes the job's room"

@@ -28,8 +28,9 @@ from vivavoce.pipelines.media.frame import VideoFrame
 class Flaky(InProcessStore):
     """Takes no history, or hangs with it, on request."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception | None = None) -> None:
         super().__init__(clock=VirtualClock())
+        self.error = error or StoreUnavailable("disk full")
         self.fails = False
         self.hangs = False
         self.writes: list[list[str]] = []
@@ -40,7 +41,7 @@ class Flaky(InProcessStore):
         if self.hangs:
             await anyio.sleep_forever()
         if self.fails:
-            raise StoreUnavailable("disk full")
+            raise self.error
         await super().write_many(place, texts)
 
 
@@ -290,10 +291,11 @@ def test_a_store_on_disk_is_written_while_time_is_virtual(tmp_path: Path) -> Non
     harness.expect_states("agent", ("listening", 0.5), ("thinking", 1.9), ("speaking", 2.2), ("idle", 2.4))
 
 
+@pytest.mark.parametrize("error", [StoreUnavailable("disk full"), OSError("disk full: hunter2")])
 def test_a_store_that_fails_is_one_error_and_gets_everything_when_it_works_again(
-    caplog: pytest.LogCaptureFixture,
+    error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = Flaky()
+    store = Flaky(error)
     store.fails = True
 
     async def scenario(harness: SessionHarness) -> None:
@@ -304,7 +306,7 @@ def test_a_store_that_fails_is_one_error_and_gets_everything_when_it_works_again
         harness = call_with(store).run(scenario, until=20.0)
     errors = harness.recording.of(ErrorOccurred)
     assert [(event.source, event.is_recovered, type(event.error)) for event in errors] == [
-        ("memory", True, StoreUnavailable)
+        ("memory", True, type(error))
     ]
     assert outline(stored(harness, store)) == ["hello", "Sure."]
     harness.expect_outcomes("completed")

@@ -134,3 +134,18 @@ def test_a_store_that_is_away_during_speech_makes_no_gap_in_it(fault: str) -> No
         assert (report.is_clean, report.lost_writes) == (True, 0)
 
     run_virtual(call())
+
+
+def test_a_close_waits_for_a_store_that_hangs_once() -> None:
+    async def call() -> None:
+        store = ScriptedStore()
+        session = session_with(MemoryOptions(store=store, timeout=TIMEOUT))
+        await started(session)
+        await session.say("one")
+        await anyio.sleep(1.0)
+        store.hangs = True
+        report = await session.close()
+        (seconds,) = [step.seconds for step in report.steps if step.name == "memory"]
+        assert seconds <= TIMEOUT + 0.01  # the other parts have their share of the close's seconds too
+
+    run_virtual(call())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -166,6 +168,15 @@ def test_the_default_filters_say_when_they_are_prepared() -> None:
     assert are_prepared(DEFAULT_TEXT_FILTERS)
     assert are_prepared((str.upper,))
     assert not are_prepared((*DEFAULT_TEXT_FILTERS, Filter()))
+
+
+def test_the_emoji_filter_is_not_prepared_by_another_library_s_import_of_regex() -> None:
+    code = (
+        "import regex; from vivavoce.pipelines.tts.text_filters import EmojiFilter; emoji = EmojiFilter(); "
+        "print(emoji.is_prepared); emoji.prepare(); print(emoji.is_prepared)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    assert ran.stdout.split() == ["False", "True"], ran.stderr
 
 
 async def test_a_preparation_that_hangs_fails_the_start_at_its_limit() -> None:

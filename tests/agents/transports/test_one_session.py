@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -12,7 +13,9 @@ from anyio.abc import TaskStatus
 
 from kit.extensions import Look
 from vivavoce.agents import Agent, AgentSession, RoomOptions, SessionOptions
+from vivavoce.agents.current_job import job_scope
 from vivavoce.agents.extension import Attached, Host
+from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, VirtualClock, run_virtual
 from vivavoce.agents.transports import TextTransport
 from vivavoce.agents.transports.console.transport import BLOCK, AudioEnds, ConsoleTransport, Exchange
@@ -60,6 +63,24 @@ class Failing(Attached):
 class FailingLook(Look):
     def attach(self, host: Host) -> Attached:
         return Failing()
+
+
+class Watch:
+    """Notes the sessions that begin."""
+
+    publishes_turns = has_conversation = False
+
+    def __init__(self) -> None:
+        self.sessions: list[Any] = []
+
+    def session_begins(self, session: Any) -> None:
+        self.sessions.append(session)
+
+    async def take_over(self, check: Callable[[dict[str, Any]], object]) -> dict[str, Any] | None:
+        return None
+
+    def keeper(self, room: str) -> None:
+        return None
 
 
 def session(*answers: str, is_broken: bool = False) -> AgentSession[Any]:
@@ -114,6 +135,16 @@ def test_a_livekit_transport_in_use_is_refused() -> None:
     run_virtual(main())
 
 
+def test_a_room_that_is_not_connected_is_refused_with_what_to_do() -> None:
+    rtc = pytest.importorskip("livekit.rtc")
+
+    async def main() -> None:
+        with pytest.raises(RoomError, match=r"await ctx\.connect\(\) or room\.connect\(url, token\) before"):
+            await session().start(rtc.Room())
+
+    run_virtual(main())
+
+
 def test_a_chat_goes_on_where_another_session_wanted_its_transport() -> None:
     async def main() -> None:
         chat = TextTransport()
@@ -138,6 +169,44 @@ def test_a_session_that_was_refused_may_start_with_another_transport() -> None:
             await second.start(chat)
             chat.send("what is there")
             assert (await chat.receive()).text == "Soup."
+
+    run_virtual(main())
+
+
+def test_a_session_that_was_refused_may_go_on_with_a_conversation_on_another_transport() -> None:
+    async def main() -> None:
+        taken, before, chat = TextTransport(), TextTransport(), TextTransport()
+        taken.claim()
+        async with session("Soup.") as first:
+            await first.start(before)
+            before.send("what is there")
+            await before.receive()
+        conversation = first.snapshot()
+        async with session("Bread.") as second:
+            with pytest.raises(RoomError):
+                await second.start(taken, resume_from=conversation)
+            await second.start(chat, resume_from=conversation)
+            chat.send("and besides")
+            assert (await chat.receive()).text == "Bread."
+            assert [message.content for message in second.history.messages()][:2] == ["what is there", "Soup."]
+
+    run_virtual(main())
+
+
+def test_a_start_that_is_refused_begins_no_session_for_its_job_and_its_watch() -> None:
+    watch, waits = Watch(), list[Any]()
+    job = SimpleNamespace(session_begins=waits.append, attach_session=lambda close: None, reason="")
+
+    async def main() -> None:
+        taken, chat = TextTransport(), TextTransport()
+        taken.claim()
+        with job_scope(job), watch_scope(watch):  # type: ignore[arg-type]  # the used part of a job
+            async with session("Soup.") as second:
+                with pytest.raises(RoomError):
+                    await second.start(taken)
+                assert (watch.sessions, waits) == ([], [])
+                await second.start(chat)
+                assert (watch.sessions, waits) == ([second], [second.wait_closed])
 
     run_virtual(main())
 
