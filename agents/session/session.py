@@ -433,10 +433,8 @@ class AgentSession(EventSource, Generic[UserdataT]):
             ConfigurationError: There is no such stage, or `observer` is no function.
             SessionClosedError: The session is closed.
         """
-        context = self._parts.context
-        if context.inbox.is_bound or context.closing.is_over:
-            context.check_open()
-        return context.stage_observers.add(stage, observer, max_pending)
+        self._parts.context.check_not_closed()
+        return self._parts.context.stage_observers.add(stage, observer, max_pending)
 
     def play_background_audio(self, source: BackgroundAudioSource) -> None:
         """Let a file sound under the conversation. It replaces the sound of its kind (ambience, or thinking).

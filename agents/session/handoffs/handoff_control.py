@@ -49,6 +49,11 @@ class HandoffControl(HandoffState):
         self.handoff = Handoff(self)
         self._hooks = hooks
 
+    @property
+    def is_of_task(self) -> bool:
+        """Whether a task takes the conversation by it, or gives it back."""
+        return self.begins is not None or self.ends is not None
+
     async def wait(self) -> None:
         if not self.is_done and (self._hooks.here("agent hook") is not None or holds_floor()):
             raise SessionError(

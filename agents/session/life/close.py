@@ -160,8 +160,8 @@ class SessionClose:
             steps.append(("conversation_flow.cleanup", partial(sequence.side_by_side, parts.flows.cleanups())))
         if parts.background.is_sounding:
             steps.append(("background audio", parts.background.aclose))
-        if parts.setup.servers.has_servers:
-            steps.append(("mcp", parts.setup.servers.aclose))
+        if parts.handoffs.setup.servers.has_servers:
+            steps.append(("mcp", parts.handoffs.setup.servers.aclose))
         steps.append(("pipeline", parts.pipelines.switch.aclose))
         steps.append(("agent cleanup", partial(sequence.side_by_side, parts.handoffs.agents.cleanups())))
         steps.append(("handlers", self._end_handlers))

@@ -339,15 +339,15 @@ class SessionInput:
             SessionNotStartedError, SessionClosedError: The session accepts no input now.
             ConfigurationError: `text` is no str.
         """
-        self._post(i.TextReceived(check_text("input.text(text)", text)))
+        self._context.post(i.TextReceived(check_text("input.text(text)", text)))
 
     def commit_turn(self) -> None:
         """End the user's turn now, with the words there are."""
-        self._post(i.TurnCommitRequested())
+        self._context.post(i.TurnCommitRequested())
 
     def clear_turn(self) -> None:
         """Drop the user's open turn."""
-        self._post(i.TurnClearRequested())
+        self._context.post(i.TurnClearRequested())
 
     def mute(self, is_muted: bool = True) -> None:
         """Hear silence instead of the caller, or hear the caller again; words before the silence count."""
@@ -369,7 +369,3 @@ class SessionInput:
         check_whole("input.frames(count)", count, at_least=1)
         self._context.check_open()
         return self._context.inbox.result_of(lambda: self._caller.seeing.newest(count))
-
-    def _post(self, event: i.TurnInput) -> None:
-        self._context.check_open()
-        self._context.inbox.post(event)

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import logging
-import operator
 from collections.abc import Awaitable
 from dataclasses import replace
-from typing import get_args
 
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.inbox import InterruptedFromThread
-from vivavoce.agents.core.speech_handle import MAX_PRIORITY, SpeechControl, SpeechHandle
+from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
 from vivavoce.agents.session.components.switch import PipelineSwitch
 from vivavoce.agents.session.turns.speeches import Speeches
 from vivavoce.agents.session.turns.wake_up_call import WakeUpCall
-from vivavoce.agents.speech.request import SpeechRequest
+from vivavoce.agents.speech.request import SpeechRequest, checked_priority, checked_when_busy
 from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.checks import check_choice, check_flag, check_whole, shown
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.checks import check_flag
 
 logger = logging.getLogger(__name__)
-
-WHEN_BUSY = get_args(i.WhenBusy)
 
 
 class SpeechRequests:
@@ -62,8 +57,8 @@ class SpeechRequests:
             speech_id="",
             kind=kind,
             interruptible=interruptible,
-            priority=_checked_priority(priority),
-            when_busy=_checked_when_busy(kind, when_busy),
+            priority=checked_priority(priority),
+            when_busy=checked_when_busy(kind, when_busy),
             is_whole=isinstance(request.text, str),
         )
         self._context.check_open()
@@ -126,26 +121,3 @@ class SpeechRequests:
         if context.inbox.is_here:
             return context.inbox.barrier(self._speeches.audio_stopped)
         return InterruptedFromThread()
-
-
-def _checked_priority(priority: int) -> int:
-    """Return the priority as a plain int.
-
-    Raises:
-        ConfigurationError: It is no whole number, or beyond `MAX_PRIORITY`.
-    """
-    check_whole("priority", priority, at_least=-MAX_PRIORITY)
-    if priority > MAX_PRIORITY:
-        raise ConfigurationError(f"need priority <= {MAX_PRIORITY}, a whole number, got {shown(priority)}")
-    return operator.index(priority)
-
-
-def _checked_when_busy(kind: i.SpeechKind, when_busy: i.WhenBusy | None) -> i.WhenBusy | None:
-    """Return the choice for a floor that is taken; for a `reply`, None is the default.
-
-    Raises:
-        ConfigurationError: There is no such choice.
-    """
-    if kind != "reply" or when_busy is not None:
-        check_choice("when_busy", when_busy, WHEN_BUSY)
-    return when_busy

@@ -54,13 +54,12 @@ class WakeUpCall:
             ConfigurationError: It is no wake-up, or a hangup that the session's transport cannot do.
             SessionClosedError: The session is closed.
         """
-        wanted, context = wake_up_of(given), self._context
-        if context.inbox.is_bound or context.closing.is_over:
-            context.check_open()
+        wanted = wake_up_of(given)
+        self._context.check_not_closed()
         if wanted is not None and wanted.then == "hangup":
             self._caller.check_hangup()
         self.wake_up = wanted
-        context.inbox.post(i.WakeUpChanged(wanted))
+        self._context.inbox.post(i.WakeUpChanged(wanted))
 
     @property
     def callback(self) -> OnWakeUp | None:
@@ -127,19 +126,15 @@ class WakeUpTimer:
 
     def pause(self) -> None:
         """Do not wake the caller up until `resume()`, such as while the caller looks for something."""
-        self._post(i.WakeUpPaused())
+        self._context.post(i.WakeUpPaused())
 
     def resume(self) -> None:
         """Go on at the level where it was, with a full wait; fine when it is not paused."""
-        self._post(i.WakeUpResumed())
+        self._context.post(i.WakeUpResumed())
 
     def reset(self) -> None:
         """Begin again with the first level; a pause stays."""
-        self._post(i.WakeUpReset())
-
-    def _post(self, event: i.TurnInput) -> None:
-        self._context.check_open()
-        self._context.inbox.post(event)
+        self._context.post(i.WakeUpReset())
 
 
 async def _call(callback: OnWakeUp, level: int) -> None:
