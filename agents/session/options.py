@@ -141,7 +141,7 @@ class SessionOptions(WatchOptions):
         WatchOptions.__post_init__(self)
         for name, kind in _PARTS.items():
             check_instance(name, getattr(self, name), kind)
-        for name, kind in {**_EXTENSIONS, "guard": ContentGuard}.items():
+        for name, kind in {**_EXTENSIONS, "guard": ContentGuard, "recording": RecordingOptions}.items():
             check_instance(name, getattr(self, name), kind, or_none=True)
         check_extensions(self.extensions, tuple(_EXTENSIONS.values()))
         if self.context_window is not None and not callable(self.context_window):
@@ -156,8 +156,6 @@ class SessionOptions(WatchOptions):
         check_number("away_after", self.away_after, above=0, unit="s", or_none=True)
         check_whole("max_errors", self.max_errors, at_least=1)
         check_text("apology", self.apology)
-        if self.recording is not None and not isinstance(self.recording, RecordingOptions):
-            raise ConfigurationError(f"recording must be RecordingOptions(…), got {shown(self.recording)}")
         if isinstance(self.clock, type) or not hasattr(self.clock, "now"):
             raise ConfigurationError(f"clock must be a Clock, got {shown(self.clock)}; for example LoopClock()")
 

@@ -43,6 +43,7 @@ from vivavoce.agents.turn.options import WakeUp, wake_up_of
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from vivavoce.agents.records import CloseReport, SessionReport
     from vivavoce.pipelines.io import Transport
 
 
@@ -88,6 +89,12 @@ class SessionParts:
         self.background.open()
         self.speeches.open()
         self.handoffs.open(self.keeping.checkpoints.changed)
+
+    def report(self, close: CloseReport | None) -> SessionReport:
+        """Return everything that the session keeps; `close` is the report of its close, once there is one."""
+        pipeline, recordings = self.pipelines.switch.pipeline, self.keeping.recording.records
+        agent_id = self.context.live.agent.id
+        return self.context.log.report(close, pipeline=pipeline, agent_id=agent_id, recordings=recordings)
 
 
 def build_parts(
@@ -167,6 +174,6 @@ def build_parts(
         caller=caller,
         speeches=speeches,
         silence=silence,
-        requests=SpeechRequests(pipelines.switch, speeches, transcripts, silence.wake_up),
+        requests=SpeechRequests(speeches, transcripts, silence.wake_up),
         tasks=Tasks(context, handoffs, pipelines, tools, speeches),
     )

@@ -65,14 +65,7 @@ class PipelineRequests:
     # --- of applications
 
     def to_pipeline(self, pipeline: Pipeline, within: float) -> PipelineChangeControl:
-        """Return a change to that pipeline, to be requested.
-
-        Raises:
-            ConfigurationError: It is no pipeline, or `within` is no wait; or the cost has a limit, and a component no
-                price.
-            CapabilityError: It can neither speak nor answer, or does not go with the session's flow or options, or with
-                those of the agent that has the conversation.
-        """
+        """Return a change to that pipeline, to be requested; raises as `AgentSession.update_pipeline`."""
         self._check(self._turn_taking.agents or (self._context.live.agent,), pipeline)
         self._turn_taking.check_for_all(pipeline)
         check_number("within", within, above=0, unit="s")
@@ -81,12 +74,7 @@ class PipelineRequests:
         return PipelineChangeControl(pipeline, within)
 
     def to_components(self, components: ComponentSet, within: float) -> PipelineChangeControl:
-        """Return a change to a pipeline with those components, to be requested.
-
-        Raises:
-            ConfigurationError: There are none, or `within` is no wait.
-            CapabilityError: They do not go with the other components, or with the session's flow or options.
-        """
+        """Return a change to a pipeline with those components; raises as `AgentSession.update_components`."""
         if not any(given(components)):
             raise ConfigurationError(
                 "update_components() needs a component, got none; such as tts=.... None keeps the present one: "
@@ -97,13 +85,7 @@ class PipelineRequests:
         return PipelineChangeControl(control.pipeline, within, components)
 
     def change_flow(self, flow: ConversationFlow | None) -> None:
-        """Have that flow answer from the caller's next turn on; None: the model.
-
-        Raises:
-            SessionClosedError: The session is closed.
-            SessionError: The flow is in another session.
-            ConfigurationError: A pipeline, in use or to come, cannot use it; or the session follows a graph.
-        """
+        """Have that flow answer from the caller's next turn on; raises as `AgentSession.update_flow`."""
         check_answers(flow, self._options)
         for pipeline in (self.switch.pipeline, *self.switch.to_come):
             check_flow(flow, pipeline)
@@ -258,11 +240,7 @@ class PipelineRequests:
 def pipeline_for(
     agent: Agent, pipeline: Pipeline | None, flow: ConversationFlow | None, options: SessionOptions
 ) -> Pipeline:
-    """Return the pipeline of a session with that agent and that flow; that of texts alone if it is given none.
-
-    Raises:
-        ConfigurationError, CapabilityError: As of the checks.
-    """
+    """Return the checked pipeline of a session with that agent and that flow; that of texts alone if none is given."""
     pipeline = SilentPipeline() if pipeline is None else pipeline
     check_agent(agent, may_be_task=False)
     check_pipeline(pipeline)

@@ -174,11 +174,7 @@ class Successor:
         self._scope = anyio.CancelScope()
 
     def compose(self, present: Pipeline, places: ComponentPlaces) -> None:
-        """Make its pipeline of the components that were asked for, now that `present` is in use.
-
-        Raises:
-            CapabilityError: The components do not go together with those of the pipeline.
-        """
+        """Make its pipeline of the components that were asked for; arguments and errors as of `begin_from`."""
         if self.control is not None:
             self.pipeline = self.control.begin_from(present, places)
 

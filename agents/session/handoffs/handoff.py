@@ -45,7 +45,6 @@ from anyio.lowlevel import checkpoint
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, AgentControl, check_agent
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import HandoffRecord
 from vivavoce.agents.session.components.requests import PipelineRequests
@@ -109,24 +108,14 @@ class Handoffs:
         self._on_taken = on_taken
 
     def begin_session(self) -> None:
-        """Make the first agent part of the session, which starts, and have its turn-taking options hold.
-
-        Raises:
-            SessionError: It is in another session.
-        """
+        """Make the first agent part of the session, which starts, and have its turn-taking options hold."""
         self.agents.begin_session()
         self._requests.take_turns([self._live.agent])
 
     # --- requests
 
     def ask(self, agent: Agent) -> HandoffControl:
-        """Ask for a handoff to `agent`, from any thread; before the start it takes the place of the first agent.
-
-        Raises:
-            ConfigurationError, CapabilityError: It is a task, or does not fit the pipeline.
-            SessionClosedError: The session is closed.
-            SessionError: The agent is in another session.
-        """
+        """Ask for a handoff to `agent`, from any thread; the errors: `AgentSession.update_agent`."""
         check_agent(agent, may_be_task=False)
         self._requests.check_agent(agent)
         handoff = HandoffControl(self._context.hooks, agent)
@@ -358,7 +347,7 @@ class Handoffs:
         error = self._take(handoff, [new], is_history_changed=self.agents.show(carried)) or error
         entering = await self.hooks.enter(new)
         error = entering.failure or error
-        if _has_spoken(entering):
+        if any(handle.outcome not in ("failed", "discarded") for handle in entering.handles):
             handoff.note_answer()
         seconds, problem = self._context.clock.now() - began, "" if error is None else describe(error)
         handoff.note_record(HandoffRecord(old=old.id, new=new.id, seconds=seconds, error=problem))
@@ -455,7 +444,3 @@ class Handoffs:
         for handoff in list(self._waiting.values()):
             self._give_up(handoff)
         self._waiting.clear()
-
-
-def _has_spoken(run: Run) -> bool:
-    return any(handle.outcome not in ("failed", "discarded") for handle in run.handles)

@@ -42,7 +42,6 @@ class HandoffControl(HandoffState):
         self.begins = begins
         self.ends = ends
         self.turn = turn
-        """The record of the turn that waits for it."""
         self.record: HandoffRecord | None = None
         self.is_answer = False
         """Whether the caller needs no other answer: `on_enter` had something spoken, or newer words are answered."""

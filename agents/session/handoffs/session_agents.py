@@ -60,11 +60,7 @@ class SessionAgents:
         return bool(self._agents)
 
     def begin_session(self) -> None:
-        """Make the first agent part of the session, which starts.
-
-        Raises:
-            SessionError: It is in another session.
-        """
+        """Make the first agent part of the session, which starts; raises as `attach`."""
         self.attach(self._live.agent)
         self._agents.append(self._live.agent)
 
@@ -82,11 +78,7 @@ class SessionAgents:
             AgentControl.of(agent).detach(self._session)
 
     def replace_first(self, agent: Agent) -> None:
-        """Put that agent in the place of the first one, which has not entered.
-
-        Raises:
-            SessionError: It is in another session.
-        """
+        """Put that agent in the place of the first one, which has not entered; raises as `attach`."""
         old = self._live.agent
         if self.has_begun:
             self.attach(agent)

@@ -51,14 +51,7 @@ class Tasks:
         self._changed = anyio.Event()
 
     async def run(self, task: AgentTask[T]) -> T:
-        """Run a task and return its result, in the task of the code that awaits it.
-
-        Raises:
-            TaskError: It ended without a result.
-            SessionError: A task cannot be awaited here, or this one is in another session.
-            SessionClosedError: The session is closing.
-            CapabilityError: The task's components or options do not fit the pipeline.
-        """
+        """Run a task in the code that awaits it; return its result, and raise, as `AgentSession.run_task`."""
         control = TaskControl.of(task)
         if not control.is_awaited:
             self._check()

@@ -127,13 +127,7 @@ class SessionClose:
     async def _write_report(self) -> None:
         path = report_file(self._parts.options.report_path, self._context.id)
         if path is not None:
-            report = self._context.log.report(
-                self.report,
-                pipeline=self._parts.pipelines.switch.pipeline,
-                agent_id=self._context.live.agent.id,
-                recordings=self._parts.keeping.recording.records,
-            )
-            await write_report(path, report, self._context.clock)
+            await write_report(path, self._parts.report(self.report), self._context.clock)
 
     # --- the steps
 

@@ -120,12 +120,7 @@ class SessionLifecycle:
         return self._close.report
 
     async def wait_closed(self) -> CloseReport:
-        """Wait for the end of the close.
-
-        Raises:
-            SessionNotStartedError: The session was neither started nor closed.
-            SessionError: The close waits for the calling code.
-        """
+        """Wait for the end of the close; raises as `AgentSession.wait_closed`."""
         if not self._context.inbox.is_bound:
             if self._close.report is None:
                 raise SessionNotStartedError("the session was not started; call start() first")

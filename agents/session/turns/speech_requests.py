@@ -9,7 +9,6 @@ from dataclasses import replace
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.inbox import InterruptedFromThread
 from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
-from vivavoce.agents.session.components.switch import PipelineSwitch
 from vivavoce.agents.session.turns.speeches import Speeches
 from vivavoce.agents.session.turns.wake_up_call import WakeUpCall
 from vivavoce.agents.speech.request import SpeechRequest, checked_priority, checked_when_busy
@@ -24,15 +23,11 @@ class SpeechRequests:
     """Makes each request an input of the session's loop, with the code that asks; the turn machine decides.
 
     Args:
-        pipelines: Knows the pipeline that speaks.
         transcripts: Gets the records of speeches that are discarded at once.
     """
 
-    def __init__(
-        self, pipelines: PipelineSwitch, speeches: Speeches, transcripts: TranscriptFeed, wake_up: WakeUpCall
-    ) -> None:
+    def __init__(self, speeches: Speeches, transcripts: TranscriptFeed, wake_up: WakeUpCall) -> None:
         self._context = speeches.session
-        self._pipelines = pipelines
         self._speeches = speeches
         self._transcripts = transcripts
         self._wake_up = wake_up
@@ -46,12 +41,7 @@ class SpeechRequests:
         priority: int,
         when_busy: i.WhenBusy | None,
     ) -> SpeechHandle:
-        """Make a speech and ask for the floor.
-
-        Raises:
-            SessionNotStartedError, SessionClosedError: The session cannot speak now.
-            CapabilityError, ConfigurationError: As of `AgentSession.say` and `reply`.
-        """
+        """Make a speech and ask for the floor; raises as `AgentSession.say` and `reply`."""
         check_flag("interruptible", interruptible)
         asked = i.SpeechRequested(
             speech_id="",
@@ -64,16 +54,13 @@ class SpeechRequests:
         self._context.check_open()
         speech = self._speeches.make(kind, interruptible=interruptible)
         if kind == "reply" and not request.instructions.strip():
-            self._discard(speech)
+            logger.warning("reply() was given no instructions; it is discarded")
+            speech.set_outcome("discarded")
+            self._context.inbox.on_loop(lambda: self._transcripts.turn(self._speeches.discard(speech.handle)))
         else:
-            request.check_for(self._context.live.capabilities, self._pipelines.pipeline.name)
+            request.check_for(self._context.live.capabilities, self._context.session.pipeline.name)
             self._enter(speech, request, replace(asked, speech_id=speech.id))
         return speech.handle
-
-    def _discard(self, speech: SpeechControl) -> None:
-        logger.warning("reply() was given no instructions; it is discarded")
-        speech.set_outcome("discarded")
-        self._context.inbox.on_loop(lambda: self._transcripts.turn(self._speeches.discard(speech.handle)))
 
     def _enter(self, speech: SpeechControl, request: SpeechRequest, asked: i.SpeechRequested) -> None:
         """Register the speech on the session's loop, with the hook, the tool or the callback that asks for it."""
@@ -102,12 +89,7 @@ class SpeechRequests:
         self._context.inbox.on_loop(enter)
 
     def interrupt(self, *, force: bool) -> Awaitable[None]:
-        """Ask for the end of the agent's speech; the result resolves when the audio has stopped.
-
-        Raises:
-            SessionNotStartedError, SessionClosedError: There is nothing to interrupt now.
-            ConfigurationError: `force` is no bool.
-        """
+        """Ask for the end of the agent's speech; the result and the errors: `AgentSession.interrupt`."""
         check_flag("force", force)
         context = self._context
         context.check_open()
