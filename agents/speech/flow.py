@@ -29,7 +29,7 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.session_type import Session
 from vivavoce.agents.speech.flow_model import FlowModel, ModelAnswer
-from vivavoce.pipelines.core.checks import awaited, shown
+from vivavoce.pipelines.core.checks import awaited_call, shown
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, SessionError
 from vivavoce.pipelines.llm.base import TextDelta
 from vivavoce.pipelines.pipeline import Pipeline
@@ -269,7 +269,7 @@ class FlowRunner:
     async def _clean(self, held: _Held) -> None:
         cleaned = held.begin_cleanup()
         try:
-            await awaited(CLEANUP, held.flow.cleanup())
+            await awaited_call(CLEANUP, held.flow.cleanup)
         finally:
             cleaned.set()
             if self._session is not None and (self._current is held or self.flow is not held.flow):
@@ -324,7 +324,7 @@ def _no_text(flow: ConversationFlow, given: str) -> ConfigurationError:
 def _named(hook: str, call: Callable[[], Awaitable[None]]) -> tuple[str, Callable[[], Awaitable[None]]]:
     """Return the name of a flow's hook, and a call of it that refuses a hook which is not async."""
     name = f"{hook} of the conversation flow"
-    return name, lambda: awaited(name, call())
+    return name, partial(awaited_call, name, call)
 
 
 async def _text_of(flow: ConversationFlow, transcript: str, model: FlowModel) -> AsyncGenerator[TextDelta, None]:
