@@ -454,6 +454,18 @@ class AgentControl(Membership):
         return getattr(type(self._agent), hook) is not getattr(Agent, hook)
 
 
+def check_agent(agent: Agent, *, may_be_task: bool = True) -> None:
+    """Refuse an object that is no agent, and a task unless it may be one.
+
+    Raises:
+        ConfigurationError: It is refused, or its class does not call the constructor of `Agent`.
+    """
+    if not isinstance(agent, Agent):
+        raise ConfigurationError(f"agent must be an Agent, got {shown(agent)}; make one: Agent('You help.')")
+    if AgentControl.of(agent).is_task and not may_be_task:
+        raise ConfigurationError(f"agent must be no task, got {agent.id!r}; await the task, in a hook or a tool")
+
+
 def _listed(tools: object) -> list[Tool[..., Any]]:
     remedy = "give functions, or tools made by function_tool"
     found = check_items("tools", tools, object, remedy=remedy)

@@ -112,8 +112,25 @@ class BackgroundAudio:
         for config in self._configs:
             self._begin(config)
 
-    def play(self, config: BackgroundAudioConfig) -> None:
-        """Play `config` in place of the files of its kind: ambience, or sound of thinking."""
+    def play(self, source: BackgroundAudioSource) -> None:
+        """Play a file in place of those of its kind (ambience, or sound of thinking), as the application asks.
+
+        Raises:
+            SessionNotStartedError, SessionClosedError: Nothing can be played now.
+            ConfigurationError: It is no background audio, or there is no such file.
+            CapabilityError: As `check_sink()`.
+        """
+        self._context.check_open()
+        self.check_sink()
+        config = checked_config(source)
+        self._context.inbox.call(lambda: self._play(config))
+
+    def stop(self) -> None:
+        """End all files, each with its fade, as the application asks; raises as `play`, but for the file."""
+        self._context.check_open()
+        self._context.inbox.call(self._stop)
+
+    def _play(self, config: BackgroundAudioConfig) -> None:
         if self._is_closed:
             return
         for player in self._players:
@@ -121,8 +138,7 @@ class BackgroundAudio:
                 player.end()
         self._begin(config)
 
-    def stop(self) -> None:
-        """End all files, each with its fade."""
+    def _stop(self) -> None:
         for player in self._players:
             player.end()
 

@@ -25,6 +25,7 @@ from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.session_type import Session
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.observer import SessionObserver
+from vivavoce.agents.turn.inputs import TurnInput
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionNotStartedError
@@ -200,8 +201,8 @@ class SessionContext:
         session: The session as the application knows it, to be handed to the application's code.
         session_id: For records and logs; None: one is made.
         agent, capabilities: The agent and the pipeline that the session begins with.
-        callback_timeout: Seconds for one run of an async event handler, or of an observer of a stage.
         userdata: The application's own data.
+        limit: Seconds for one run of an async event handler, or of an observer of a stage.
     """
 
     def __init__(
@@ -209,23 +210,23 @@ class SessionContext:
         session: Session,
         session_id: str | None,
         clock: Clock,
-        *,
         agent: Agent,
         capabilities: PipelineCapabilities,
-        callback_timeout: float,
         userdata: object = None,
+        *,
+        limit: float,
     ) -> None:
         self.session = session
         self.id = session_id = session_id or new_id("session")
         self.userdata: Any = userdata
         self.clock = clock
         self.inbox = Inbox(clock)
-        self.log = SessionLog(session_id, clock, self.inbox, callback_timeout=callback_timeout)
+        self.log = SessionLog(session_id, clock, self.inbox, callback_timeout=limit)
         self.live = Live(agent, capabilities)
         self.closing = Closing()
         self.usage = UsageByModel()
         """The usage of each model, with estimates of the tokens that a model has not reported."""
-        self.stage_observers = StageObservers(self.hooks, lambda: self.group, limit=callback_timeout)
+        self.stage_observers = StageObservers(self.hooks, lambda: self.group, limit=limit)
         self._group: TaskGroup | None = None
 
     def start(self, observer: SessionObserver, *, room: str, job_id: str) -> None:
@@ -271,14 +272,31 @@ class SessionContext:
         if model := made_by or model_in_use(self.session.pipeline, kind):
             self.usage.add(model, used)
 
+    @property
+    def is_unstarted(self) -> bool:
+        """Whether the session was neither started nor closed."""
+        return not self.inbox.is_bound and not self.closing.is_over
+
     def check_open(self) -> None:
         """Check that the session takes calls.
 
         Raises:
             SessionNotStartedError, SessionClosedError: It does not.
         """
-        closing = self.closing
-        if not self.inbox.is_bound and not closing.is_over:
+        if self.is_unstarted:
             raise SessionNotStartedError("the session was not started; call start() first")
-        if closing.is_over or not closing.accepts_calls:
+        self.check_not_closed()
+
+    def check_not_closed(self) -> None:
+        """Check that the session takes calls, or will after its start.
+
+        Raises:
+            SessionClosedError: It is closed.
+        """
+        if self.closing.is_over or not self.closing.accepts_calls:
             raise SessionClosedError("the session is closed; make another one")
+
+    def post(self, event: TurnInput) -> None:
+        """Post an input that the application gives; raises as `check_open`."""
+        self.check_open()
+        self.inbox.post(event)

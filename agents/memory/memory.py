@@ -283,9 +283,7 @@ class SessionMemory:
         checked = check_part(part)
         if self._side is None:
             return await self._posts.post_from_outside(checked)
-        context = self._side.context
-        if context.inbox.is_bound or context.closing.is_over:
-            context.check_open()
+        self._side.context.check_not_closed()
         return self._side.replies.post(checked)
 
     # --- life

@@ -1,7 +1,4 @@
-"""SessionLoop: the one loop of a session. Inputs and deadlines go to the turn machine, its effects to `apply`.
-
-`StepGuard` counts the steps that raise.
-"""
+"""SessionLoop: the one loop of a session. Inputs and deadlines go to the turn machine, its effects to `apply`."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ from collections.abc import Sequence
 
 import anyio.lowlevel
 
-from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import Barrier, Entry
 from vivavoce.agents.events import UserTranscript
 from vivavoce.agents.session.apply import apply
@@ -36,25 +32,35 @@ _OF_SPEECHES = (fx.CommitUserTurn, fx.AnswerHistory, fx.GrantFloor, fx.PrepareSp
 
 
 class SessionLoop:
-    """Runs a conversation from its first input to its last, on the session's event loop."""
+    """Runs a conversation from its first input to its last, on the session's event loop.
+
+    An input that raises is dropped, and so is an effect; the other effects of the step are carried out. Each is an
+    `error` event of the source `decision loop`. When more than `MAX_FAILED_STEPS` steps in a row have raised, the
+    session closes.
+    """
 
     def __init__(self, parts: SessionParts) -> None:
         self._parts = parts
         self._context = parts.context
         self._inbox = parts.context.inbox
         self._machine = parts.machine
-        self._guard = StepGuard(parts.context)
+        self._failed_steps = 0
+        """The steps in a row that have raised."""
+        self._error: Exception | None = None
+        """The error of the present step."""
+        self._has_given_up = False
+        """Whether the loop asks for no more deadlines, since each of them may raise."""
 
     async def run(self) -> None:
         """Take inputs and deadlines until cancelled."""
-        machine, inbox, guard = self._machine, self._inbox, self._guard
+        machine, inbox = self._machine, self._inbox
         while True:
             while inbox:
                 self._step(inbox.take())
-            if machine.is_change_due and not guard.has_given_up:
+            if machine.is_change_due and not self._has_given_up:
                 self._step(i.PipelineChangeDue())
                 continue
-            deadline = None if guard.has_given_up else machine.next_deadline()
+            deadline = None if self._has_given_up else machine.next_deadline()
             if deadline is not None and deadline <= self._context.clock.now():
                 await anyio.lowlevel.checkpoint()  # an input that arrives at this very moment goes first
                 if not inbox:
@@ -86,10 +92,22 @@ class SessionLoop:
             else:
                 self._take(entry)
         except Exception as error:  # noqa: BLE001 - one input must not end the conversation
-            self._guard.failed(error, entry)
+            self._failed(error, entry)
             if isinstance(entry, i.SpeechEnded):
                 apply(self._parts, fx.ForgetSpeech(entry.speech_id, entry.outcome))
-        self._guard.step_ended()
+        raised, self._error = self._error, None
+        self._failed_steps = 0 if raised is None else self._failed_steps + 1
+        if self._failed_steps > MAX_FAILED_STEPS and not self._has_given_up:
+            self._has_given_up = True
+            self._context.closing.request(CloseReason.ERROR, raised)
+
+    def _failed(self, error: Exception, at: object) -> None:
+        """Log and report the error of an input or an effect."""
+        kind = type(at).__name__
+        logger.error("The decision loop goes on without %s, which raised %s", kind, located(error))
+        logger.debug("It raised here", exc_info=error)
+        self._context.report_error(error, SOURCE)
+        self._error = error
 
     def _take(self, event: i.TurnInput) -> None:
         parts, machine, observer = self._parts, self._machine, self._context.observer
@@ -112,7 +130,7 @@ class SessionLoop:
             try:
                 apply(parts, effect)
             except Exception as error:  # noqa: BLE001 - one effect must not end the conversation
-                self._guard.failed(error, effect)
+                self._failed(error, effect)
                 if isinstance(effect, _OF_SPEECHES):
                     parts.speeches.fail(effect.speech_id, error)
         self._context.hooks.agent_is(busy=bool(parts.speeches))
@@ -124,43 +142,6 @@ class SessionLoop:
         if text:
             self._context.log.note(UserTranscript, turn_id=turn_id, text=text, is_final=is_final)
         self._parts.transcripts.user(text, is_final=is_final)
-
-
-class StepGuard:
-    """Counts the steps that raised, one after the other.
-
-    An input that raises is dropped, and so is an effect; the other effects of the step are carried out. Each is an
-    `error` event of the source `decision loop`. A step without a failure resets the count.
-
-    When more than `MAX_FAILED_STEPS` steps in a row have raised, the session closes.
-    """
-
-    def __init__(self, context: SessionContext) -> None:
-        self._context = context
-        self._failed_steps = 0
-        self._error: Exception | None = None
-        self.has_given_up = False
-        """Whether the loop asks for no more deadlines, since each of them may raise."""
-
-    def failed(self, error: Exception, at: object) -> None:
-        """Log and report the error of a step.
-
-        Args:
-            at: The input or the effect that raised.
-        """
-        kind = type(at).__name__
-        logger.error("The decision loop goes on without %s, which raised %s", kind, located(error))
-        logger.debug("It raised here", exc_info=error)
-        self._context.report_error(error, SOURCE)
-        self._error = error
-
-    def step_ended(self) -> None:
-        """Count the step; request the close if too many in a row have raised."""
-        error, self._error = self._error, None
-        self._failed_steps = 0 if error is None else self._failed_steps + 1
-        if error is not None and self._failed_steps > MAX_FAILED_STEPS and not self.has_given_up:
-            self.has_given_up = True
-            self._context.closing.request(CloseReason.ERROR, error)
 
 
 def _turn_of(effects: Sequence[fx.Effect], kind: type[fx.CommitUserTurn | fx.AmendUserTurn]) -> str:

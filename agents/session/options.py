@@ -34,6 +34,14 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.old_names import old_arguments
 from vivavoce.pipelines.llm.context_window import ContextPolicy
 
+_PARTS = {"endpointing": EndpointingOptions, "interruption": InterruptionOptions, "speech": SpeechLimits}
+_EXTENSIONS: dict[str, type[Extension]] = {
+    "memory": MemoryOptions,
+    "budget": BudgetOptions,
+    "graph": GraphOptions,
+    "dialogues": DialogueOptions,
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
@@ -131,18 +139,11 @@ class SessionOptions(WatchOptions):
 
     def __post_init__(self) -> None:
         WatchOptions.__post_init__(self)
-        for name, kind in (
-            ("endpointing", EndpointingOptions),
-            ("interruption", InterruptionOptions),
-            ("speech", SpeechLimits),
-        ):
+        for name, kind in _PARTS.items():
             check_instance(name, getattr(self, name), kind)
-        check_instance("memory", self.memory, MemoryOptions, or_none=True)
-        check_instance("budget", self.budget, BudgetOptions, or_none=True)
-        check_instance("graph", self.graph, GraphOptions, or_none=True)
-        check_instance("dialogues", self.dialogues, DialogueOptions, or_none=True)
-        check_extensions(self.extensions, (MemoryOptions, BudgetOptions, GraphOptions, DialogueOptions))
-        check_instance("guard", self.guard, ContentGuard, or_none=True)
+        for name, kind in {**_EXTENSIONS, "guard": ContentGuard, "recording": RecordingOptions}.items():
+            check_instance(name, getattr(self, name), kind, or_none=True)
+        check_extensions(self.extensions, tuple(_EXTENSIONS.values()))
         if self.context_window is not None and not callable(self.context_window):
             raise ConfigurationError(
                 "context_window must be ContextWindow(…) or a function of a ChatContext, got "
@@ -155,14 +156,12 @@ class SessionOptions(WatchOptions):
         check_number("away_after", self.away_after, above=0, unit="s", or_none=True)
         check_whole("max_errors", self.max_errors, at_least=1)
         check_text("apology", self.apology)
-        if self.recording is not None and not isinstance(self.recording, RecordingOptions):
-            raise ConfigurationError(f"recording must be RecordingOptions(…), got {shown(self.recording)}")
         if isinstance(self.clock, type) or not hasattr(self.clock, "now"):
             raise ConfigurationError(f"clock must be a Clock, got {shown(self.clock)}; for example LoopClock()")
 
 
-def check_session(options: SessionOptions | None, session_id: str | None) -> None:
-    """Check the options and the id that a session is given.
+def checked_options(options: SessionOptions | None, session_id: str | None) -> SessionOptions:
+    """Return the options of a session, after a check of the options and the id that it is given.
 
     Raises:
         ConfigurationError: `options` are none, or `session_id` is no name, or the one of running calls.
@@ -171,6 +170,20 @@ def check_session(options: SessionOptions | None, session_id: str | None) -> Non
     check_name("id", session_id)
     if session_id == CALLS:
         raise ConfigurationError(f"need another id, got {CALLS!r}: running calls are kept under it")
+    return options or SessionOptions()
+
+
+def check_answers(flow: object, options: SessionOptions) -> None:
+    """Refuse a conversation flow beside a conversation graph: both would answer the caller.
+
+    Raises:
+        ConfigurationError: There are both.
+    """
+    if flow is not None and any(isinstance(one, GraphOptions) for one in extensions_of(options)):
+        raise ConfigurationError(
+            "a session follows a conversation graph or a ConversationFlow, got both; "
+            "leave GraphOptions(…) or the flow out"
+        )
 
 
 def extensions_of(options: SessionOptions) -> list[Extension]:

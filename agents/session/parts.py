@@ -1,7 +1,7 @@
 """SessionParts: the parts of one session, built bottom up: each part is given the parts below it, and nothing else.
 
-A part that belongs to another one is built by it: the handoffs build the agents and their hooks, the requests for
-pipelines build their switch. `build_parts` shows which part stands on which.
+A part that belongs to another one is built by it: the handoffs build the agents, their setup and their hooks, the
+requests for pipelines build their switch. `build_parts` shows which part stands on which.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vivavoce.agents.session.components.requests import PipelineRequests, pipeli
 from vivavoce.agents.session.handoffs.handoff import Handoffs
 from vivavoce.agents.session.handoffs.tasks import Tasks
 from vivavoce.agents.session.life.silence import Silence
-from vivavoce.agents.session.options import SessionOptions, check_session, extensions_of
+from vivavoce.agents.session.options import SessionOptions, checked_options, extensions_of
 from vivavoce.agents.session.turns.caller import Caller
 from vivavoce.agents.session.turns.speech_requests import SpeechRequests
 from vivavoce.agents.session.turns.speeches import Speeches
@@ -36,7 +36,6 @@ from vivavoce.agents.speech.context import AnswerSources, reply_context
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
 from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.speech.turn_records import TurnRecords
-from vivavoce.agents.tools.agent_setup import AgentSetup
 from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.traces.trace_writer import TraceWriter, make_trace_writer
 from vivavoce.agents.turn.machine import TurnMachine
@@ -44,6 +43,7 @@ from vivavoce.agents.turn.options import WakeUp, wake_up_of
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from vivavoce.agents.records import CloseReport, SessionReport
     from vivavoce.pipelines.io import Transport
 
 
@@ -64,7 +64,6 @@ class SessionParts:
     options: SessionOptions
     history: HistoryControl
     extensions: Attachments
-    setup: AgentSetup
     flows: FlowRunner
     pipelines: PipelineRequests
     handoffs: Handoffs
@@ -91,6 +90,12 @@ class SessionParts:
         self.speeches.open()
         self.handoffs.open(self.keeping.checkpoints.changed)
 
+    def report(self, close: CloseReport | None) -> SessionReport:
+        """Return everything that the session keeps; `close` is the report of its close, once there is one."""
+        pipeline, recordings = self.pipelines.switch.pipeline, self.keeping.recording.records
+        agent_id = self.context.live.agent.id
+        return self.context.log.report(close, pipeline=pipeline, agent_id=agent_id, recordings=recordings)
+
 
 def build_parts(
     session: Session,
@@ -106,28 +111,30 @@ def build_parts(
     """Build the parts of `session`, bottom up.
 
     Raises:
-        ConfigurationError: An argument is of another kind; or an option, the background audio, the pipeline's way to
-            take turns or a price does not fit.
+        ConfigurationError: An argument is of another kind, or does not fit.
         CapabilityError: Agent, flow and pipeline do not fit.
     """
-    check_session(options, session_id)
-    options = options or SessionOptions()
+    options = checked_options(options, session_id)
     pipeline = pipeline_for(agent, pipeline, flow, options)
     wake_up, limit = wake_up_of(wake_up), options.speech.hook_timeout
-    context = _make_context(session, agent, pipeline, userdata, options, session_id)
+    context = SessionContext(
+        session, session_id, options.clock, agent, pipeline.capabilities, userdata, limit=options.callback_timeout
+    )
     trace = make_trace_writer(options.trace_path, context.id, context.clock)
     history = HistoryControl(context, judges_caller=guards_caller(options.guard))
     record = None if trace is None else trace.record
     extensions = Attachments(context, history, extensions_of(options), limit=limit, record=record)
     memory = memory_of(extensions)
-    setup = AgentSetup(context, limit=options.start_step)
     flows = FlowRunner(context, flow, limit=limit)
     pipelines = PipelineRequests(context, pipeline, history, flows, extensions, options=options)
-    handoffs = Handoffs(context, history, setup, pipelines, on_floor=memory.streams.took_floor, limit=limit)
-    machine, records = make_machine(options, pipeline, wake_up, trace), _make_records(context, options, extensions)
+    handoffs = Handoffs(context, history, pipelines, on_floor=memory.streams.took_floor, options=options)
+    machine = make_machine(options, pipeline, wake_up, trace)
+    records = TurnRecords(context, extensions, captures_content=options.capture_content)
     checkpoints = CheckpointFeed(context, history, machine, extensions.take, lambda: handoffs.root.id)
     memory.snapshots.open(partial(checkpoints.take, only_ids=True))
-    tools = _make_tools(context, options, history, checkpoints, handoffs, extensions)
+    tools = ToolCalls(
+        context, history, checkpoints, handoffs.from_tool, extensions.take_tool_result, timeout=options.tool_timeout
+    )
     transcripts, frame_hooks = TranscriptFeed(on_final=memory.streams.note_transcript), FrameHooks(context)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
     background = BackgroundAudio(context, playout, background_audio)
@@ -154,7 +161,6 @@ def build_parts(
         options=options,
         history=history,
         extensions=extensions,
-        setup=setup,
         flows=flows,
         pipelines=pipelines,
         handoffs=handoffs,
@@ -168,48 +174,6 @@ def build_parts(
         caller=caller,
         speeches=speeches,
         silence=silence,
-        requests=SpeechRequests(pipelines.switch, speeches, transcripts, silence.wake_up),
+        requests=SpeechRequests(speeches, transcripts, silence.wake_up),
         tasks=Tasks(context, handoffs, pipelines, tools, speeches),
-    )
-
-
-def _make_tools(
-    context: SessionContext,
-    options: SessionOptions,
-    history: HistoryControl,
-    checkpoints: CheckpointFeed,
-    handoffs: Handoffs,
-    extensions: Attachments,
-) -> ToolCalls:
-    return ToolCalls(
-        context,
-        history,
-        checkpoints,
-        timeout=options.tool_timeout,
-        hand_off=handoffs.from_tool,
-        take_result=extensions.take_tool_result,
-    )
-
-
-def _make_records(context: SessionContext, options: SessionOptions, extensions: Attachments) -> TurnRecords:
-    captures = options.capture_content
-    return TurnRecords(context, extensions, options.endpointing, options.interruption, captures_content=captures)
-
-
-def _make_context(
-    session: Session,
-    agent: Agent,
-    pipeline: Pipeline,
-    userdata: object,
-    options: SessionOptions,
-    session_id: str | None,
-) -> SessionContext:
-    return SessionContext(
-        session,
-        session_id,
-        options.clock,
-        agent=agent,
-        capabilities=pipeline.capabilities,
-        callback_timeout=options.callback_timeout,
-        userdata=userdata,
     )

@@ -10,7 +10,7 @@ import anyio
 from typing_extensions import TypeVar
 
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
+from vivavoce.agents.audio.background_audio import BackgroundAudioSource
 from vivavoce.agents.audio.given_audio import GivenAudio
 from vivavoce.agents.budget.options import budget_of
 from vivavoce.agents.core.event_source import EventSource, unknown_attribute
@@ -339,6 +339,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         `vivavoce.agents.session.handoffs.handoff`.
 
         Raises:
+            ConfigurationError: It is no agent, or a task.
             CapabilityError: The agent's components or options (`overrides`) do not fit the pipeline.
             SessionClosedError: The session is closed.
             SessionError: The agent is in another session.
@@ -369,7 +370,10 @@ class AgentSession(EventSource, Generic[UserdataT]):
             within: Seconds, from when the new pipeline is open, in which that moment must come.
         Raises:
             SessionNotStartedError, SessionClosedError: Nothing can be changed now.
-            ConfigurationError: It is no pipeline, or does not go with the session's flow or options.
+            ConfigurationError: It is no pipeline, or `within` is no wait; or the cost has a limit, and a component no
+                price.
+            CapabilityError: It can neither speak nor answer, or does not go with the session's flow or options, or with
+                those of the agent that has the conversation.
         """
         self._parts.context.check_open()
         change = self._parts.pipelines.to_pipeline(pipeline, within)
@@ -416,7 +420,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         Raises:
             SessionClosedError: The session is closed.
             SessionError: The flow is in another session.
-            ConfigurationError: The pipeline cannot use a flow.
+            ConfigurationError: A pipeline, in use or to come, cannot use a flow; or the session follows a graph.
         """
         self._parts.pipelines.change_flow(flow)
 
@@ -434,10 +438,8 @@ class AgentSession(EventSource, Generic[UserdataT]):
             ConfigurationError: There is no such stage, or `observer` is no function.
             SessionClosedError: The session is closed.
         """
-        context = self._parts.context
-        if context.inbox.is_bound or context.closing.is_over:
-            context.check_open()
-        return context.stage_observers.add(stage, observer, max_pending)
+        self._parts.context.check_not_closed()
+        return self._parts.context.stage_observers.add(stage, observer, max_pending)
 
     def play_background_audio(self, source: BackgroundAudioSource) -> None:
         """Let a file sound under the conversation. It replaces the sound of its kind (ambience, or thinking).
@@ -449,15 +451,11 @@ class AgentSession(EventSource, Generic[UserdataT]):
             CapabilityError: An avatar plays the agent's audio.
             SessionNotStartedError, SessionClosedError: Nothing can be played now.
         """
-        self._parts.context.check_open()
-        self._parts.background.check_sink()
-        config = checked_config(source)
-        self._parts.context.inbox.call(lambda: self._parts.background.play(config))
+        self._parts.background.play(source)
 
     def stop_background_audio(self) -> None:
         """Fade out everything that sounds in the background, for good; fine if nothing does."""
-        self._parts.context.check_open()
-        self._parts.context.inbox.call(self._parts.background.stop)
+        self._parts.background.stop()
 
     def snapshot(self) -> dict[str, Any]:
         """Return the conversation so far as JSON data for `start(resume_from=...)`, at any time, also after the close.
@@ -471,12 +469,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
 
     def report(self) -> SessionReport:
         """Return everything kept so far."""
-        return self._parts.context.log.report(
-            self._lifecycle.report,
-            pipeline=self.pipeline,
-            agent_id=self.agent.id,
-            recordings=self.recording.records,
-        )
+        return self._parts.report(self._lifecycle.report)
 
     @property
     def userdata(self) -> UserdataT | None:

@@ -29,9 +29,10 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.session_type import Session
 from vivavoce.agents.speech.flow_model import FlowModel, ModelAnswer
-from vivavoce.pipelines.core.checks import awaited, shown
-from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
+from vivavoce.pipelines.core.checks import awaited_call, shown
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, SessionError
 from vivavoce.pipelines.llm.base import TextDelta
+from vivavoce.pipelines.pipeline import Pipeline
 
 CLEANUP = "cleanup of the conversation flow"
 
@@ -268,7 +269,7 @@ class FlowRunner:
     async def _clean(self, held: _Held) -> None:
         cleaned = held.begin_cleanup()
         try:
-            await awaited(CLEANUP, held.flow.cleanup())
+            await awaited_call(CLEANUP, held.flow.cleanup)
         finally:
             cleaned.set()
             if self._session is not None and (self._current is held or self.flow is not held.flow):
@@ -293,16 +294,24 @@ class FlowRunner:
             await held.cleaned.wait()
 
 
-def check_kind(flow: ConversationFlow) -> None:
-    """Refuse an object that is no flow, and a flow whose `run` is a generator that is not async.
+def check_flow(flow: ConversationFlow | None, pipeline: Pipeline) -> None:
+    """Refuse an object that is no flow, and a flow that the pipeline, or its fallback, could not speak.
 
     Raises:
-        ConfigurationError: It is one of these.
+        ConfigurationError: It is no flow, or its `run` is a generator that is not async.
+        CapabilityError: The pipeline takes no text for its answers.
     """
+    if flow is None:
+        return
     if not isinstance(flow, ConversationFlow):
         raise ConfigurationError(f"conversation_flow must be a ConversationFlow, got {shown(flow)}; subclass it")
     if inspect.isgeneratorfunction(flow.run):
         raise _no_text(flow, "a generator that is not async")
+    if not pipeline.capabilities.takes_flow:
+        remedy = "the text of a conversation flow needs a CascadingPipeline with a tts"
+        raise CapabilityError(pipeline.name, "takes_flow", remedy)
+    if pipeline.fallback is not None:
+        check_flow(flow, pipeline.fallback)
 
 
 def _no_text(flow: ConversationFlow, given: str) -> ConfigurationError:
@@ -315,7 +324,7 @@ def _no_text(flow: ConversationFlow, given: str) -> ConfigurationError:
 def _named(hook: str, call: Callable[[], Awaitable[None]]) -> tuple[str, Callable[[], Awaitable[None]]]:
     """Return the name of a flow's hook, and a call of it that refuses a hook which is not async."""
     name = f"{hook} of the conversation flow"
-    return name, lambda: awaited(name, call())
+    return name, partial(awaited_call, name, call)
 
 
 async def _text_of(flow: ConversationFlow, transcript: str, model: FlowModel) -> AsyncGenerator[TextDelta, None]:

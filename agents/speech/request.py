@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Self, get_args
 
 from vivavoce.agents.audio.given_audio import GivenAudio
-from vivavoce.pipelines.core.checks import check_flag, check_items, check_text, shown
+from vivavoce.agents.core.speech_handle import MAX_PRIORITY
+from vivavoce.agents.turn.inputs import SpeechKind, WhenBusy
+from vivavoce.pipelines.core.checks import check_choice, check_flag, check_items, check_text, check_whole, shown
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.llm.tools import ToolChoice
@@ -131,3 +134,26 @@ def reply_request(
         frames=() if frames is None else check_items("frames", frames, VideoFrame, remedy=remedy),
         tool_choice=ToolChoice() if tool_choice is None else tool_choice,
     )
+
+
+def checked_priority(priority: int) -> int:
+    """Return the priority as a plain int.
+
+    Raises:
+        ConfigurationError: It is no whole number, or beyond `MAX_PRIORITY`.
+    """
+    check_whole("priority", priority, at_least=-MAX_PRIORITY)
+    if priority > MAX_PRIORITY:
+        raise ConfigurationError(f"need priority <= {MAX_PRIORITY}, a whole number, got {shown(priority)}")
+    return operator.index(priority)
+
+
+def checked_when_busy(kind: SpeechKind, when_busy: WhenBusy | None) -> WhenBusy | None:
+    """Return the choice for a floor that is taken; for a `reply`, None is the default.
+
+    Raises:
+        ConfigurationError: There is no such choice.
+    """
+    if kind != "reply" or when_busy is not None:
+        check_choice("when_busy", when_busy, get_args(WhenBusy))
+    return when_busy

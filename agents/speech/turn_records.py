@@ -23,21 +23,12 @@ class TurnRecords:
 
     Args:
         extensions: Get each record too.
-        endpointing, interruption: The options that hold first.
         captures_content: Whether a record may hold content.
     """
 
-    def __init__(
-        self,
-        context: SessionContext,
-        extensions: Attachments,
-        endpointing: EndpointingOptions,
-        interruption: InterruptionOptions,
-        *,
-        captures_content: bool,
-    ) -> None:
+    def __init__(self, context: SessionContext, extensions: Attachments, *, captures_content: bool) -> None:
         self._captures_content = captures_content
-        self._take_options(endpointing, interruption)
+        self._take_options(context.live.endpointing, context.live.interruption)
         self._context = context
         self._extensions = extensions
         self._heard = HeardTurns()

@@ -47,10 +47,10 @@ class ToolCalls:
 
     Args:
         checkpoints: Keeps the calls before their tools run.
-        timeout: Seconds for a call of a tool without a timeout of its own.
         hand_off: Requests a handoff to the agent that a tool of that turn returned, and returns the wait for its end.
         take_result: Awaited with the output of each call that did not fail, before it is settled; returns whether that
             was the answer to it, so that no model gets the output.
+        timeout: Seconds for a call of a tool without a timeout of its own.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class ToolCalls:
         context: SessionContext,
         history: HistoryControl,
         checkpoints: CheckpointFeed,
+        hand_off: Callable[[Agent, str], AwaitHandoff],
+        take_result: Callable[[ToolCall, str], Awaitable[bool]],
         *,
         timeout: float,
-        hand_off: Callable[[Agent, str], AwaitHandoff],
-        take_result: Callable[[ToolCall, str], Awaitable[bool]] | None = None,
     ) -> None:
         self._context = context
         self._history = history
@@ -84,7 +84,7 @@ class ToolCalls:
             watch=lambda call, is_known: context.observer.tool(call, is_known=is_known),
             on_settled=self._on_settled,
             on_error=lambda error: context.report_error(error, "tool"),
-            on_result=None if take_result is None else self._on_result,
+            on_result=self._on_result,
             before_run=checkpoints.calls_kept,
         )
 
@@ -300,7 +300,6 @@ class ToolCalls:
             await self._idle.wait()
 
     async def _on_result(self, call: ToolCall, output: str) -> None:
-        assert self._take_result is not None
         if await self._take_result(call, output):
             self.leave_unanswered(call.call_id)
 

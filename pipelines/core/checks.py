@@ -229,6 +229,11 @@ async def awaited(what: str, result: object) -> Any:
     return await result
 
 
+async def awaited_call(what: str, function: Callable[[], object]) -> Any:
+    """Call the application's function `what`, and return the awaited result; raises as `awaited`."""
+    return await awaited(what, function())
+
+
 def control_of(owner: object, attribute: str, kind: type[T], arguments: str) -> T:
     """Return the control that the constructor of an object's base class has made.
 

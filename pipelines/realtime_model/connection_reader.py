@@ -8,6 +8,7 @@ from contextlib import aclosing
 import anyio
 
 from vivavoce.pipelines.core.boundary import guarded
+from vivavoce.pipelines.core.changes import Changes
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.realtime_model.events import RealtimeEvent
 from vivavoce.pipelines.realtime_model.guarded import EVENTS, GuardedConnection
@@ -44,7 +45,7 @@ class ConnectionReader:
         self._take = take
         self._on_end = on_end
         self._scope = anyio.CancelScope()
-        self._changed = anyio.Event()
+        self._changes = Changes()
 
     async def run(self) -> None:
         """Read until the connection ends."""
@@ -54,7 +55,7 @@ class ConnectionReader:
                 async with aclosing(events):
                     async for event in events:
                         self._take(event)
-                        self._note_change()
+                        self._changes.note()
         except ProviderError as error:
             self.error = error
         finally:
@@ -62,12 +63,12 @@ class ConnectionReader:
                 self._on_end()
             self.over.set()
             self.ended.set()
-            self._note_change()
+            self._changes.note()
 
     async def words_settled(self) -> None:
         """Wait until the connection owes no words, or has ended; the caller sets a limit."""
         while self.heard.owes_words and not self.ended.is_set():
-            await self._changed.wait()
+            await self._changes.wait()
 
     def leave(self, take: Callable[[RealtimeEvent], None]) -> None:
         """The connection serves no more; `take` is called with the events that still come."""
@@ -78,7 +79,3 @@ class ConnectionReader:
         """Read no more."""
         self.over.set()
         self._scope.cancel()
-
-    def _note_change(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()

@@ -17,6 +17,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
+from vivavoce.pipelines.core.changes import Changes
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.core.errors import (
     ProviderConnectionError,
@@ -116,7 +117,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         self._busy = 0
         self._is_due = self._must_replace = False
         self._has_given_up = False
-        self._changed = anyio.Event()
+        self._changes = Changes()
         self._timer: TimerHandle | None = None
         self.is_user_silent = True
         """Whether the open turn has no speech yet."""
@@ -153,7 +154,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
             if self._has_given_up:
                 problem = "not connected, and no try is left"
                 raise ProviderConnectionError(problem, provider=self._provider, retryable=False)
-            await self._change()
+            await self._changes.wait()
         return self.connection
 
     # --- the conversation
@@ -248,7 +249,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
                 late, self._late = self._late, []
                 for item in late:
                     self._send_amended(item)
-            self._notify()
+            self._changes.note()
 
     # --- replacing
 
@@ -256,17 +257,17 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         """Note whether the user has said anything since the last commit."""
         if silent != self.is_user_silent:
             self.is_user_silent = silent
-            self._notify()
+            self._changes.note()
 
     def replace(self) -> None:
         """The connection is out of date: the next answer must use a new one."""
         self._is_due = self._must_replace = True
-        self._notify()
+        self._changes.note()
 
     async def _replace_when_due(self) -> None:
         while True:
             while not (self._is_due and self.connection is not None and not self._busy and self.is_user_silent):
-                await self._change()
+                await self._changes.wait()
             must = self._must_replace
             try:
                 self._next = await self._open_in_time()
@@ -274,7 +275,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
                 logger.warning("No connection to replace the one that ends: %s", describe(error))
                 self._on_failure(error, True)
                 self._is_due = True
-                await self._change()  # the old one serves on, until something else happens
+                await self._changes.wait()  # the old one serves on, until something else happens
                 continue
             if self._busy or not self.is_user_silent or self.connection is None:
                 await self._close_next()
@@ -323,21 +324,13 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
 
     async def _next_taken(self) -> None:
         while self._next is not None:
-            await self._change()
+            await self._changes.wait()
 
     async def _close_next(self) -> None:
         connection, self._next = self._next, None
         if connection is not None:
             del self._opened_with[connection]
             await self._close(connection)
-
-    async def _change(self) -> None:
-        changed = self._changed
-        await changed.wait()
-
-    def _notify(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
 
     def _end_in(self, seconds: float | None) -> None:
         self._set_timer(None if seconds is None else self._clock.now() + max(0.0, seconds))
@@ -349,7 +342,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
 
     def _on_time(self) -> None:
         self._is_due = True
-        self._notify()
+        self._changes.note()
 
     # --- for ReconnectingStream
 
@@ -396,7 +389,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         if self._left is not None:
             (at, reason), self._left = self._left, None
             self._on_replaced(self._clock.now() - at, reason)
-        self._notify()
+        self._changes.note()
 
     async def _read(self, stream: GuardedConnection) -> None:
         assert self._group is not None
@@ -469,7 +462,7 @@ class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
 
     def _give_up(self) -> None:
         self._has_given_up = True
-        self._notify()
+        self._changes.note()
 
     def _is_replaced(self, stream: GuardedConnection) -> bool:
         return stream is self._replaced

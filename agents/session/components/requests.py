@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vivavoce.agents.agent import Agent, AgentControl
+from vivavoce.agents.agent import Agent, check_agent
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
-from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.components.switch import PipelineSwitch
-from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.options import SessionOptions, check_answers
 from vivavoce.agents.session.turns.turn_taking import TurnTaking
-from vivavoce.agents.speech.flow import ConversationFlow, FlowControl, FlowRunner, check_kind
-from vivavoce.pipelines.core.checks import check_number, shown
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
+from vivavoce.agents.speech.flow import ConversationFlow, FlowControl, FlowRunner, check_flow
+from vivavoce.pipelines.core.checks import check_number
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.pipeline import Pipeline, check_pipeline, ears_of, having, is_like, warn_if_deaf
 from vivavoce.pipelines.silent import SilentPipeline
 from vivavoce.pipelines.speech import ComponentSet, given
@@ -29,6 +28,9 @@ EARS_WITHIN = 60.0
 
 class PipelineRequests:
     """Asks for changes of the pipeline of one session, and of the way that its agents take turns.
+
+    An agent is given as `agents`: it is the last, and before it stand the agents behind a task, the outermost first,
+    whose components and options hold where it has none.
 
     Args:
         pipeline: The first one.
@@ -63,14 +65,7 @@ class PipelineRequests:
     # --- of applications
 
     def to_pipeline(self, pipeline: Pipeline, within: float) -> PipelineChangeControl:
-        """Return a change to that pipeline, to be requested.
-
-        Raises:
-            ConfigurationError: It is no pipeline, or `within` is no wait; or the cost has a limit, and a component no
-                price.
-            CapabilityError: It can neither speak nor answer, or does not go with the session's flow or options, or with
-                those of the agent that has the conversation.
-        """
+        """Return a change to that pipeline, to be requested; raises as `AgentSession.update_pipeline`."""
         self._check(self._turn_taking.agents or (self._context.live.agent,), pipeline)
         self._turn_taking.check_for_all(pipeline)
         check_number("within", within, above=0, unit="s")
@@ -79,12 +74,7 @@ class PipelineRequests:
         return PipelineChangeControl(pipeline, within)
 
     def to_components(self, components: ComponentSet, within: float) -> PipelineChangeControl:
-        """Return a change to a pipeline with those components, to be requested.
-
-        Raises:
-            ConfigurationError: There are none, or `within` is no wait.
-            CapabilityError: They do not go with the other components, or with the session's flow or options.
-        """
+        """Return a change to a pipeline with those components; raises as `AgentSession.update_components`."""
         if not any(given(components)):
             raise ConfigurationError(
                 "update_components() needs a component, got none; such as tts=.... None keeps the present one: "
@@ -95,31 +85,20 @@ class PipelineRequests:
         return PipelineChangeControl(control.pipeline, within, components)
 
     def change_flow(self, flow: ConversationFlow | None) -> None:
-        """Have that flow answer from the caller's next turn on; None: the model.
-
-        Raises:
-            SessionClosedError: The session is closed.
-            SessionError: The flow is in another session.
-            ConfigurationError: A pipeline, in use or to come, cannot use it; or the session follows a graph.
-        """
-        context, flows = self._context, self._flows
+        """Have that flow answer from the caller's next turn on; raises as `AgentSession.update_flow`."""
+        check_answers(flow, self._options)
         for pipeline in (self.switch.pipeline, *self.switch.to_come):
-            check_flow(flow, pipeline, self._options)
-        if not context.inbox.is_bound and not context.closing.is_over:
-            flows.change_to(flow)
-            return
-        context.check_open()
-        if flow is not None:
-            FlowControl.of(flow).attach(context.session)
-        context.inbox.on_loop(lambda: flows.change_to(flow))
+            check_flow(flow, pipeline)
+        self._context.check_not_closed()
+        if flow is not None and not self._context.is_unstarted:
+            FlowControl.of(flow).attach(self._context.session)
+        self._context.inbox.on_loop(lambda: self._flows.change_to(flow))
 
     # --- of agents
 
     def check_agent(self, agent: Agent, behind: Sequence[Agent] = ()) -> None:
         """Refuse an agent whose overrides do not fit the session's own pipeline, or one that an extension refuses.
 
-        Args:
-            behind: The agents behind a task, the outermost first.
         Raises:
             ConfigurationError: It is no agent.
             CapabilityError: Its components do not go together with the pipeline's, or with the session's flow; or the
@@ -128,8 +107,7 @@ class PipelineRequests:
         check_agent(agent)
         overrides, agents = agent.overrides, (*behind, agent)
         pipeline = self.switch.places.with_agents(agents)
-        has_components = any(given(overrides))
-        if has_components:
+        if any(given(overrides)):
             self._check(agents, pipeline)
         else:
             self._extensions.check(agents[0], pipeline)
@@ -139,41 +117,24 @@ class PipelineRequests:
         self._turn_taking.warn(agents, pipeline)
 
     def open_early(self, agents: Sequence[Agent]) -> Successor | None:
-        """Open the components of an agent whose handoff was asked for; None if the handoff needs no wait for them.
-
-        Args:
-            agents: The agent last; before it those behind the task.
-        """
-        pipelines = self.switch
+        """Open the components of an agent whose handoff was asked for; None if the handoff needs no wait for them."""
+        switch = self.switch
         self._owed = self._withdraw_ears(agents) or self._owed
-        pipelines.drop_early()
-        if pipelines.is_changing or pipelines.is_lost or self._context.closing.is_asked:
+        switch.drop_early()
+        if switch.is_changing or switch.is_lost or self._context.closing.is_asked:
             return None
         try:
-            pipeline = pipelines.places.with_agents(agents)
+            pipeline = switch.places.with_agents(agents)
         except ConfigurationError:  # the handoff reports it
             return None
-        if is_like(pipeline, pipelines.pipeline):
+        if is_like(pipeline, switch.pipeline):
             return None
-        return pipelines.open_early(PipelineChangeControl(pipeline, agents=agents))
-
-    def drop_early(self) -> None:
-        """Drop the components that were opened early for a handoff, unless they are in use."""
-        self.switch.drop_early()
+        return switch.open_early(PipelineChangeControl(pipeline, agents=agents))
 
     def handoff_ended(self) -> None:
         """Give back the components that a handoff kept from their agent, if it came to nothing."""
         if self._owed and not self._context.closing.is_asked:
             self._give_ears_back(self._owed)
-
-    @property
-    def is_changing(self) -> bool:
-        """Whether a change was asked for and has not ended."""
-        return self.switch.is_changing
-
-    async def unchanging(self) -> None:
-        """Wait until no change is under way, each of which has its limits, or until the session closes."""
-        await self.switch.unchanging()
 
     def begin_for(
         self, agents: Sequence[Agent], *, keeps_ears: bool = False, within: float | None = None
@@ -181,7 +142,6 @@ class PipelineRequests:
         """Ask for the components of an agent, or for the session's own if it has none; None if they are in use.
 
         Args:
-            agents: The agent last; before it those behind the task, whose components it keeps where it has none.
             keeps_ears: Whether the components that hear the caller stay all the same; such a change goes before those
                 that do not serve yet.
             within: Seconds within which a moment must come; by default as long as a hook.
@@ -209,12 +169,9 @@ class PipelineRequests:
         return change
 
     async def take_for(self, agents: Sequence[Agent], *, keeps_ears: bool = False) -> Exception | None:
-        """Have the components of an agent take over; return the error if they could not.
+        """Have the components of an agent take over, as `begin_for`; return the error if they could not.
 
         The session then goes on with those before, and has reported the error.
-
-        Args:
-            agents, keeps_ears: As of `begin_for`.
         """
         try:
             change = self.begin_for(agents, keeps_ears=keeps_ears)
@@ -270,76 +227,24 @@ class PipelineRequests:
         return change.agents if change.is_done else ()
 
     def take_turns(self, agents: Sequence[Agent]) -> Exception | None:
-        """Have the turn-taking options of an agent hold; return the error, which was reported, if they cannot.
-
-        Args:
-            agents: The agent last; before it those behind the task.
-        """
+        """Have the turn-taking options of an agent hold; return the error, which was reported, if they cannot."""
         return self._turn_taking.take(agents, self.switch.pipeline)
 
     def _check(self, agents: Sequence[Agent], pipeline: Pipeline) -> None:
-        """Refuse a pipeline that does not fit the last of these agents; the others stand behind, outermost first."""
+        """Refuse a pipeline that does not fit the last of these agents."""
         check_pipeline(pipeline)
-        check_flow(self._flows.flow, pipeline, self._options)
+        check_flow(self._flows.flow, pipeline)
         self._extensions.check(agents[0], pipeline)
 
 
 def pipeline_for(
     agent: Agent, pipeline: Pipeline | None, flow: ConversationFlow | None, options: SessionOptions
 ) -> Pipeline:
-    """Return the pipeline of a session with that agent and that flow; that of texts alone if it is given none.
-
-    Raises:
-        ConfigurationError, CapabilityError: As of `check_agent`, `check_no_task`, `check_pipeline` and `check_flow`.
-    """
+    """Return the checked pipeline of a session with that agent and that flow; that of texts alone if none is given."""
     pipeline = SilentPipeline() if pipeline is None else pipeline
-    check_agent(agent)
+    check_agent(agent, may_be_task=False)
     check_pipeline(pipeline)
     warn_if_deaf(pipeline)
-    check_no_task(agent)
-    check_flow(flow, pipeline, options)
+    check_answers(flow, options)
+    check_flow(flow, pipeline)
     return pipeline
-
-
-def check_agent(agent: Agent) -> None:
-    """Refuse an object that is no agent.
-
-    Raises:
-        ConfigurationError: It is none, or its class does not call the constructor of `Agent`.
-    """
-    if not isinstance(agent, Agent):
-        raise ConfigurationError(f"agent must be an Agent, got {shown(agent)}; make one: Agent('You help.')")
-    AgentControl.of(agent)
-
-
-def check_no_task(agent: Agent) -> None:
-    """Refuse a task as the agent that has the conversation for good.
-
-    Raises:
-        ConfigurationError: `agent` is a task.
-    """
-    if AgentControl.of(agent).is_task:
-        raise ConfigurationError(f"agent must be no task, got {agent.id!r}; await the task, in a hook or a tool")
-
-
-def check_flow(flow: ConversationFlow | None, pipeline: Pipeline, options: SessionOptions) -> None:
-    """Refuse a conversation flow that the pipeline, or its fallback, could not speak.
-
-    Raises:
-        ConfigurationError: It is of another kind, or the session follows a conversation graph.
-        CapabilityError: The pipeline takes no text for its answers.
-    """
-    if flow is None:
-        return
-    check_kind(flow)
-    if any(isinstance(one, GraphOptions) for one in (options.graph, *options.extensions)):  # both would answer
-        raise ConfigurationError(
-            "a session follows a conversation graph or a ConversationFlow, got both; "
-            "leave GraphOptions(…) or the flow out"
-        )
-    if not pipeline.capabilities.takes_flow:
-        raise CapabilityError(
-            pipeline.name, "takes_flow", "the text of a conversation flow needs a CascadingPipeline with a tts"
-        )
-    if pipeline.fallback is not None:
-        check_flow(flow, pipeline.fallback, options)

@@ -14,6 +14,7 @@ from vivavoce.agents.core.pipeline_change import ChangeState, PipelineChange, Pi
 from vivavoce.agents.core.speech_handle import holds_floor
 from vivavoce.agents.session.components.forms import Form, OwnConnection, PartsOfPresent
 from vivavoce.agents.session.components.places import ComponentPlaces
+from vivavoce.pipelines.core.changes import Changes
 from vivavoce.pipelines.core.errors import SessionError, describe
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.incidents import FellBack, passed_over
@@ -132,7 +133,7 @@ class Successor:
         self.error: Exception | None = None
         """The error by which it failed."""
         self._scope: anyio.CancelScope | None = None
-        self._changed = anyio.Event()
+        self._changes = Changes()
         self._hurried = anyio.Event()
 
     @property
@@ -165,7 +166,7 @@ class Successor:
     async def not_in(self, *states: State) -> None:
         """Wait until it is in none of these states."""
         while self.state in states:
-            await self._changed.wait()
+            await self._changes.wait()
 
     # --- on its way
 
@@ -174,11 +175,7 @@ class Successor:
         self._scope = anyio.CancelScope()
 
     def compose(self, present: Pipeline, places: ComponentPlaces) -> None:
-        """Make its pipeline of the components that were asked for, now that `present` is in use.
-
-        Raises:
-            CapabilityError: The components do not go together with those of the pipeline.
-        """
+        """Make its pipeline of the components that were asked for; arguments and errors as of `begin_from`."""
         if self.control is not None:
             self.pipeline = self.control.begin_from(present, places)
 
@@ -317,5 +314,4 @@ class Successor:
     def _go(self, state: State) -> None:
         assert state in _NEXT[self.state], f"the {self.name} pipeline goes from {self.state} to {state}"
         self.state = state
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+        self._changes.note()

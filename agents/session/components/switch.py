@@ -21,6 +21,7 @@ from vivavoce.agents.session.turns.turn_taking import TurnTaking, turn_traits
 from vivavoce.agents.speech.pipeline_reports import PipelineReports
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.changes import Changes
 from vivavoce.pipelines.core.errors import describe, located
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
@@ -64,8 +65,8 @@ class PipelineSwitch:
         """The successor that opens the components of the agent whose handoff waits."""
         self._left: WeakSet[Successor] = WeakSet()
         """The successors that were left; the tasks that close them keep them."""
-        self._ended = anyio.Event()
-        """Set, and made anew, when a change has ended."""
+        self._ends = Changes()
+        """The ends of changes."""
         self._losses: dict[str, tuple[Successor, PipelineFailed]] = {}
         """Losses that the turn machine does not know yet, by their ids."""
         self._loss_count = 0
@@ -79,8 +80,7 @@ class PipelineSwitch:
     @property
     def to_come(self) -> list[Pipeline]:
         """The pipelines that were asked for and do not serve yet; a fallback is the first one."""
-        successors = sorted(self._to_come.values(), key=lambda new: new.control is not None)
-        return [new.pipeline for new in successors]
+        return [new.pipeline for new in self._to_come.values()]
 
     @property
     def is_changing(self) -> bool:
@@ -105,7 +105,7 @@ class PipelineSwitch:
     async def unchanging(self) -> None:
         """Wait until no change is under way, or the session closes."""
         while self.is_changing and not self._context.closing.is_asked:
-            await self._ended.wait()
+            await self._ends.wait()
 
     # --- start
 
@@ -179,7 +179,7 @@ class PipelineSwitch:
         change_id = next((each for each, new in self._to_come.items() if new.control is control), None)
         if change_id is not None and not self.is_lost:
             self._take_back(change_id).set_outcome("cancelled")
-            self._note_end()
+            self._ends.note()
 
     def _ask(self, control: PipelineChangeControl, change_id: str) -> None:
         pipeline, name = control.pipeline, self._name_of(control.pipeline)
@@ -204,10 +204,6 @@ class PipelineSwitch:
             self._name_count += 1
             name = f"pipeline_{self._name_count}"
         return name
-
-    def _note_end(self) -> None:
-        ended, self._ended = self._ended, anyio.Event()
-        ended.set()
 
     # --- opening
 
@@ -342,9 +338,8 @@ class PipelineSwitch:
             if self.failure is None or fallback is None:
                 return  # the change was taken back since
             self._present.count_fallback()
-            self._to_come[effect.change_id] = new = Successor(
-                self._context, fallback, effect.pipeline, effect.change_id
-            )
+            new = Successor(self._context, fallback, effect.pipeline, effect.change_id)
+            self._to_come = {effect.change_id: new, **self._to_come}
         new.begin()
         self._context.group.start_soon(self._carry_out, new, name=f"change to {new.pipeline.name}")
 
@@ -359,7 +354,7 @@ class PipelineSwitch:
             self._reports.leave_recogniser()
         self._serve(new)
         self._turn_taking.take_pipeline(self.pipeline)
-        self._note_end()
+        self._ends.note()
 
     def _serve(self, new: Successor) -> None:
         """Have the successor serve, which hears the audio that was kept for it, and close what it replaces."""
@@ -394,7 +389,7 @@ class PipelineSwitch:
             if new.is_on_its_way:
                 new.drop(effect.reason)
             self._forget_onset()
-        self._note_end()
+        self._ends.note()
 
     def report_loss(self, effect: fx.ReportLoss) -> None:
         """Report the error of a lost pipeline, and keep the caller's audio where nothing hears it any more."""
@@ -471,7 +466,7 @@ class PipelineSwitch:
         self._context.inbox.post(i.PipelineChangesClosed())
         for new in self._to_come.values():
             new.cancel()
-        self._note_end()
+        self._ends.note()
         self.drop_early()
 
     async def aclose(self) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
-from vivavoce.pipelines.core.checks import awaited
+from vivavoce.pipelines.core.checks import awaited_call
 
 HookName = Literal["on_enter", "on_exit"]
 
@@ -94,7 +94,7 @@ class AgentHooks:
         return run
 
     def _start(self, name: HookName, agent: Agent, limit: float, *, source: str | None) -> Run:
-        call = partial(awaited_hook, name, agent.on_enter if name == "on_enter" else agent.on_exit)
+        call = partial(awaited_call, name, agent.on_enter if name == "on_enter" else agent.on_exit)
         title = f"{name} of agent {agent.id!r}"
         return self._context.hooks.start("agent hook", title, call, limit, "between its speeches", source=source)
 
@@ -162,20 +162,11 @@ class AgentHooks:
             await self._leaving.wait()
         for agent in agents[self._has_left :]:
             try:
-                await awaited_hook("on_exit", agent.on_exit)
+                await awaited_call("on_exit", agent.on_exit)
             except Exception as error:  # noqa: BLE001 - the user-callback boundary: the others leave too
                 failed.append(error)
         if failed:
             raise failed[0]
-
-
-async def awaited_hook(name: str, hook: Callable[[], Awaitable[None]]) -> None:
-    """Call a hook and await its result.
-
-    Raises:
-        ConfigurationError: It is not async.
-    """
-    await awaited(name, hook())
 
 
 def is_default(hook: Callable[[], Awaitable[None]], default: Callable[[Agent], Awaitable[None]]) -> bool:

@@ -43,16 +43,16 @@ from anyio import CancelScope
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, AgentControl
+from vivavoce.agents.agent import Agent, AgentControl, check_agent
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import HandoffRecord
-from vivavoce.agents.session.components.requests import PipelineRequests, check_no_task
+from vivavoce.agents.session.components.requests import PipelineRequests
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.handoffs.agent_hooks import AgentHooks
 from vivavoce.agents.session.handoffs.handoff_control import HandoffControl
 from vivavoce.agents.session.handoffs.session_agents import SessionAgents
+from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.tasks.task import TaskControl
 from vivavoce.agents.tools.agent_setup import AgentSetup
 from vivavoce.agents.tools.batch import AwaitHandoff
@@ -67,32 +67,29 @@ class Handoffs:
     """Carries handoffs out when the turn machine says so; knows the tasks that have the conversation.
 
     Args:
-        setup: Has an agent ready before it takes over.
         requests: Has the components and the options of an agent take over.
         on_floor: Called with each agent that takes the conversation.
-        limit: Seconds for a hook, besides its speech; for a policy that chooses an agent's part of the conversation;
-            for the summary and the `cleanup` of a task.
     """
 
     def __init__(
         self,
         context: SessionContext,
         history: HistoryControl,
-        setup: AgentSetup,
         requests: PipelineRequests,
         *,
         on_floor: Callable[[Agent], None],
-        limit: float,
+        options: SessionOptions,
     ) -> None:
         self._context = context
-        self._setup = setup
         self._requests = requests
-        self.agents = SessionAgents(context, history, setup, on_floor=on_floor, limit=limit)
+        self._limit = limit = options.speech.hook_timeout
+        self.setup = AgentSetup(context, limit=options.start_step)
+        """Has agents ready before they serve."""
+        self.agents = SessionAgents(context, history, self.setup, on_floor=on_floor, limit=limit)
         """The agents of the session."""
         self.hooks = AgentHooks(context, limit=limit)
         """Runs their `on_enter` and `on_exit`."""
         self._live = context.live
-        self._limit = limit
         self._history = history
         self._waiting: dict[str, HandoffControl] = {}
         self._running: HandoffControl | None = None
@@ -111,33 +108,21 @@ class Handoffs:
         self._on_taken = on_taken
 
     def begin_session(self) -> None:
-        """Make the first agent part of the session, which starts, and have its turn-taking options hold.
-
-        Raises:
-            SessionError: It is in another session.
-        """
+        """Make the first agent part of the session, which starts, and have its turn-taking options hold."""
         self.agents.begin_session()
         self._requests.take_turns([self._live.agent])
 
     # --- requests
 
     def ask(self, agent: Agent) -> HandoffControl:
-        """Ask for a handoff to `agent`, from any thread; before the start it takes the place of the first agent.
-
-        Raises:
-            ConfigurationError, CapabilityError: It is a task, or does not fit the pipeline.
-            SessionClosedError: The session is closed.
-            SessionError: The agent is in another session.
-        """
+        """Ask for a handoff to `agent`, from any thread; the errors: `AgentSession.update_agent`."""
+        check_agent(agent, may_be_task=False)
         self._requests.check_agent(agent)
-        check_no_task(agent)
-        context, handoff = self._context, HandoffControl(self._context.hooks, agent)
-        if not context.inbox.is_bound and not context.closing.is_over:
-            self.request(handoff)
-            return handoff
-        context.check_open()
-        AgentControl.of(agent).attach(context.session)
-        context.inbox.on_loop(lambda: self.request(handoff))
+        handoff = HandoffControl(self._context.hooks, agent)
+        self._context.check_not_closed()
+        if not self._context.is_unstarted:
+            AgentControl.of(agent).attach(self._context.session)
+        self._context.inbox.on_loop(lambda: self.request(handoff))
         return handoff
 
     # --- requests, on the session's loop
@@ -199,8 +184,11 @@ class Handoffs:
     @property
     def is_replacing(self) -> bool:
         """Whether the conversation is about to go to another agent that is no task."""
-        handoffs = [*self._waiting.values(), *([] if self._running is None else [self._running])]
-        return any(each.agent is not self._live.agent for each in handoffs if each.begins is None and each.ends is None)
+        return any(each.agent is not self._live.agent for each in self._under_way if not each.is_of_task)
+
+    @property
+    def _under_way(self) -> list[HandoffControl]:
+        return [*self._waiting.values(), *([] if self._running is None else [self._running])]
 
     @property
     def root(self) -> Agent:
@@ -216,7 +204,7 @@ class Handoffs:
         """Queue a handoff to the last of these agents; the others stand behind it."""
         may_wait = not self._waiting and self._running is None and handoff.ends is None
         early = self._requests.open_early(agents) if may_wait else None
-        opens = early is not None or (may_wait and self._requests.is_changing)
+        opens = early is not None or (may_wait and self._requests.switch.is_changing)
         self._waiting[handoff.id] = handoff
         self._context.inbox.post(
             HandoffRequested(
@@ -235,8 +223,8 @@ class Handoffs:
         self, handoff: HandoffControl, agents: Sequence[Agent], early: Successor | None, scope: CancelScope
     ) -> None:
         with scope:
-            while early is None and self._requests.is_changing and not self._context.closing.is_asked:
-                await self._requests.unchanging()  # bounded: each change has a limit for its moment
+            while early is None and self._requests.switch.is_changing and not self._context.closing.is_asked:
+                await self._requests.switch.unchanging()  # bounded: each change has a limit for its moment
                 early = self._requests.open_early(agents)
             if early is not None:
                 await early.not_in("opening")  # bounded: `start_step` for each component, and its tries
@@ -246,7 +234,7 @@ class Handoffs:
         """Stop opening components for the handoff to that agent."""
         if self._opening is not None and self._opening[0].agent is agent:
             scope, self._opening = self._opening[1], None
-            self._requests.drop_early()
+            self._requests.switch.drop_early()
             scope.cancel()
 
     def from_tool(self, agent: Agent, turn_id: str) -> AwaitHandoff:
@@ -292,8 +280,7 @@ class Handoffs:
 
     def turn_committed(self) -> None:
         """Note for each handoff that newer words of the caller will be answered."""
-        handoffs = [*self._waiting.values(), *([] if self._running is None else [self._running])]
-        for handoff in handoffs:
+        for handoff in self._under_way:
             handoff.note_answer()
 
     @property
@@ -304,7 +291,7 @@ class Handoffs:
     async def _run(self, handoff: HandoffControl) -> None:
         assert handoff is self._running
         try:
-            if handoff.ends is None and handoff.begins is None and handoff.agent is self._live.agent:
+            if not handoff.is_of_task and handoff.agent is self._live.agent:
                 logger.info("Agent %s has the conversation already; nothing is handed off", self._live.agent.id)
                 handoff.set_outcome("completed")
             else:
@@ -350,7 +337,7 @@ class Handoffs:
         error = (await self.hooks.leave(old)).failure
         if self._context.closing.is_asked:
             return
-        await self._setup.for_handoff(new)
+        await self.setup.for_handoff(new)
         if self._context.closing.is_asked:
             return
         error = await self._requests.take_for([new]) or error
@@ -360,7 +347,7 @@ class Handoffs:
         error = self._take(handoff, [new], is_history_changed=self.agents.show(carried)) or error
         entering = await self.hooks.enter(new)
         error = entering.failure or error
-        if _has_spoken(entering):
+        if any(handle.outcome not in ("failed", "discarded") for handle in entering.handles):
             handoff.note_answer()
         seconds, problem = self._context.clock.now() - began, "" if error is None else describe(error)
         handoff.note_record(HandoffRecord(old=old.id, new=new.id, seconds=seconds, error=problem))
@@ -370,7 +357,7 @@ class Handoffs:
         agents = self.line_to(task.task)
         if not task.is_settled:
             await self.hooks.end_first(has_tasks=bool(self.tasks))
-            await self._setup.for_handoff(task.task)
+            await self.setup.for_handoff(task.task)
         if not task.is_settled:
             await self._requests.take_for(agents)
             if task.is_settled and not self._context.closing.is_asked:  # the agent behind it has its own back
@@ -378,7 +365,7 @@ class Handoffs:
         if self._context.closing.is_asked:
             return
         if task.is_settled:
-            await self._setup.end(task.task)
+            await self.setup.end(task.task)
             return
         task.take_over(self._live.agent, self._history.last_sequence)
         self._take(handoff, agents)
@@ -457,7 +444,3 @@ class Handoffs:
         for handoff in list(self._waiting.values()):
             self._give_up(handoff)
         self._waiting.clear()
-
-
-def _has_spoken(run: Run) -> bool:
-    return any(handle.outcome not in ("failed", "discarded") for handle in run.handles)

@@ -42,12 +42,16 @@ class HandoffControl(HandoffState):
         self.begins = begins
         self.ends = ends
         self.turn = turn
-        """The record of the turn that waits for it."""
         self.record: HandoffRecord | None = None
         self.is_answer = False
         """Whether the caller needs no other answer: `on_enter` had something spoken, or newer words are answered."""
         self.handoff = Handoff(self)
         self._hooks = hooks
+
+    @property
+    def is_of_task(self) -> bool:
+        """Whether a task takes the conversation by it, or gives it back."""
+        return self.begins is not None or self.ends is not None
 
     async def wait(self) -> None:
         if not self.is_done and (self._hooks.here("agent hook") is not None or holds_floor()):

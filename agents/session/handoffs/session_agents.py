@@ -10,9 +10,10 @@ from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.session.handoffs.agent_hooks import awaited_hook, is_default
+from vivavoce.agents.session.handoffs.agent_hooks import is_default
 from vivavoce.agents.speech.request_window import part_of
 from vivavoce.agents.tools.agent_setup import AgentSetup
+from vivavoce.pipelines.core.checks import awaited_call
 from vivavoce.pipelines.core.errors import located
 from vivavoce.pipelines.llm.chat_context import ChatContext
 
@@ -60,11 +61,7 @@ class SessionAgents:
         return bool(self._agents)
 
     def begin_session(self) -> None:
-        """Make the first agent part of the session, which starts.
-
-        Raises:
-            SessionError: It is in another session.
-        """
+        """Make the first agent part of the session, which starts; raises as `attach`."""
         self.attach(self._live.agent)
         self._agents.append(self._live.agent)
 
@@ -82,11 +79,7 @@ class SessionAgents:
             AgentControl.of(agent).detach(self._session)
 
     def replace_first(self, agent: Agent) -> None:
-        """Put that agent in the place of the first one, which has not entered.
-
-        Raises:
-            SessionError: It is in another session.
-        """
+        """Put that agent in the place of the first one, which has not entered; raises as `attach`."""
         old = self._live.agent
         if self.has_begun:
             self.attach(agent)
@@ -159,7 +152,7 @@ class SessionAgents:
             return
         self._agents.remove(task)
         self._over.append(task)
-        call = partial(awaited_hook, "cleanup", task.cleanup)
+        call = partial(awaited_call, "cleanup", task.cleanup)
         run = self._context.hooks.start("callback", f"cleanup of task {task.id!r}", call, self._limit)
         self._context.group.start_soon(self._free, task, run, name=f"the end of task {task.id}")
 
@@ -173,7 +166,7 @@ class SessionAgents:
     def cleanups(self) -> list[Callable[[], Awaitable[None]]]:
         """Return the `cleanup` of every agent that has had the conversation, but of tasks that were cleaned up."""
         hooks = [agent.cleanup for agent in self._agents if not is_default(agent.cleanup, Agent.cleanup)]
-        return [partial(awaited_hook, "cleanup", hook) for hook in hooks]
+        return [partial(awaited_call, "cleanup", hook) for hook in hooks]
 
     def release(self) -> None:
         """Free the session's agents for another session."""

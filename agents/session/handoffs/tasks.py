@@ -19,6 +19,7 @@ from vivavoce.agents.session.handoffs.handoff import Handoffs
 from vivavoce.agents.session.turns.speeches import Speeches
 from vivavoce.agents.tasks.task import AgentTask, TaskControl
 from vivavoce.agents.tools.calls import ToolCalls
+from vivavoce.pipelines.core.changes import Changes
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError
 
 T = TypeVar("T")
@@ -48,22 +49,16 @@ class Tasks:
         """The tasks that are awaited."""
         self._resting: list[Run] = []
         """The hooks of turns that await a task; one is in it several times if it awaits several."""
-        self._changed = anyio.Event()
+        self._changes = Changes()
+        """Of the tasks; code whose task waits for its place looks again."""
 
     async def run(self, task: AgentTask[T]) -> T:
-        """Run a task and return its result, in the task of the code that awaits it.
-
-        Raises:
-            TaskError: It ended without a result.
-            SessionError: A task cannot be awaited here, or this one is in another session.
-            SessionClosedError: The session is closing.
-            CapabilityError: The task's components or options do not fit the pipeline.
-        """
+        """Run a task in the code that awaits it; return its result, and raise, as `AgentSession.run_task`."""
         control = TaskControl.of(task)
         if not control.is_awaited:
             self._check()
             self._requests.check_agent(task, self._handoffs.line_to(task)[:-1])
-            control.open(self._context.inbox.on_loop, self._settled, self._wake_waiting)
+            control.open(self._context.inbox.on_loop, self._settled, self._changes.note)
             self._open.append(control)
             try:
                 with self._gives_way():
@@ -73,7 +68,7 @@ class Tasks:
                 raise
             finally:
                 self._open.remove(control)
-                self._wake_waiting()
+                self._changes.note()
             if control.outcome == "replaced" and (tool := calling_tool()) is not None:
                 self._tools.leave_unanswered(tool.call_id)
         else:
@@ -82,7 +77,7 @@ class Tasks:
 
     async def _run(self, control: TaskControl[Any]) -> None:
         while not (control.is_settled or self._may_begin):
-            await self._changed.wait()
+            await self._changes.wait()
         if self._handoffs.is_replacing and self._context.hooks.here("agent hook") is not None:
             control.settle("replaced")  # the agent leaves as soon as its hook has ended
         elif self._is_of_ended_task:
@@ -141,12 +136,7 @@ class Tasks:
                 inner.settle("cancelled")
             self._tools.end_task(control.task)
             self._handoffs.end_task(control)
-        self._wake_waiting()
-
-    def _wake_waiting(self) -> None:
-        """Have the code whose task waits for its place look again."""
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
+        self._changes.note()
 
     # --- the code that awaits
 

@@ -127,13 +127,7 @@ class SessionClose:
     async def _write_report(self) -> None:
         path = report_file(self._parts.options.report_path, self._context.id)
         if path is not None:
-            report = self._context.log.report(
-                self.report,
-                pipeline=self._parts.pipelines.switch.pipeline,
-                agent_id=self._context.live.agent.id,
-                recordings=self._parts.keeping.recording.records,
-            )
-            await write_report(path, report, self._context.clock)
+            await write_report(path, self._parts.report(self.report), self._context.clock)
 
     # --- the steps
 
@@ -160,8 +154,8 @@ class SessionClose:
             steps.append(("conversation_flow.cleanup", partial(sequence.side_by_side, parts.flows.cleanups())))
         if parts.background.is_sounding:
             steps.append(("background audio", parts.background.aclose))
-        if parts.setup.servers.has_servers:
-            steps.append(("mcp", parts.setup.servers.aclose))
+        if parts.handoffs.setup.servers.has_servers:
+            steps.append(("mcp", parts.handoffs.setup.servers.aclose))
         steps.append(("pipeline", parts.pipelines.switch.aclose))
         steps.append(("agent cleanup", partial(sequence.side_by_side, parts.handoffs.agents.cleanups())))
         steps.append(("handlers", self._end_handlers))

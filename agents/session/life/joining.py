@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from vivavoce.agents.current_job import current_job, required_job, server_credentials
+from vivavoce.agents.current_job import current_job, required_job
 from vivavoce.agents.history.snapshot import Snapshot, read_snapshot
 from vivavoce.agents.session.parts import SessionParts
 from vivavoce.agents.session_watch import SessionWatch, current_watch
 from vivavoce.agents.states import CloseReason
+from vivavoce.agents.transports.given_room import check_room, transport_of
 from vivavoce.agents.transports.options import DEFAULT_ROOM_OPTIONS, RoomOptions
-from vivavoce.pipelines.core.checks import check_instance, check_name, shown
+from vivavoce.pipelines.core.checks import check_instance, check_name
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError, SessionError
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.pipeline import is_silent
@@ -65,7 +66,11 @@ class Joining:
         Raises:
             RoomError, SessionError, SessionClosedError, ConfigurationError: As of `AgentSession.start`.
         """
-        _check_start(room, participant, room_options, resume_from)
+        check_room(room)
+        check_name("participant", participant)
+        check_instance("room_options", room_options, RoomOptions, or_none=True)
+        if resume_from is not None and not isinstance(resume_from, Mapping):
+            raise ConfigurationError(f"resume_from must be what snapshot() returned, got {type(resume_from).__name__}")
         if self._context.inbox.is_bound:
             raise SessionError("the session was started before; a session starts once, make another one")
         if self._context.closing.is_over:
@@ -145,43 +150,8 @@ class Joining:
         await self._context.session.close(CloseReason.JOB_ENDED)
 
     def _transport(self, room: rtc.Room | Transport, participant: str | None, options: RoomOptions) -> Transport:
-        """Return `room` itself if it is a transport, else one for a LiveKit room."""
-        if not isinstance(room, Transport):
-            from vivavoce.agents.transports.livekit import LiveKitTransport
-
-            credentials, clock = server_credentials(), self._context.clock
-            transport: Transport = LiveKitTransport(
-                room, participant=participant, options=options, clock=clock, credentials=credentials
-            )
-        elif participant is None:
-            transport = room
-        else:
-            raise ConfigurationError(
-                f"participant={participant!r} goes with a LiveKit room, not with a ready transport"
-            )
+        transport = transport_of(room, participant, options, self._context.clock)
         wake_up = self._parts.silence.wake_up.wake_up
         if wake_up is not None and wake_up.then == "hangup":
             transport.check_hangup()
         return transport
-
-
-def _check_start(
-    room: rtc.Room | Transport | None,
-    participant: str | None,
-    room_options: RoomOptions | None,
-    resume_from: Mapping[str, Any] | None,
-) -> None:
-    """Refuse an argument of another kind.
-
-    Raises:
-        ConfigurationError: One is.
-    """
-    if room is not None and not isinstance(room, Transport) and not hasattr(type(room), "local_participant"):
-        raise ConfigurationError(
-            f"need room as a connected rtc.Room, a Transport, or None in a job, got {shown(room)}; "
-            "start() in a job takes the job's room"
-        )
-    check_name("participant", participant)
-    check_instance("room_options", room_options, RoomOptions, or_none=True)
-    if resume_from is not None and not isinstance(resume_from, Mapping):
-        raise ConfigurationError(f"resume_from must be what snapshot() returned, got {type(resume_from).__name__}")

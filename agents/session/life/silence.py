@@ -41,12 +41,7 @@ class HangUps:
         self._caller = caller
 
     def ask(self, *, after_speech: bool) -> HangUp:
-        """Disconnect the caller; from any thread.
-
-        Raises:
-            SessionNotStartedError, SessionClosedError: There is no caller to disconnect.
-            ConfigurationError: The transport cannot; the error names the keys that it lacks.
-        """
+        """Disconnect the caller; from any thread. Raises as `AgentSession.hangup`."""
         check_flag("after_speech", after_speech)
         self._context.check_open()
         self._caller.transport.check_hangup()
@@ -140,6 +135,6 @@ class Silence:
         *,
         options: SessionOptions,
     ) -> None:
-        self.wake_up = WakeUpCall(context, caller, wake_up, limit=options.callback_timeout)
+        self.wake_up = WakeUpCall(context, wake_up, limit=options.callback_timeout)
         self.last_words = LastWords(context, apology=options.apology, limit=options.speech.hook_timeout)
         self.hang_ups = HangUps(context, speeches, playout, caller)

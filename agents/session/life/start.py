@@ -70,10 +70,10 @@ class SessionStart:
         parts.handoffs.begin_session()
         parts.flows.begin_session(self._context.session)
         with watched("mcp"):
-            first = await parts.setup.for_start()
+            first = await parts.handoffs.setup.for_start()
         if not callable(resumed):
             await self._make("open", parts.extensions.to_open())
-        prepare = partial(parts.setup.preparing.first, first, pipelines.pipeline)
+        prepare = partial(parts.handoffs.setup.preparing.first, first, pipelines.pipeline)
         transport = await self._connect(plan.connect, prepare)
         take_over = resumed if callable(resumed) else None
         snapshot = None if callable(resumed) else resumed
@@ -88,7 +88,7 @@ class SessionStart:
             self.room_audio = Service("room audio", parts.caller.run, on_crash=self._on_crash)
             await self.room_audio.start(self._context.group, self._limit)
         if self._context.live.agent is not first:  # update_agent() has replaced it meanwhile
-            parts.handoffs.agents.take_over(await parts.setup.for_start(prepares=True))
+            parts.handoffs.agents.take_over(await parts.handoffs.setup.for_start(prepares=True))
         if take_over is not None:
             snapshot = await self._result_of("take over", take_over)
             await self._make("open", parts.extensions.to_open())
@@ -101,7 +101,7 @@ class SessionStart:
         if snapshot is None:
             with watched("on_enter"):
                 if (entering := parts.handoffs.hooks.enter_first(self._context.live.agent)) is not None:
-                    await self._end_of("on_enter", entering)
+                    await self._end_of("on_enter", entering, entering.wait_or_let_go)
                 else:
                     await anyio.lowlevel.checkpoint()  # inputs of the room come before the end of the start
         else:
@@ -121,18 +121,9 @@ class SessionStart:
         """
         for name, call in calls:
             with self._watched(name):
-                run = self._context.hooks.start(
-                    "start", f"{what} of the extension {name!r}", call, self._limit, source=None
-                )
-                self._waits_for = (name, run)
-                try:
-                    await run.finish()
-                finally:
-                    if not run.is_over:
-                        run.cut()
-                        run.leave_behind()
-                if run.error is not None:
-                    raise run.error
+                title = f"{what} of the extension {name!r}"
+                run = self._context.hooks.start("start", title, call, self._limit, source=None)
+                await self._end_of(name, run, run.finish)
 
     def _watched(self, step: str) -> Watch:
         return self._context.observer.phase_step("start", step)
@@ -149,7 +140,7 @@ class SessionStart:
             with self._watched("prepare"):
                 await prepare()
 
-        await self._parts.setup.preparing.beside(connecting, preparing)
+        await self._parts.handoffs.setup.preparing.beside(connecting, preparing)
         return connected[0]
 
     def _begin(self, transport: Transport, resumed: Snapshot | None) -> None:
@@ -180,25 +171,25 @@ class SessionStart:
         async def make() -> None:
             results.append(await call())
 
-        await self._end_of(name, self._context.hooks.start("start", name, make, source=None))
+        run = self._context.hooks.start("start", name, make, source=None)
+        await self._end_of(name, run, run.wait)
         return results[0]
 
-    async def _end_of(self, name: str, run: Run) -> None:
-        """Wait for the end of a run, or until it waits for a task. It is cut with the start, which does not wait then.
+    async def _end_of(self, name: str, run: Run, wait: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the end of a run. It is cut with the start, which does not wait then.
 
         Raises:
-            BaseException: The error of the run.
+            BaseException: The error of the run, unless it was let go, or a handoff that waited for it has reported it.
         """
         self._waits_for = (name, run)
         try:
-            await run.wait_or_let_go()
+            await wait()
         finally:
             if not (run.is_over or run.is_let_go):
                 run.cut()
                 run.leave_behind()
-        if (
-            run.error is not None and run.late is None and not run.is_let_go
-        ):  # a handoff that waited for `on_enter` has reported its limit
+        is_reported = run.kind == "agent hook" and run.late is not None
+        if run.error is not None and not (is_reported or run.is_let_go):
             raise run.error
 
     @property

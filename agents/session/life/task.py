@@ -94,20 +94,15 @@ class SessionLifecycle:
             raise failure
 
     def _observer(self) -> SessionObserver:
-        parts = self._parts
+        context, options, switch = self._context, self._parts.options, self._parts.pipelines.switch
         return observer_for(
             self._telemetry,
-            session_id=self._context.id,
-            clock=self._context.clock,
-            parts=parts.pipelines.switch.pipeline.capabilities.components,
-            facts=self._facts,
-            capture_content=parts.options.capture_content,
+            session_id=context.id,
+            clock=context.clock,
+            parts=switch.pipeline.capabilities.components,
+            facts=lambda: session_facts(context.live.agent, switch.pipeline, options, context.log.room),
+            capture_content=options.capture_content,
         )
-
-    def _facts(self) -> Mapping[str, Any]:
-        """Return the attributes of the session's span: its agent, pipeline, options and room."""
-        parts, context = self._parts, self._context
-        return session_facts(context.live.agent, parts.pipelines.switch.pipeline, parts.options, context.log.room)
 
     async def close(self, reason: CloseReason, *, leaves: bool = False) -> CloseReport:
         """Close the session, and wait for the end of the close; raises as `AgentSession.close`."""
@@ -125,12 +120,7 @@ class SessionLifecycle:
         return self._close.report
 
     async def wait_closed(self) -> CloseReport:
-        """Wait for the end of the close.
-
-        Raises:
-            SessionNotStartedError: The session was neither started nor closed.
-            SessionError: The close waits for the calling code.
-        """
+        """Wait for the end of the close; raises as `AgentSession.wait_closed`."""
         if not self._context.inbox.is_bound:
             if self._close.report is None:
                 raise SessionNotStartedError("the session was not started; call start() first")

@@ -120,15 +120,6 @@ class Caller(TransportEvents):
         """Give the pipeline silence instead of the caller's audio, or the audio again."""
         self._is_muted = is_muted
 
-    def check_hangup(self) -> None:
-        """Check that the transport, if there is one yet, can disconnect the caller.
-
-        Raises:
-            ConfigurationError: It cannot.
-        """
-        if self._transport is not None:
-            self._transport.check_hangup()
-
     async def hang_up(self, reason: CloseReason) -> None:
         """Disconnect the caller; the session closes with `reason`, if it closes when its caller leaves.
 
@@ -188,7 +179,6 @@ class Caller(TransportEvents):
     # --- TransportEvents
 
     def audio(self, frame: AudioFrame) -> None:
-        """Pass on 20 ms of the caller."""
         hear = self._context.live.hear
         if hear is None or not self._has_input:
             return
@@ -199,7 +189,6 @@ class Caller(TransportEvents):
         self._frame_hooks.heard(frame)
 
     def audio_stopped(self) -> None:
-        """Note that the caller's microphone is gone for now."""
         if self._has_input:
             self._context.inbox.post(i.UserAudioStopped())
 
@@ -210,16 +199,13 @@ class Caller(TransportEvents):
         return self.seeing.wants(self._clock.now())
 
     def video(self, frame: VideoFrame, thumbnail: bytes = b"") -> None:
-        """Take a picture from the caller's camera or screen."""
         if self._has_input and not self._is_muted and self.seeing.take(frame, thumbnail):
             self._context.live.connection.conversation.show(frame)
 
     def video_stopped(self) -> None:
-        """Note that the caller shows nothing any more."""
         self.seeing.stopped()
 
     def text(self, text: str) -> None:
-        """Take text that the caller typed."""
         if not self._has_input or self._is_waiting:
             return
         try:
@@ -230,7 +216,6 @@ class Caller(TransportEvents):
         self._context.inbox.post(i.TextReceived(text))
 
     def key(self, key: str) -> None:
-        """Note that the caller pressed a key of a telephone."""
         if not self._has_input or self._is_waiting:
             return
         if key not in KEYS:
@@ -242,13 +227,11 @@ class Caller(TransportEvents):
         self._context.inbox.wake()
 
     def part_answered(self, json_text: str) -> None:
-        """Pass on the page's answer to a part of a rich reply."""
         if self._has_input and not self._is_waiting:
             self.replies.answered(json_text)
             self._context.inbox.wake()
 
     def file_offered(self, file: OfferedFile) -> int:
-        """Return how many bytes a file of the caller may have; 0: it is refused."""
         if not self._has_input:
             return 0
         allowed = 0
@@ -260,7 +243,6 @@ class Caller(TransportEvents):
         return allowed
 
     def file_ended(self, file: OfferedFile, outcome: FileOutcome, data: bytes = b"") -> None:
-        """Pass on a file of the caller, or the end of its transfer."""
         if self._has_input:
             self.replies.file_ended(file, outcome, data)
             self._context.inbox.wake()
@@ -271,7 +253,6 @@ class Caller(TransportEvents):
             self._context.inbox.post(i.InterruptRequested(force=False))
 
     def participant_linked(self, identity: str) -> None:
-        """Note that the caller is there."""
         self._context.inbox.post(i.ParticipantLinked())
         self._background.hold(False)
         if self._is_audible:
@@ -285,7 +266,6 @@ class Caller(TransportEvents):
             self.transport.on_audible(self._begin_playout)
 
     def participant_left(self, identity: str) -> None:
-        """Note that the caller is gone, maybe for good."""
         self.replies.caller_left()
         options = self._options
         if options.close_on_disconnect:  # otherwise the room continues without it
@@ -293,11 +273,9 @@ class Caller(TransportEvents):
         self._context.inbox.post(i.ParticipantLeft(options.participant_grace if options.close_on_disconnect else None))
 
     def closed(self, reason: str) -> None:
-        """Request the close, since the room is gone."""
         self._end(reason, self._close_reason)
 
     def failed(self, error: VoiceError, *, is_fatal: bool) -> None:
-        """Report a failed part of the transport; request the close if the failure is fatal."""
         self._context.report_error(
             error, "avatar" if isinstance(error, AvatarError) else "room", is_recovered=not is_fatal
         )
@@ -339,15 +317,15 @@ class SessionInput:
             SessionNotStartedError, SessionClosedError: The session accepts no input now.
             ConfigurationError: `text` is no str.
         """
-        self._post(i.TextReceived(check_text("input.text(text)", text)))
+        self._context.post(i.TextReceived(check_text("input.text(text)", text)))
 
     def commit_turn(self) -> None:
         """End the user's turn now, with the words there are."""
-        self._post(i.TurnCommitRequested())
+        self._context.post(i.TurnCommitRequested())
 
     def clear_turn(self) -> None:
         """Drop the user's open turn."""
-        self._post(i.TurnClearRequested())
+        self._context.post(i.TurnClearRequested())
 
     def mute(self, is_muted: bool = True) -> None:
         """Hear silence instead of the caller, or hear the caller again; words before the silence count."""
@@ -369,7 +347,3 @@ class SessionInput:
         check_whole("input.frames(count)", count, at_least=1)
         self._context.check_open()
         return self._context.inbox.result_of(lambda: self._caller.seeing.newest(count))
-
-    def _post(self, event: i.TurnInput) -> None:
-        self._context.check_open()
-        self._context.inbox.post(event)

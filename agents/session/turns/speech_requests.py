@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 import logging
-import operator
 from collections.abc import Awaitable
 from dataclasses import replace
-from typing import get_args
 
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.inbox import InterruptedFromThread
-from vivavoce.agents.core.speech_handle import MAX_PRIORITY, SpeechControl, SpeechHandle
-from vivavoce.agents.session.components.switch import PipelineSwitch
+from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
 from vivavoce.agents.session.turns.speeches import Speeches
 from vivavoce.agents.session.turns.wake_up_call import WakeUpCall
-from vivavoce.agents.speech.request import SpeechRequest
+from vivavoce.agents.speech.request import SpeechRequest, checked_priority, checked_when_busy
 from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.checks import check_choice, check_flag, check_whole, shown
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.checks import check_flag
 
 logger = logging.getLogger(__name__)
-
-WHEN_BUSY = get_args(i.WhenBusy)
 
 
 class SpeechRequests:
     """Makes each request an input of the session's loop, with the code that asks; the turn machine decides.
 
     Args:
-        pipelines: Knows the pipeline that speaks.
         transcripts: Gets the records of speeches that are discarded at once.
     """
 
-    def __init__(
-        self, pipelines: PipelineSwitch, speeches: Speeches, transcripts: TranscriptFeed, wake_up: WakeUpCall
-    ) -> None:
+    def __init__(self, speeches: Speeches, transcripts: TranscriptFeed, wake_up: WakeUpCall) -> None:
         self._context = speeches.session
-        self._pipelines = pipelines
         self._speeches = speeches
         self._transcripts = transcripts
         self._wake_up = wake_up
@@ -51,34 +41,26 @@ class SpeechRequests:
         priority: int,
         when_busy: i.WhenBusy | None,
     ) -> SpeechHandle:
-        """Make a speech and ask for the floor.
-
-        Raises:
-            SessionNotStartedError, SessionClosedError: The session cannot speak now.
-            CapabilityError, ConfigurationError: As of `AgentSession.say` and `reply`.
-        """
+        """Make a speech and ask for the floor; raises as `AgentSession.say` and `reply`."""
         check_flag("interruptible", interruptible)
         asked = i.SpeechRequested(
             speech_id="",
             kind=kind,
             interruptible=interruptible,
-            priority=_checked_priority(priority),
-            when_busy=_checked_when_busy(kind, when_busy),
+            priority=checked_priority(priority),
+            when_busy=checked_when_busy(kind, when_busy),
             is_whole=isinstance(request.text, str),
         )
         self._context.check_open()
         speech = self._speeches.make(kind, interruptible=interruptible)
         if kind == "reply" and not request.instructions.strip():
-            self._discard(speech)
+            logger.warning("reply() was given no instructions; it is discarded")
+            speech.set_outcome("discarded")
+            self._context.inbox.on_loop(lambda: self._transcripts.turn(self._speeches.discard(speech.handle)))
         else:
-            request.check_for(self._context.live.capabilities, self._pipelines.pipeline.name)
+            request.check_for(self._context.live.capabilities, self._context.session.pipeline.name)
             self._enter(speech, request, replace(asked, speech_id=speech.id))
         return speech.handle
-
-    def _discard(self, speech: SpeechControl) -> None:
-        logger.warning("reply() was given no instructions; it is discarded")
-        speech.set_outcome("discarded")
-        self._context.inbox.on_loop(lambda: self._transcripts.turn(self._speeches.discard(speech.handle)))
 
     def _enter(self, speech: SpeechControl, request: SpeechRequest, asked: i.SpeechRequested) -> None:
         """Register the speech on the session's loop, with the hook, the tool or the callback that asks for it."""
@@ -107,12 +89,7 @@ class SpeechRequests:
         self._context.inbox.on_loop(enter)
 
     def interrupt(self, *, force: bool) -> Awaitable[None]:
-        """Ask for the end of the agent's speech; the result resolves when the audio has stopped.
-
-        Raises:
-            SessionNotStartedError, SessionClosedError: There is nothing to interrupt now.
-            ConfigurationError: `force` is no bool.
-        """
+        """Ask for the end of the agent's speech; the result and the errors: `AgentSession.interrupt`."""
         check_flag("force", force)
         context = self._context
         context.check_open()
@@ -126,26 +103,3 @@ class SpeechRequests:
         if context.inbox.is_here:
             return context.inbox.barrier(self._speeches.audio_stopped)
         return InterruptedFromThread()
-
-
-def _checked_priority(priority: int) -> int:
-    """Return the priority as a plain int.
-
-    Raises:
-        ConfigurationError: It is no whole number, or beyond `MAX_PRIORITY`.
-    """
-    check_whole("priority", priority, at_least=-MAX_PRIORITY)
-    if priority > MAX_PRIORITY:
-        raise ConfigurationError(f"need priority <= {MAX_PRIORITY}, a whole number, got {shown(priority)}")
-    return operator.index(priority)
-
-
-def _checked_when_busy(kind: i.SpeechKind, when_busy: i.WhenBusy | None) -> i.WhenBusy | None:
-    """Return the choice for a floor that is taken; for a `reply`, None is the default.
-
-    Raises:
-        ConfigurationError: There is no such choice.
-    """
-    if kind != "reply" or when_busy is not None:
-        check_choice("when_busy", when_busy, WHEN_BUSY)
-    return when_busy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.audio.utterance import Utterance
@@ -122,17 +123,17 @@ class Speeches:
         instructions = AMENDED if effect.amends else ""
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id, instructions=instructions)
         attempt = self.attempts.take(effect.attempt_id) if effect.attempt_id else None
-        self._replies[speech.id] = Reply(
-            self._context, speech, request, record, words_before=self._texts_before, attempt=attempt
-        )
+        self._add(Reply(self._context, speech, request, record, words_before=self._texts_before, attempt=attempt))
 
     def _register(self, speech: SpeechControl, request: SpeechRequest) -> Reply:
         record = self._records.begin(speech.handle)
-        self._replies[speech.id] = reply = Reply(
-            self._context, speech, request, record, words_before=self._texts_before
-        )
+        reply = self._add(Reply(self._context, speech, request, record, words_before=self._texts_before))
         self.session.observer.asked(speech.id, speech.kind)
         self.session.log.note(ev.SpeechCreated, speech_id=speech.id, kind=speech.kind)
+        return reply
+
+    def _add(self, reply: Reply) -> Reply:
+        self._replies[reply.handle.id] = reply
         return reply
 
     def _texts_before(self, speech_id: str) -> list[str]:
@@ -164,26 +165,23 @@ class Speeches:
     # --- effects
 
     def grant(self, effect: fx.GrantFloor) -> None:
-        if (reply := self._at_work(effect.speech_id)) is not None:
-            is_first = not reply.is_running
-            reply.grant()
-            self._run(reply, is_first)
+        self._let_work(effect.speech_id, Reply.grant)
 
     def prepare(self, effect: fx.PrepareSpeech) -> None:
         """Let the speech generate; it waits for the floor."""
-        if (reply := self._at_work(effect.speech_id)) is not None:
-            is_first = not reply.is_running
-            reply.prepare()
-            self._run(reply, is_first)
+        self._let_work(effect.speech_id, Reply.prepare)
 
     def _at_work(self, speech_id: str) -> Reply | None:
         """Return the reply unless it has ended, which the turn machine receives next."""
         reply = self._replies.get(speech_id)
         return None if reply is None or reply.outcome is not None else reply
 
-    def _run(self, reply: Reply, is_first: bool) -> None:
-        if is_first:
-            self._warm_task.start(reply.run, f"speech {reply.handle.id}")
+    def _let_work(self, speech_id: str, step: Callable[[Reply], None]) -> None:
+        if (reply := self._at_work(speech_id)) is not None:
+            is_first = not reply.is_running
+            step(reply)
+            if is_first:
+                self._warm_task.start(reply.run, f"speech {reply.handle.id}")
 
     def take_floor_back(self, effect: fx.TakeFloorBack) -> None:
         """Take the floor from the speech."""

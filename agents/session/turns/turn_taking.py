@@ -34,33 +34,20 @@ class TurnTaking:
         self._context = context
         self._live = context.live
         self._options = options
-        self._agents: tuple[Agent, ...] = ()
-        """The agent that has the conversation, behind it the tasks in it; the outermost first."""
-        self._live.endpointing, self._live.interruption = options.endpointing, options.interruption
-
-    @property
-    def agents(self) -> tuple[Agent, ...]:
+        self.agents: tuple[Agent, ...] = ()
         """The agent that has the conversation, behind it the tasks in it; before the start none."""
-        return self._agents
+        self._live.endpointing, self._live.interruption = options.endpointing, options.interruption
 
     # --- checks
 
     def check(self, agents: Sequence[Agent], pipeline: Pipeline) -> None:
-        """Refuse a pipeline that cannot take turns by the options of the last of these agents; the others stand behind.
-
-        Raises:
-            CapabilityError: As of `check_turns`.
-        """
+        """Refuse a pipeline that cannot take turns by the options of the last of these agents, as `check_turns`."""
         check_turns(self._options, pipeline, *self._endpointing(agents))
 
     def check_for_all(self, pipeline: Pipeline) -> None:
-        """Refuse a pipeline that does not go with the session's options, or those of the agents that go on with it.
-
-        Raises:
-            CapabilityError: As of `check_turns`.
-        """
-        for count in range(len(self._agents) + 1):
-            self.check(self._agents[:count], pipeline)
+        """Refuse a pipeline that does not go with the session's options, or those of the agents that go on with it."""
+        for count in range(len(self.agents) + 1):
+            self.check(self.agents[:count], pipeline)
 
     def warn(self, agents: Sequence[Agent], pipeline: Pipeline) -> None:
         """Log waits of the last of these agents above `MAX_WAITS`."""
@@ -74,7 +61,7 @@ class TurnTaking:
         Returns:
             The error, which was reported too, if they do not go with the pipeline in use; the session's hold then.
         """
-        self._agents, failure = tuple(agents), None
+        self.agents, failure = tuple(agents), None
         endpointing, interruption = self._endpointing(agents)[0], self._interruption(agents)
         try:
             self.check(agents, pipeline)
@@ -89,8 +76,8 @@ class TurnTaking:
 
     def take_pipeline(self, pipeline: Pipeline) -> None:
         """Have the options of the agent hold with another pipeline, as far as they go with it."""
-        if self._agents:
-            self.take(self._agents, pipeline)
+        if self.agents:
+            self.take(self.agents, pipeline)
 
     def _endpointing(self, agents: Sequence[Agent]) -> tuple[EndpointingOptions, str]:
         for agent in reversed(agents):
@@ -105,18 +92,15 @@ class TurnTaking:
 
 def turn_traits(options: SessionOptions, capabilities: PipelineCapabilities) -> PipelineTraits:
     """Return the traits of a pipeline with these capabilities."""
+    may_preempt = options.preemptive and capabilities.can_preempt and not guards_caller(options.guard)
     return PipelineTraits(
         detector_timeout=capabilities.turn_detector_limit,
         remote_decides=capabilities.decides_turns == "remote",
         hears_audio=capabilities.hears_audio,
-        max_attempts=MAX_ATTEMPTS if _may_preempt(options, capabilities) else 0,
+        max_attempts=MAX_ATTEMPTS if may_preempt else 0,
         voice_lag=capabilities.voice_lag,
         emits_interims=capabilities.emits_interims,
     )
-
-
-def _may_preempt(options: SessionOptions, capabilities: PipelineCapabilities) -> bool:
-    return options.preemptive and capabilities.can_preempt and not guards_caller(options.guard)
 
 
 def check_turns(options: SessionOptions, pipeline: Pipeline, endpointing: EndpointingOptions, whose: str = "") -> None:
@@ -144,15 +128,21 @@ def check_turns(options: SessionOptions, pipeline: Pipeline, endpointing: Endpoi
 
 
 def warn_of_waits(pipeline: Pipeline, endpointing: EndpointingOptions, whose: str = "") -> None:
-    """Log waits of a pipeline, or of a fallback of it, above `MAX_WAITS`; arguments as of `check_turns`."""
-    waits = _configured_waits(endpointing, pipeline.capabilities.vad_silence)
-    if sum(waits.values()) > MAX_WAITS:
-        named = ", ".join(f"{name} {seconds:g} s" for name, seconds in waits.items())
+    """Log waits of a pipeline, or of a fallback of it, above `MAX_WAITS`; arguments as of `check_turns`.
+
+    The endpointing delay counts from the true end of speech, so the VAD's own silence is inside it. If only the
+    application ends turns, there is no wait.
+    """
+    silence = pipeline.capabilities.vad_silence
+    rest = max(0.0, endpointing.min_delay - silence)
+    if endpointing.mode != "manual" and silence + rest > MAX_WAITS:
         logger.warning(
-            "Configured waits after the user's speech%s add up to more than %g s: %s",
+            "Configured waits after the user's speech%s add up to more than %g s: vad.min_silence %g s, "
+            "endpointing.min_delay beyond it %g s",
             whose and f", with the options{whose},",
             MAX_WAITS,
-            named,
+            silence,
+            rest,
         )
     if pipeline.fallback is not None:
         warn_of_waits(pipeline.fallback, endpointing, whose)
@@ -161,11 +151,7 @@ def warn_of_waits(pipeline: Pipeline, endpointing: EndpointingOptions, whose: st
 def make_machine(
     options: SessionOptions, pipeline: Pipeline, wake_up: WakeUp | None, trace: TraceWriter | None
 ) -> TurnMachine:
-    """Return the turn machine of a session.
-
-    Raises:
-        CapabilityError: As of `check_turns`.
-    """
+    """Return the turn machine of a session; raises as `check_turns`."""
     check_turns(options, pipeline, options.endpointing)
     warn_of_waits(pipeline, options.endpointing)
     turn_options = TurnOptions(
@@ -177,15 +163,3 @@ def make_machine(
         traits=turn_traits(options, pipeline.capabilities),
     )
     return TurnMachine(turn_options) if trace is None else trace.recorded_machine(turn_options)
-
-
-def _configured_waits(endpointing: EndpointingOptions, vad_silence: float) -> dict[str, float]:
-    """Return the configured waits between the end of the user's speech and the commit, in seconds by name.
-
-    The endpointing delay counts from the true end of speech, so the VAD's own silence is inside it. If only the
-    application ends turns, there is no wait.
-    """
-    if endpointing.mode == "manual":
-        return {}
-    rest = max(0.0, endpointing.min_delay - vad_silence)
-    return {"vad.min_silence": vad_silence, "endpointing.min_delay beyond it": rest}

@@ -15,7 +15,6 @@ from typing import Any
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.events import WakeUpFired
-from vivavoce.agents.session.turns.caller import Caller
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import WakeUp, wake_up_of
 from vivavoce.pipelines.core.checks import check_function
@@ -32,40 +31,29 @@ class WakeUpCall:
     """Makes the calls.
 
     Args:
-        caller: Knows whether the session can hang up.
         wake_up: How a silent caller is woken up at first.
         limit: Seconds for one call while the session speaks nothing.
     """
 
-    def __init__(self, context: SessionContext, caller: Caller, wake_up: WakeUp | None, *, limit: float) -> None:
+    def __init__(self, context: SessionContext, wake_up: WakeUp | None, *, limit: float) -> None:
         self._context = context
-        self._caller = caller
         self._limit = limit
         self.wake_up = wake_up
         """How a silent caller is woken up; None: not at all."""
-        self._callback: OnWakeUp | None = None
+        self.callback: OnWakeUp | None = None
+        """The function that is called, if there is one."""
         self._run: Run | None = None
         self._has_warned = False
 
     def set_wake_up(self, given: float | WakeUp | None) -> None:
-        """Wake a silent caller up in that way, from now on.
-
-        Raises:
-            ConfigurationError: It is no wake-up, or a hangup that the session's transport cannot do.
-            SessionClosedError: The session is closed.
-        """
-        wanted, context = wake_up_of(given), self._context
-        if context.inbox.is_bound or context.closing.is_over:
-            context.check_open()
-        if wanted is not None and wanted.then == "hangup":
-            self._caller.check_hangup()
+        """Wake a silent caller up in that way, from now on; raises as `AgentSession.wake_up`."""
+        wanted = wake_up_of(given)
+        self._context.check_not_closed()
+        transport = self._context.live.transport
+        if transport is not None and wanted is not None and wanted.then == "hangup":
+            transport.check_hangup()
         self.wake_up = wanted
-        context.inbox.post(i.WakeUpChanged(wanted))
-
-    @property
-    def callback(self) -> OnWakeUp | None:
-        """The function that is called, if there is one."""
-        return self._callback
+        self._context.inbox.post(i.WakeUpChanged(wanted))
 
     def set_callback(self, callback: OnWakeUp | None) -> None:
         """Call that one from now on; None calls nothing.
@@ -74,7 +62,7 @@ class WakeUpCall:
             ConfigurationError: It cannot be called.
         """
         check_function("on_wake_up", callback, or_none=True, remedy="for example an async method")
-        self._callback = callback
+        self.callback = callback
 
     @property
     def is_running(self) -> bool:
@@ -88,14 +76,14 @@ class WakeUpCall:
 
     def make(self, level: int) -> None:
         """Call it, if the application has set one and the session does not close."""
-        if self._callback is None or self._context.closing.is_asked:
+        if self.callback is None or self._context.closing.is_asked:
             with self._context.observer.hook("wake_up", level=level):
                 self._warn_if_unhandled()
                 return
         if self._run is not None and not self._run.is_over:
             logger.warning("on_wake_up is not called for level %d: its call for an earlier one still runs", level)
             return
-        call, watch = partial(_call, self._callback, level), self._context.observer.hook("wake_up", level=level)
+        call, watch = partial(_call, self.callback, level), self._context.observer.hook("wake_up", level=level)
         self._run = self._context.hooks.start(
             "wake-up", NAME, call, self._limit, "while quiet", source=NAME, watch=watch
         )
@@ -104,7 +92,7 @@ class WakeUpCall:
         """Warn, once, of a wake-up that reaches no code. One level that only ends the call needs none."""
         wake_up = self.wake_up
         only_ends = wake_up is not None and wake_up.repeat == 1 and wake_up.then is not None
-        is_handled = self._callback is not None or self._context.log.emitter.is_listened_to(WakeUpFired.name)
+        is_handled = self.callback is not None or self._context.log.emitter.is_listened_to(WakeUpFired.name)
         if not (self._has_warned or only_ends or is_handled or self._context.closing.is_asked):
             self._has_warned = True
             logger.warning(
@@ -127,19 +115,15 @@ class WakeUpTimer:
 
     def pause(self) -> None:
         """Do not wake the caller up until `resume()`, such as while the caller looks for something."""
-        self._post(i.WakeUpPaused())
+        self._context.post(i.WakeUpPaused())
 
     def resume(self) -> None:
         """Go on at the level where it was, with a full wait; fine when it is not paused."""
-        self._post(i.WakeUpResumed())
+        self._context.post(i.WakeUpResumed())
 
     def reset(self) -> None:
         """Begin again with the first level; a pause stays."""
-        self._post(i.WakeUpReset())
-
-    def _post(self, event: i.TurnInput) -> None:
-        self._context.check_open()
-        self._context.inbox.post(event)
+        self._context.post(i.WakeUpReset())
 
 
 async def _call(callback: OnWakeUp, level: int) -> None:

@@ -70,9 +70,7 @@ class Picky(Target):
 def context() -> SessionContext:
     session = session_with()
     capabilities = session.pipeline.capabilities
-    return SessionContext(
-        session, "call", VirtualClock(), agent=session.agent, capabilities=capabilities, callback_timeout=5.0
-    )
+    return SessionContext(session, "call", VirtualClock(), agent=session.agent, capabilities=capabilities, limit=5.0)
 
 
 def test_of_entries_that_are_refused_together_only_the_one_at_fault_is_lost() -> None:

@@ -22,7 +22,7 @@ from vivavoce.agents.memory.stores.in_process import InProcessStore
 from vivavoce.agents.memory.stores.redis import RedisStore
 from vivavoce.agents.memory.stores.sqlite import SqliteStore
 from vivavoce.agents.memory.stores.store import METADATA, Change, Place
-from vivavoce.agents.session.options import check_session
+from vivavoce.agents.session.options import checked_options
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.worker.crash_safety import CrashSafety
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
@@ -163,7 +163,7 @@ async def test_kept_calls_are_no_sessions_of_their_store(tmp_path: Path) -> None
     assert [one.id for one in await sessions.sessions()] == ["call"]
     await sessions.aclose()
     with pytest.raises(ConfigurationError, match="running calls are kept under it"):
-        check_session(None, "vivavoce.calls")
+        checked_options(None, "vivavoce.calls")
 
 
 async def test_the_words_of_a_call_go_with_its_record(tmp_path: Path) -> None:

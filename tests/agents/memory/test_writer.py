@@ -65,7 +65,7 @@ async def desk() -> AsyncIterator[Desk]:
         VirtualClock(),
         agent=session.agent,
         capabilities=session.pipeline.capabilities,
-        callback_timeout=5.0,
+        limit=5.0,
     )
     made = Desk(context)
     async with anyio.create_task_group() as group:

@@ -45,7 +45,7 @@ async def context() -> AsyncIterator[SessionContext]:
         VirtualClock(),
         agent=session.agent,
         capabilities=session.pipeline.capabilities,
-        callback_timeout=5.0,
+        limit=5.0,
     )
     async with anyio.create_task_group() as group:
         made.open(group)
