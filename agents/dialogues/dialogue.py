@@ -37,10 +37,10 @@ class Dialogue:
     Messages travel as JSON; a `SecretStr` arrives masked, unless its model has a serializer for it.
 
     Conversations are in memory. A dialogue keeps at most 1,000, whatever its `timeout`: a further one removes the
-    finished conversation that has been idle for longest, or any conversation if none is finished, with the event
-    `dialogue_expired` on both sides. They are not part of snapshots, since the other agent has a copy of its own that
-    goes on meanwhile: a resumed session begins without any. The other agent's next message of such a conversation is
-    rejected, unless it may start one, and its copy is removed after its `timeout`.
+    conversation that has been idle for longest, a finished one if there is any, with the event `dialogue_expired` on
+    both sides. They are not part of snapshots, since the other agent has a copy of its own that goes on meanwhile: a
+    resumed session begins without any. The other agent's next message of such a conversation is rejected, unless it may
+    start one, and its copy is removed after its `timeout`.
 
     Below, `m` is a model, a message, or the digest of a model; an unknown one gives False.
 

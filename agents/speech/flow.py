@@ -54,8 +54,7 @@ class ConversationFlow:
         return FlowControl.of(self).session
 
     def model(self, transcript: str) -> AsyncIterator[str]:
-        """Have the pipeline's model answer this turn, in `run`; yield the text of its answer. Each call is another
-        answer.
+        """Have the pipeline's model answer this turn; call it in `run`, which may yield or replace the text.
 
         The model gets the whole conversation, with `transcript` in place of the caller's words; the history keeps the
         words. Tools that it calls run meanwhile. The answer is closed with `run`, and when another answer begins.

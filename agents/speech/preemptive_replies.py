@@ -24,8 +24,8 @@ class PreemptiveReplies:
     def start(self, effect: StartAttempt) -> None:
         """Begin an attempt if the pipeline allows it; not with a conversation flow, whose turns have effects.
 
-        None begins either with an async `context_window`, or with an extension that must know the whole turn.
-        Extensions that judge words look at the attempt's words first, in its own task.
+        It begins none with an async `context_window`, or with an extension that must know the whole turn. Extensions
+        that judge words look at the attempt's words first, in its own task.
         """
         context, judges = self._context, self._context.extensions.judges
         if not context.live.capabilities.can_preempt or context.flows.answers or judges == "turn":

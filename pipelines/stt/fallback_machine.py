@@ -7,11 +7,12 @@ carries out in their order. The rules:
   are owed after an interim, and by a recogniser that needs a flush after every flush. It goes on until the next one is
   open; if its final comes before that, nothing changes.
 - Other recognisers need not report on noise. If one is silent in clear speech, the next recogniser hears that speech
-too, as a *witness*. If the witness hears words, it takes over. If no other recogniser hears any, the sound was noise,
-and nothing changes. A recogniser is never its own witness. - A successor hears the audio that no final has settled.
-Words that an interim has shown are never dropped: if no recogniser makes a final of them, the interim becomes one. A
-final that may be of those words or of new ones counts as new: words that come twice are better than words that are
-lost. - The call goes back to a preferred recogniser in a silence.
+  too, as a *witness*. If the witness hears words, it takes over. If no other recogniser hears any, the sound was noise,
+  and nothing changes. A recogniser is never its own witness.
+- A successor hears the audio that no final has settled. Words that an interim has shown are never dropped: if no
+  recogniser makes a final of them, the interim becomes one. A final that may be of those words or of new ones counts
+  as new: words that come twice are better than words that are lost.
+- The call goes back to a preferred recogniser in a silence.
 """
 
 from __future__ import annotations
