@@ -74,23 +74,25 @@ class PipelineCapabilities:
     """The abilities of a pipeline, read before it is opened.
 
     Args:
-        can_listen: It understands the caller's audio.
-        can_say: `speak()` speaks given text word for word.
-        speaks: Its answers are heard; else they are text only.
-        can_reply: `generate()` makes answers.
-        decides_turns: Who judges that a user turn is over: the session (`local`) or the model's server (`remote`).
-        hears_audio: The model hears the caller's audio itself, and transcripts may be late or missing: speech is a turn
-            also without words.
-        generates_audio: `generate()` yields `AudioChunk` beside text; then `speak()` is not called for answers.
-        truncates: `truncate()` informs the model how much of an interrupted answer was heard.
-        sends_transcripts: User transcripts come.
-        supports_images: `generate()` takes messages with pictures.
-        takes_video: The model sees the pictures of `conversation.show()`.
-        sees_turns: Each call of `generate()` gets the whole conversation, and the user's messages may carry pictures of
-            the caller's video.
-        keeps_conversation: Its model keeps the conversation; a lost connection is opened again with the history.
-        can_preempt: `generate()` may be called before the user has stopped speaking, and closing it leaves no trace.
-        takes_flow: Its answer's text may come from a ConversationFlow.
+        can_listen: Whether it understands the caller's audio.
+        can_say: Whether `speak()` speaks given text word for word.
+        speaks: Whether its answers are heard; otherwise they are text only.
+        can_reply: Whether `generate()` makes answers.
+        decides_turns: The judge of the end of a user turn: the session (`local`) or the model's server (`remote`).
+        hears_audio: Whether the model hears the caller's audio itself. Transcripts may then be late or missing, and
+            speech is a turn even without words.
+        generates_audio: Whether `generate()` yields `AudioChunk` beside text; then `speak()` is not called for answers.
+        truncates: Whether `truncate()` informs the model how much of an interrupted answer was heard.
+        sends_transcripts: Whether it reports the user's transcripts.
+        supports_images: Whether `generate()` takes messages with pictures.
+        takes_video: Whether the model sees the pictures of `conversation.show()`.
+        sees_turns: Whether each call of `generate()` gets the whole conversation, in which the user's messages may
+            carry pictures of the caller's video.
+        keeps_conversation: Whether its model keeps the conversation; a lost connection is opened again with the
+            history.
+        can_preempt: Whether `generate()` may be called before the user has stopped speaking, and closing it leaves no
+            trace.
+        takes_flow: Whether the text of its answers may come from a ConversationFlow.
         output_rate: Hz of the audio that it makes.
         vad_silence: Seconds by which the ends of speech are reported late.
         voice_lag: Seconds after which silence is reported, as a pause of the caller's voice or as the end of their
@@ -130,10 +132,10 @@ class PipelineContext:
     Args:
         emit: Receives an event; synchronous, never raises, decides nothing.
         input_rate: Hz of the frames that will be pushed.
-        instructions, tools: Those of the first agent.
+        instructions, tools: The instructions and tools of the first agent.
         history: Returns the present conversation, for a remote model that connects (again).
         open_limit: Seconds for one attempt to open a stream.
-        transcript_timeout: Returns for how many seconds a transcript of the caller is waited for.
+        transcript_timeout: Returns the seconds to wait for a transcript of the caller.
     """
 
     clock: Clock
@@ -149,7 +151,7 @@ class PipelineContext:
 
 _EARS = ("stt", "vad", "denoise", "turn_detector")
 ONSET_SECONDS = 0.5
-"""Seconds of audio before a change that new ears hear too."""
+"""Seconds of audio before a change that the new components hear too."""
 
 
 class ConnectionPart(Protocol):
@@ -179,11 +181,11 @@ class ConnectionChange(ABC):
 
     @abstractmethod
     def take(self) -> None:
-        """Have the new components serve from here on, and leave the old ones. Synchronous."""
+        """Use the new components from now on, and leave the old ones. Synchronous."""
 
     @abstractmethod
     def close(self) -> None:
-        """Close the streams that are not in use: the old ones after `take()`, else the new ones."""
+        """Close the streams that are not in use: the old streams after `take()`, otherwise the new ones."""
 
 
 class PipelineConnection(ABC):
@@ -205,7 +207,7 @@ class PipelineConnection(ABC):
         """Take 20 ms of the caller, mono, at the context's `input_rate`. Must not block."""
 
     def audio_stopped(self) -> None:
-        """No more audio of the caller comes for now, perhaps in mid-speech: settle the audio that was pushed.
+        """Settle the audio that was pushed: the caller's audio stops for now, perhaps in mid-speech.
 
         The session counts the speech as ended, so no `UserSpeechEnded` is needed.
         """
@@ -220,21 +222,21 @@ class PipelineConnection(ABC):
 
     @abstractmethod
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
-        """Speak text, whole or as it comes; the session gives a `LiveText`, which reports pauses in the text.
+        """Speak text, whole or as it comes; the session passes a `LiveText`, which reports pauses in the text.
 
         Raises:
             ProviderError: While iterating.
         """
 
     def commit_audio(self) -> None:
-        """The session ended the user's turn, perhaps in mid-speech: the pushed audio is the turn, later audio is
-        not."""
+        """End the user's turn with the audio pushed so far, perhaps in mid-speech: later audio is not part of the
+        turn."""
 
     def clear_audio(self) -> None:
         """Forget the user's audio of the open turn."""
 
     def drop_audio(self) -> None:
-        """The open turn was dropped, or was only a backchannel: its audio must not be answered."""
+        """Do not answer the audio of the open turn, which was dropped or was only a backchannel."""
 
     def predict_end_of_turn(self, text: str, agent_text: str) -> None:
         """Ask the turn detector, if any; it emits the verdict as `UserTurnPredicted`."""
@@ -262,15 +264,15 @@ class PipelineConnection(ABC):
     def update(
         self, instructions: str, tools: Sequence[Tool[..., object]], *, is_history_changed: bool = False
     ) -> None:
-        """The agent, its instructions or its tools changed.
+        """Take a change of the agent, its instructions or its tools.
 
         Args:
-            is_history_changed: Earlier items were changed: a remote conversation has to start again.
+            is_history_changed: Whether earlier items were changed, so that a remote conversation has to start again.
         """
 
     def change(self, pipeline: Pipeline, on_failure: Callable[[Exception], None]) -> ConnectionChange | None:
-        """Return the change of this connection to `pipeline`, which `having()` made; None if it needs a
-        connection of its own.
+        """Return the change of this connection to `pipeline`, which `having()` made; None if that needs a connection of
+        its own.
 
         Args:
             on_failure: Called if a new component is lost for good before `take()`.
@@ -296,14 +298,14 @@ class Pipeline(ABC):
         """Read before opening."""
 
     def parts(self) -> Parts:
-        """Yield kind and component of each part, as far as it is made of components."""
+        """Yield kind and component of each part that is a component."""
         return iter(())
 
     @property
     def is_prepared(self) -> bool:
         """Whether `prepare()` has nothing left to do; a start calls it in no thread then.
 
-        False for a subclass with a `prepare()` of its own, unless it has an answer of its own here too.
+        False for a subclass with its own `prepare()`, unless it overrides this property too.
         """
         return (
             type(self).prepare is Pipeline.prepare
@@ -316,8 +318,8 @@ class Pipeline(ABC):
         """Import and build the parts that turns will use, so that no turn waits for them; called in a thread, at the
         start.
 
-        It may be called again, and is cheap then. A subclass that loads more calls this method too, which loads the
-        parts of any turn, of the text filters and of the fallback.
+        It may be called again, which is cheap. A subclass that loads more calls this method too: it loads the parts of
+        any turn, of the text filters and of the fallback.
         """
         import tenacity  # noqa: F401 - a provider's first failure
 
@@ -352,16 +354,16 @@ class Pipeline(ABC):
 
 
 def having(pipeline: Pipeline, components: ComponentSet) -> Pipeline:
-    """Return a pipeline like that one, with these components in place of its own; that one itself if none is given.
+    """Return a pipeline like the given one with these components in place of its own; the given one itself without any.
 
     Raises:
-        CapabilityError: It has no use for one of them, or they do not go together.
+        CapabilityError: The pipeline cannot use one of them, or they do not fit together.
     """
     return pipeline._composed(components) if any(given(components)) else pipeline
 
 
 def ears_of(pipeline: Pipeline) -> ComponentSet:
-    """Return the components of a pipeline that hear the caller, but for a realtime model."""
+    """Return the components of a pipeline that hear the caller; a realtime model does not count."""
     ears: dict[str, Any] = {kind: part for kind, part in pipeline.parts() if kind in _EARS}
     return ComponentSet(**ears)
 
@@ -391,7 +393,7 @@ def check_pipeline(pipeline: Pipeline) -> None:
     """Refuse a pipeline that can never work, its fallbacks included.
 
     Raises:
-        ConfigurationError: It is of another kind.
+        ConfigurationError: It is not a pipeline.
         CapabilityError: It can neither speak nor answer.
     """
     if not isinstance(pipeline, Pipeline):
@@ -406,14 +408,14 @@ def check_pipeline(pipeline: Pipeline) -> None:
 
 
 def is_silent(pipeline: Pipeline) -> bool:
-    """Return whether a session with that pipeline neither hears nor sounds."""
+    """Return whether a session with that pipeline neither hears nor speaks."""
     return not (pipeline.capabilities.can_listen or pipeline.capabilities.speaks)
 
 
 def warn_if_deaf(pipeline: Pipeline) -> None:
-    """Log that callers cannot speak to a pipeline, or to a fallback of it, that is about to be used.
+    """Log that callers cannot be heard by a pipeline, or by a fallback of it, that is about to be used.
 
-    A pipeline that neither hears nor sounds is one of text.
+    A pipeline that neither hears nor speaks is for text only, and is not logged.
     """
     capabilities = pipeline.capabilities
     if capabilities.can_reply and not capabilities.can_listen and not is_silent(pipeline):

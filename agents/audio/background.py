@@ -107,7 +107,7 @@ class BackgroundPlayer:
 
     @property
     def is_over(self) -> bool:
-        """Whether it plays no more: it was ended, or the file has been played to its end."""
+        """Whether it plays no more: `end()` was called, or the file has been played to its end."""
         if self._is_read and not self._data and not self.config.thinking_only:
             return True
         return self._is_ended and not self._sounds

@@ -26,7 +26,7 @@ class FrameHooks:
         self._log = context.log
         self._emitter = context.log.emitter
         self._agent: Agent | None = None
-        """The agent of the next two hooks."""
+        """The agent whose two audio hooks are called."""
         self._on_in: _AudioHook | None = None
         self._on_out: _AudioHook | None = None
 

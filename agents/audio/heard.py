@@ -13,7 +13,7 @@ from vivavoce.pipelines.tts.base import Word
 DEFAULT_CHARS_PER_SECOND = 15.0
 """The assumed pace of a voice before word times or its whole audio are known."""
 SPACELESS_WORDS_PER_SECOND = 2.5
-"""The same for scripts without spaces, with fewer and longer signs: five Han signs a second."""
+"""The assumed pace of a voice for scripts without spaces: five Han signs a second, two to a word."""
 
 
 @dataclass(slots=True)
@@ -48,13 +48,12 @@ class HeardText:
         self._text = ""
         self._segments: list[_Segment] = []
         self._unvoiced: list[tuple[int, int]] = []
-        """Where the texts are that have no audio, in order."""
+        """The texts that have no audio, as ranges of characters, in order."""
         self._total: int | None = None
         self._expected: int | None = None
 
     @property
     def has_segments(self) -> bool:
-        """Whether a segment has begun."""
         return bool(self._segments)
 
     @property
@@ -88,7 +87,7 @@ class HeardText:
         self._segments.append(segment)
 
     def _is_rest(self, text: str, last: _Segment, behind: int) -> bool:
-        """Whether `text` is the end of the newest segment, and not the text from `behind` on."""
+        """Return whether `text` is the end of the newest segment, and not the text from `behind` on."""
         follows = self._text[behind : behind + len(text) + 8].lstrip()
         return bool(text) and not follows.startswith(text) and self._text[: last.char_end].endswith(text)
 

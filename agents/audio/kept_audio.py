@@ -1,4 +1,4 @@
-"""KeptAudio: the way of the caller's audio (`live.hear`), and the audio kept for the connection that serves next."""
+"""KeptAudio: passes the caller's audio on (`live.hear`), and keeps audio for the connection that serves next."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class KeptAudio:
     def __init__(self, live: Live) -> None:
         self._live = live
         self._behind = 0.0
-        """Seconds of kept audio that follow the frame that the new connection is given."""
+        """Seconds of kept audio that follow the frame given to the new connection."""
         self._kept: RecentFrames | None = None
 
     def hear_with(self, connection: PipelineConnection) -> None:
-        """Give the frames from here on to that connection."""
+        """Give the frames from here on to `connection`."""
         self._live.hear = connection.push_audio
 
     def keep_onset(self) -> None:
@@ -42,13 +42,13 @@ class KeptAudio:
             self._kept.forget_until(ago)
 
     def forget(self) -> None:
-        """Keep no audio any more: nothing comes of that connection."""
+        """Drop the kept audio and keep no more, since the connection that was to get it is given up."""
         if self._kept is not None:
             self._kept = None
             self._live.hear = self._live.connection.push_audio
 
     def keep_unheard(self, unheard: Iterable[AudioFrame]) -> None:
-        """Keep the audio from those frames on for the next connection: nothing else hears the caller any more."""
+        """Keep the audio from these frames on for the next connection: no connection hears the caller any more."""
         before = [] if self._kept is None else self._kept.drain()
         self._kept = kept = RecentFrames(LOST_SECONDS)
         self._live.hear = kept.push

@@ -125,7 +125,7 @@ class Playout:
         return utterance.written - min(self._opened.queued(), self._run)
 
     def has_taken_back(self, speech_id: str, at: float) -> bool:
-        """Whether that speech was reported to begin at that time, and none of it was heard."""
+        """Return whether that speech was reported to begin at that time, and none of it was heard."""
         current = self._current
         return current is not None and (current.speech_id, current.taken_back_at) == (speech_id, at)
 

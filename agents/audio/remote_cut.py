@@ -21,7 +21,7 @@ class RemoteCut:
         self._on_settled: Callable[[int], None] | None = None
 
     def settle(self, unplayed: int) -> None:
-        """Take the error of the estimate: samples of it that were not played, or below 0: played beyond it."""
+        """Take the error of the estimate: the samples of it that were not played, below 0 if more were played."""
         self._is_settled = True
         utterance = self.utterance
         if not utterance.done.is_set():

@@ -30,11 +30,11 @@ class SpokenItems:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The model's ids of them, in order."""
+        """The model's ids of the items, in order."""
         return tuple(item_id for item_id, _, _ in self._begins)
 
     def note(self, item_id: str, sample: int, character: int) -> None:
-        """Note that the next audio belongs to that item; empty: to none."""
+        """Note that the next audio belongs to the item with that id, or to none with ""."""
         if item_id and (not self._begins or self._begins[-1][0] != item_id):
             self._begins.append((item_id, sample, character))
 

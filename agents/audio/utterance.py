@@ -136,7 +136,7 @@ class Utterance:
         return AudioFrame(self._audio.read(self.written, samples), self.rate)
 
     def rewind(self, samples: int) -> None:
-        """Move the write position back by `samples` that were written and not played; forth, if it is below 0."""
+        """Move the write position back by `samples` that were written and not played; forward, if it is below 0."""
         self.written = min(self.total, max(self._audio.start, self.written - samples))
 
     def release(self) -> None:

@@ -22,14 +22,14 @@ from vivavoce.agents.turn_records.turn_record import add_usage
 
 NO_USAGE: Mapping[str, UsageRecord] = MappingProxyType({})
 TURNS = 5
-"""Turns whose median latency counts; and the new turns, or scores, after which a limit is judged anew."""
+"""Turns whose median latency counts. Also the number of new turns or scores after which a limit is judged anew."""
 
 _LEVELS: tuple[Literal["near", "reached"], ...] = ("near", "reached")
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A limit is near (a warning is due), or reached.
+    """The decision that a limit is near, so that a warning is due, or that it is reached.
 
     Args:
         use: The amount that was used, or the mean or median of it.
@@ -44,7 +44,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """The use of the sessions that this one continues."""
+    """The use of the sessions that this session continues."""
 
     usage: Mapping[str, UsageRecord] = field(default_factory=dict)
     cost: Fraction = Fraction()
@@ -58,7 +58,7 @@ class Account:
 
     Args:
         warn_at: Share of a limit at which it is near.
-        price_of: Returns the price of a model by name; None: it costs nothing.
+        price_of: Returns the price of a model by name, or None if it is free.
         usage: The usage of each model of this session by name, which others count.
     """
 
@@ -75,7 +75,7 @@ class Account:
         self._price_of = price_of
         self._earlier = _Earlier()
         self._changes = 0
-        """Of this session."""
+        """Changes of the use in this session."""
         self._usage = usage
         self._reported = Fraction()
         """The cost that others have reported; exact."""
@@ -88,32 +88,32 @@ class Account:
     # --- inputs
 
     def used(self) -> list[Decision]:
-        """A model was used; `usage` has it."""
+        """Note that a model was used; its amounts are in `usage` already."""
         return self._changed("cost")
 
     def spent(self, cost: float) -> list[Decision]:
-        """Something else cost that much."""
+        """Add `cost` of something other than a model."""
         self._reported += Fraction(cost)
         return self._changed("cost")
 
     def answered(self, latency: float) -> list[Decision]:
-        """A turn was answered audibly after so many seconds."""
+        """Add the latency of a turn with an audible answer, in seconds."""
         self._latencies.append(latency)
         return self._changed("latency")
 
     def scored(self, score: float) -> list[Decision]:
-        """The application has recorded a score."""
+        """Add a score that the application has recorded."""
         self._scores += score
         self._score_count += 1
         return self._changed("accuracy")
 
     def report(self, uses: Mapping[Kind, float]) -> list[Decision]:
-        """Take amounts that code of the application has reported."""
+        """Add amounts that code of the application has reported."""
         takes = {"cost": self.spent, "accuracy": self.scored, "latency": self.answered}
         return [decision for kind, amount in uses.items() for decision in takes[kind](amount)]
 
     def allocate(self, allocation: Allocation) -> list[Decision]:
-        """Take other limits; those that have changed are judged anew."""
+        """Replace the limits; those that have changed are judged anew."""
         before, self.allocation = self.allocation.to_json(), allocation
         changed = [kind for kind in KINDS if before[kind] != allocation.to_json()[kind]]
         for kind in changed:
@@ -121,7 +121,8 @@ class Account:
         return [decision for kind in changed for decision in self._judge(kind)]
 
     def judge_anew(self, kind: Kind) -> None:
-        """Something was done about a limit: decide again, if it is still reached after five new values."""
+        """Judge a limit again, since something was done about it: the cost at once, the others after five new
+        values."""
         self._levels[kind] = min(self._levels[kind], 1)
         self._due[kind] = 0 if kind == "cost" else TURNS
 
@@ -133,22 +134,21 @@ class Account:
         return self._level("cost") == len(_LEVELS)
 
     def has_reached(self, kind: Kind) -> bool:
-        """Whether the use has reached a limit, by the values so far."""
+        """Return whether the use has reached a limit, by the values so far."""
         return self._level(kind) == len(_LEVELS)
 
     @property
     def changes(self) -> int:
-        """Grows with each change of the use."""
+        """The number of changes of the use, in earlier sessions and in this one."""
         return self._earlier.changes + self._changes
 
     @property
     def earlier_changes(self) -> int:
-        """The changes in the sessions before."""
+        """The number of changes of the use in earlier sessions."""
         return self._earlier.changes
 
     @property
     def cost(self) -> float:
-        """The cost so far."""
         return math.fsum([*self.costs.values(), float(self._earlier.cost + self._reported)])
 
     @property
@@ -158,13 +158,13 @@ class Account:
 
     @property
     def usage(self) -> dict[str, UsageRecord]:
-        """The usage of each model, in the sessions before too."""
+        """The usage of each model, earlier sessions included."""
         before, nothing = self._earlier.usage, UsageRecord()
         names = dict.fromkeys([*before, *self._usage])
         return {name: add_usage(before.get(name, nothing), self._usage.get(name, nothing)) for name in names}
 
     def use(self) -> dict[str, float | None]:
-        """Return cost, mean score and median latency; None where there is no value yet."""
+        """Return cost, mean score and median latency; each is None while it has no value."""
         return {kind: self._use(kind) for kind in KINDS}
 
     def _use(self, kind: Kind) -> float | None:
@@ -188,7 +188,6 @@ class Account:
     # --- keeping
 
     def to_json(self) -> dict[str, Any]:
-        """Return the use as plain data."""
         return {
             "cost": self.cost,
             "scores": list(self._all_scores),
@@ -198,7 +197,7 @@ class Account:
         }
 
     def restore(self, data: Mapping[str, Any]) -> list[Decision]:
-        """Go on with the use of the sessions before, in place of such use that was restored earlier.
+        """Continue with the use of earlier sessions, in place of use restored before.
 
         The use of this session, if it has begun, comes on top.
         """
@@ -236,7 +235,7 @@ class Account:
         return [Decision(step, kind, use, limit) for step in _LEVELS[before:level]]
 
     def _level(self, kind: Kind) -> int:
-        """Return 0, 1 for a limit that is near, 2 for one that is reached."""
+        """Return 0; or 1 for a limit that is near, 2 for a limit that is reached."""
         use, limit = self._use(kind), self.allocation.to_json()[kind]
         if use is None or limit == NO_LIMIT:
             return 0

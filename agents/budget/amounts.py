@@ -17,7 +17,7 @@ NO_LIMIT = -1.0
 """The amount of an allocation without a limit."""
 
 MAX_AMOUNT = 1e15
-"""Larger ones are mistakes, and their sum may be more than a float holds."""
+"""The highest amount. A larger one is a mistake, and the sum may be more than a float holds."""
 
 _UNITS: dict[Kind, str] = {"cost": "", "accuracy": " (0 to 1)", "latency": " (s)"}
 
@@ -52,7 +52,7 @@ def _is_amount(kind: Kind, amount: float) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """The limits of a budget; -1: no limit.
+    """The limits of a budget; -1 for no limit.
 
     Args:
         cost: The highest cost, in the unit of the prices.

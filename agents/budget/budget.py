@@ -29,7 +29,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 
 class Budget:
-    """Limits and use of a call. In the session's own process they are those by which it decides, at once.
+    """Limits and use of a call. In the session's own process the session decides by them at once.
 
     In another process they are those in the store, to which the session writes after each change. The session takes a
     change that is made there within a second or so. After the call, changes of its own process go to the store too.
@@ -79,7 +79,7 @@ class Budget:
 
         Args:
             cost, accuracy, latency: As in `BudgetOptions`; None leaves one as it is, -1 removes it.
-            nx: Set only those that have no limit yet.
+            nx: Set only limits of kinds that have none yet.
         Raises:
             ValueError: An amount is none; `nx` is no bool.
             ConfigurationError: The session has no budget, or a component has no price.

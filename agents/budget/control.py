@@ -40,10 +40,10 @@ class _Newest:
         self._writer = writer
         self._write = write
         self.is_due = False
-        """Whether the store does not have the newest state."""
+        """Whether the store lacks the newest state."""
 
     def put(self) -> None:
-        """The state has changed."""
+        """Write the state soon, since it has changed."""
         self.is_due = True
         self.put_again()
 
@@ -63,7 +63,7 @@ class _Newest:
 
 
 class BudgetControl:
-    """The session's side of its budget. Of a store that only this process has, it makes no use."""
+    """The session's side of its budget. It does not use a store that only this process has."""
 
     def __init__(self, context: SessionContext, memory: MemoryControl, meter: BudgetMeter) -> None:
         self._context = context
@@ -83,7 +83,7 @@ class BudgetControl:
         self._has_set_limits = False
         """Whether code of this process has set limits."""
         self._own_limits: dict[Kind, float] = {}
-        """Those of them that the store does not have yet."""
+        """The limits set in this process that the store does not have yet."""
         self._has_kept_limits = False
         """Whether the limits in the store are this session's, but for changes of other processes."""
         self.is_open = False
@@ -93,7 +93,7 @@ class BudgetControl:
         self._resumed: Mapping[str, Any] | None = None
         """The budget of a snapshot that is to be continued."""
         self._has_read = False
-        """Whether the budget that the store had before this session was taken, or there is none to take."""
+        """Whether the budget that the store had before this session was taken, or none is to be taken."""
 
     # --- life
 
@@ -110,7 +110,8 @@ class BudgetControl:
         """Begin in a shared store, and look for changes of other processes there.
 
         A session that is resumed goes on with the budget of the store, or of the snapshot if that is newer; if the
-        store is down, as soon as it is back. Another one begins anew, also under the id of a session that has ended.
+        store is down, it does so as soon as the store is back. Another session begins anew, even under the id of a
+        session that has ended.
         """
         try:
             if not self._health.is_failing:
@@ -131,11 +132,12 @@ class BudgetControl:
 
     @property
     def is_left_to_store(self) -> bool:
-        """Whether the session has ended, and its budget changes in the store, which another session may have."""
+        """Whether the budget now changes in the store: the session has ended, and another session may have its
+        memory."""
         return self._memory.is_shared and self._writer.is_over
 
     async def check_own(self) -> None:
-        """Check that the budget in the store is that of this session still, which has ended.
+        """Check that the budget in the store is still that of this session, which has ended.
 
         Raises:
             StoreError: Another session has the memory.
@@ -216,7 +218,7 @@ class BudgetControl:
             self._kept_allocation.put()
 
     async def _write_allocation(self) -> None:
-        """Write the limits that this process has set, beside those that another one has set meanwhile."""
+        """Write the limits set in this process; limits that another process has set meanwhile stay."""
         await self._read_first()
         own: dict[Kind, float] = {}
 
@@ -241,7 +243,7 @@ class BudgetControl:
     # --- from the store
 
     async def _read_first(self) -> None:
-        """Take the budget of the sessions that this one continues, once. A new call takes none."""
+        """Take the budget of the sessions that this one continues, once; a new call takes none."""
         if self._has_read:
             return
         base, place = self._base, self._base.place(NAMESPACE)
@@ -296,7 +298,7 @@ class BudgetControl:
         self.meter.allocate(allocation)
 
     async def take_reports(self) -> None:
-        """Count the amounts that others, and code of this process after the end, have reported in the store."""
+        """Add the amounts in the store's reports: those of other processes, and those of this one after the end."""
         base = self._base
         if self._reports and (await base.within(base.store.log_state(base.place(REPORTS)))).next_index < self._reports:
             self._reports = 0  # the store has lost the reports

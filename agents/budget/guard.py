@@ -37,7 +37,7 @@ DEGRADE_LIMIT = 10.0
 ANSWER_LIMIT = 60.0
 """Seconds that the present answer may still take; then it is cut."""
 GOODBYE_LIMIT = 60.0
-"""Seconds from then to the end of the goodbye, while the caller may have the floor; then the session closes."""
+"""Seconds after that for the goodbye, while the caller may be speaking; then the session closes."""
 
 
 class BudgetGuard:
@@ -57,7 +57,7 @@ class BudgetGuard:
         self._goodbye = goodbye
         self.hangs_up = hangs_up
         self._left = deque(degrade)
-        """The functions that were not called yet."""
+        """The functions that have not been called yet."""
 
     def open(self) -> None:
         """Begin to act, in a task of the session."""
@@ -96,7 +96,7 @@ class BudgetGuard:
                 return
 
     async def _end_call(self) -> None:
-        """Let the present answer end and the caller hear the goodbye, then close; unless the limit was raised."""
+        """Wait for the present answer, speak the goodbye and close; do nothing if the limit was raised meanwhile."""
         with anyio.move_on_after(ANSWER_LIMIT) as scope:
             await self._host.heard(self._host.speeches())
         closing = self._context.closing

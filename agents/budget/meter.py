@@ -30,7 +30,7 @@ class BudgetMeter:
     def __init__(self, usage: UsageByModel, prices: Prices | None, allocation: Allocation, *, warn_at: float) -> None:
         self._prices = PriceList(prices)
         self._parts: set[tuple[str, str]] = set()
-        """Kind and name of the components that the session uses, or may use."""
+        """Kind and name of the components that the session uses or may use."""
         self._unpriced: set[str] = set()
         self.account = Account(allocation, warn_at=warn_at, price_of=self._price_of, usage=usage.models)
         usage.listen(self._used)
@@ -40,13 +40,13 @@ class BudgetMeter:
         self._save: Callable[[], None] | None = None
 
     def open(self, save: Callable[[], None]) -> None:
-        """From now on call `save` after each change of the use."""
+        """Begin to call `save` after each change of the use."""
         self._save = save
 
     # --- components
 
     def check(self, pipeline: Pipeline) -> None:
-        """Refuse a pipeline with components without a price, if the cost has a limit; its fallbacks included.
+        """Refuse a pipeline that has components without a price while the cost has a limit; its fallbacks included.
 
         Raises:
             ConfigurationError: There are some; the error names them, and the way to give each a price.
@@ -89,19 +89,18 @@ class BudgetMeter:
         self._decided(self.account.used())
 
     def answered(self, latency: float) -> None:
-        """A turn was answered."""
+        """Add the latency of a turn that was answered."""
         self._decided(self.account.answered(latency))
 
     def report(self, uses: Mapping[Kind, float]) -> None:
-        """Code of the application has reported amounts."""
+        """Add amounts that code of the application has reported."""
         self._decided(self.account.report(uses))
 
     def allocate(self, allocation: Allocation) -> None:
-        """Take other limits."""
         self._decided(self.account.allocate(allocation))
 
     def restore(self, data: Mapping[str, object]) -> None:
-        """Go on with the use of the sessions before."""
+        """Continue with the use of earlier sessions."""
         self._decided(self.account.restore(data))
 
     def _decided(self, decisions: list[Decision]) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from vivavoce.agents.extension.extension import Host
 
 Degrade = Callable[[Any], Awaitable[None] | object]
-"""Called with the session, it makes the rest of the call cheaper or faster; sync or async. The result of a sync one is
-ignored, unless it is a coroutine."""
+"""A function that makes the rest of the call cheaper or faster, called with the session; sync or async. The result of a
+sync one is ignored, unless it is a coroutine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,28 +17,28 @@ MILLION = 1_000_000
 class Price:
     """The price of a model, in US dollars or any other unit that all prices of a budget share.
 
-    `Price()` is that of a model which costs nothing. Audio and cached tokens without a price of their own have that of
-    the tokens that they are a part of.
+    `Price()` is the price of a free model. Audio and cached tokens without their own price have the price of the tokens
+    of which they are a part.
 
     Each option: docs/options.md.
     """
 
     million_input: float | None = None
-    """Of a million tokens that a model reads."""
+    """Price of a million tokens that a model reads."""
     million_output: float | None = None
-    """Of a million tokens that it writes."""
+    """Price of a million tokens that it writes."""
     million_cached: float | None = None
-    """Of a million input tokens that the provider had kept."""
+    """Price of a million input tokens that the provider had kept."""
     million_audio_input: float | None = None
-    """Of a million tokens of audio that a model hears."""
+    """Price of a million tokens of audio that a model hears."""
     million_audio_output: float | None = None
-    """Of a million tokens of audio that it speaks."""
+    """Price of a million tokens of audio that it speaks."""
     million_cached_audio: float | None = None
-    """Of a million tokens of heard audio that the provider had kept."""
+    """Price of a million tokens of heard audio that the provider had kept."""
     audio_minute: float | None = None
-    """Of a minute of audio, recognised, or made by a voice without a price for characters."""
+    """Price of a minute of audio, recognised, or made by a voice without a price for characters."""
     million_characters: float | None = None
-    """Of a million characters spoken."""
+    """Price of a million characters spoken."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -48,7 +48,7 @@ class Price:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing has a price."""
+        """Whether the model is free."""
         return all(getattr(self, each.name) is None for each in fields(self))
 
     def of(self, used: UsageRecord) -> float:
@@ -81,7 +81,7 @@ def _or(amount: float | None, other: float) -> float:
 
 
 PriceFunction = Callable[[str], Price | None]
-"""Returns the price of a model by its name, `provider/model`; None: it knows none."""
+"""Returns the price of a model by its name, `provider/model`, or None if the function knows none."""
 Prices = Mapping[str, Price] | PriceFunction
 
 _NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -90,7 +90,7 @@ _NEEDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "tts": (("million_characters",), ("audio_minute",)),
     "realtime_model": (("million_audio_input", "million_audio_output"), ("million_audio_input", "million_output")),
 }
-"""For each kind of component, the amounts that its price needs; one of the sets will do."""
+"""For each kind of component, the sets of amounts that its price may have; one complete set is needed."""
 
 COUNTED = tuple(_NEEDS)
 """The kinds of components whose usage is counted."""
@@ -108,7 +108,7 @@ class PriceList:
         self._known: dict[str, Price | None] = {}
 
     def of(self, name: str) -> Price | None:
-        """Return the price of a model; None: there is none.
+        """Return the price of a model, or None without one.
 
         Raises:
             ConfigurationError: The function of the application raised, or returned something else.
@@ -147,7 +147,7 @@ class PriceList:
 
 
 def _missing(parts: Sequence[tuple[str, str]]) -> str:
-    """Return what to do about components without a price, with the form of each entry; "" if there are none."""
+    """Return how to give the components a price, with the form of each entry; "" if all have one."""
     if not parts:
         return ""
     named = ", ".join(f"the {kind} {name!r}" for kind, name in parts)
@@ -163,7 +163,7 @@ def _missing(parts: Sequence[tuple[str, str]]) -> str:
 
 
 def _incomplete(kind: str, name: str, price: Price) -> str:
-    """Return which amounts the price of a component lacks; "" if it has those that count."""
+    """Return the amounts that the price of a component lacks, in words; "" if none."""
     sets = _NEEDS[kind]
     if price.is_free or any(all(getattr(price, one) is not None for one in needs) for needs in sets):
         return ""

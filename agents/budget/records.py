@@ -21,7 +21,7 @@ REPORTS = "budget:reports"
 ALLOCATION, USE = "allocation", "use"
 
 KEPT_REPORTS = 10_000
-"""Reports that the store keeps for a session that does not take them."""
+"""Reports that the store keeps for a session which does not take them."""
 READ_AT_ONCE = 500
 
 
@@ -33,7 +33,6 @@ class KeptAllocation:
     revision: int
 
     def to_text(self) -> str:
-        """Return the entry."""
         return encode({**self.limits.to_json(), "revision": self.revision})
 
 

@@ -57,7 +57,7 @@ class SessionBudget(Attached):
             self._meter.answered(record.e2e_latency)
 
     def take(self) -> Callable[[], dict[str, Any]] | None:
-        """Take limits and use, once the budget has begun."""
+        """Take limits and use for a snapshot, once the budget has begun."""
         if not self._control.is_open:
             return None
         state = self._control.state()

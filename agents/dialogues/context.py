@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DialogueContext:
-    """A conversation of a dialogue, for its handlers."""
+    """The argument `ctx` of a handler: one conversation of a dialogue."""
 
     def __init__(self, link: DialogueLink, control: DialogueControl, session: Session, session_id: str) -> None:
         self._link = link

@@ -39,7 +39,7 @@ class Move:
     """A move of a conversation, for `take_back()`.
 
     Args:
-        before: The node before; None: it began with this move.
+        before: The node before, or None if the conversation began with this move.
         number: Counts the moves of the conversation.
     """
 
@@ -76,8 +76,8 @@ class _Conversation:
 class Conversations:
     """The conversations of one dialogue.
 
-    With more than `MAX_CONVERSATIONS` one is due for removal at once: the finished one that has been idle for longest,
-    or without a finished one the one that has been idle for longest.
+    With more than `MAX_CONVERSATIONS`, one is due for removal at once: of the finished conversations the one that has
+    been idle for longest, or of all if none is finished.
 
     Args:
         timeout: Idle seconds after which a conversation is removed; 0: never.
@@ -94,32 +94,32 @@ class Conversations:
         return "" if found is None or found.node is None else found.node.name
 
     def is_finished(self, session_id: str) -> bool:
-        """Return whether no message may follow."""
+        """Return whether the conversation has ended: no message may follow."""
         found = self._all.get(session_id)
         return found is not None and found.node is not None and self._structure.is_end(found.node)
 
     def next_edge(self, session_id: str, message: Message) -> Edge | None:
-        """Return the edge that a message takes now; None: it may not come now."""
+        """Return the edge that a message takes now, or None if it may not come now."""
         return self._structure.next_edge(self._node(session_id), message)
 
     def may_come(self, session_id: str, message: Message) -> bool:
-        """Return whether that message may come now."""
+        """Return whether the message may come now."""
         return self.next_edge(session_id, message) is not None
 
     def expectation(self, session_id: str) -> str:
-        """Return which messages may come now, as the beginning of a sentence."""
+        """Return the messages that may come now, as the beginning of a sentence."""
         edges = self._structure.edges_from(self._node(session_id))
         models = " or ".join(edge.model.__name__ for edge in edges if edge.model is not None)
         expected = models or "no message, since the conversation is over"
         return f"the dialogue {self._structure.name!r} expects {expected}"
 
     def peer(self, session_id: str) -> str | None:
-        """Return the id of the agent that a conversation is with, "" if none is known; None: it is unknown."""
+        """Return the id of the other agent; "" if that is not known yet, None if the conversation is unknown."""
         found = self._all.get(session_id)
         return None if found is None else found.peer
 
     def move(self, session_id: str, message: Message, now: float, peer: str = "") -> Move:
-        """Move the conversation along the message's edge; an unknown one begins.
+        """Move the conversation along the message's edge. An unknown id begins a conversation.
 
         Args:
             peer: The agent at the other end, if it is known.
@@ -148,18 +148,18 @@ class Conversations:
             del self._all[session_id]
 
     def add(self, session_id: str, message: DialogueMessage) -> None:
-        """Keep a message; an unknown conversation begins."""
+        """Keep a message. An unknown id begins a conversation."""
         found = self._all.setdefault(session_id, _Conversation(message.at))
         found.messages.append(message)
         found.used_at = message.at
 
     def messages(self, session_id: str, model: str | None = None) -> list[DialogueMessage]:
-        """Return the messages of a conversation, of one model if it is named."""
+        """Return the messages of a conversation, or only those of `model`."""
         found = self._all.get(session_id)
         return [] if found is None else [one for one in found.messages if model in (None, one.model)]
 
     def remove(self, session_id: str) -> Removed | None:
-        """Forget a conversation; return it as it was, None if there was none."""
+        """Forget a conversation; return its last state, or None if it was unknown."""
         found = self._all.get(session_id)
         if found is None:
             return None
@@ -168,13 +168,13 @@ class Conversations:
         return Removed(session_id, found.peer, state, is_finished)
 
     def next_deadline(self) -> float | None:
-        """Return when the next conversation is due for removal; if there are too many, a time that has passed."""
+        """Return when the next conversation is due for removal; a time in the past if there are too many."""
         oldest = min((one.used_at for one in self._all.values()), default=math.inf)
         due = oldest if len(self._all) > MAX_CONVERSATIONS else oldest + self._timeout
         return due if due < math.inf else None
 
     def expire(self, now: float) -> list[Removed]:
-        """Remove the conversations that have been idle for too long, then those that are too many; return them."""
+        """Remove the conversations that have been idle for too long, then those above the limit; return them."""
         by_age = sorted(self._all, key=lambda session_id: self._all[session_id].used_at)
         due = [one for one in by_age if self._all[one].used_at + self._timeout <= now]
         left = sorted(by_age[len(due) :], key=lambda session_id: not self.is_finished(session_id))

@@ -36,11 +36,11 @@ class Dialogue:
 
     Messages travel as JSON; a `SecretStr` arrives masked, unless its model has a serializer for it.
 
-    Conversations are in memory. A dialogue keeps at most 1,000, whatever its `timeout`: one more removes the finished
-    one that has been idle for longest, or without a finished one the one that has been idle for longest, with the event
-    `dialogue_expired` on both sides. They are not part of snapshots, since the other agent has a copy of its own that
-    goes on meanwhile: a resumed session begins without any. The other agent's next message of such a conversation is
-    rejected, unless it may start one, and its copy is removed after its `timeout`.
+    Conversations are in memory. A dialogue keeps at most 1,000, whatever its `timeout`: a further one removes the
+    conversation that has been idle for longest, a finished one if there is any, with the event `dialogue_expired` on
+    both sides. They are not part of snapshots, since the other agent has a copy of its own that goes on meanwhile: a
+    resumed session begins without any. The other agent's next message of such a conversation is rejected, unless it may
+    start one, and its copy is removed after its `timeout`.
 
     Below, `m` is a model, a message, or the digest of a model; an unknown one gives False.
 
@@ -105,11 +105,11 @@ class Dialogue:
         return self._control.structure.is_included(m)
 
     def is_starter(self, m: Message) -> bool:
-        """Return whether conversations start with it."""
+        """Return whether a conversation starts with `m`."""
         return self._control.structure.is_starter(m)
 
     def is_ender(self, m: Message) -> bool:
-        """Return whether it leads to a node where no message may follow."""
+        """Return whether `m` leads to a node where no message may follow."""
         return self._control.structure.is_ender(m)
 
     def is_valid_reply(self, in_m: Message, out_m: Message) -> bool:
@@ -127,7 +127,7 @@ class Dialogue:
     # --- conversations
 
     def is_valid_message(self, session_id: str, m: Message) -> bool:
-        """Return whether it may come now in a conversation; in an unknown one, whether it starts one."""
+        """Return whether `m` may come now in a conversation; in an unknown one, whether it starts one."""
         return self._control.conversations.may_come(_checked_id(session_id), m)
 
     def is_finished(self, session_id: str) -> bool:
@@ -139,7 +139,8 @@ class Dialogue:
         return self._control.conversations.state(_checked_id(session_id))
 
     def update_state(self, m: Message, session_id: str) -> None:
-        """Move a conversation along the edge of `m`; an unknown one begins. The session does it for its messages.
+        """Move a conversation along the edge of `m`. An unknown id begins a conversation. The session does it for its
+        messages.
 
         Raises:
             ConfigurationError: It may not come now.
@@ -147,7 +148,8 @@ class Dialogue:
         self._control.update(_checked_id(session_id), m)
 
     def add_message(self, session_id: str, message: BaseModel, sender: str, receiver: str) -> None:
-        """Keep a message of a conversation; an unknown one begins. The session does it for its messages."""
+        """Keep a message of a conversation. An unknown id begins a conversation. The session does it for its
+        messages."""
         self._control.add(_checked_id(session_id), checked_message(message), sender, receiver)
 
     def get_conversation(self, session_id: str, message_filter: Message | None = None) -> list[DialogueMessage]:
@@ -169,7 +171,7 @@ class Dialogue:
     # --- in a session
 
     def on(self, edge_name: str, model: type[BaseModel]) -> Callable[[H], H]:
-        """Decorate the message handler of an edge, in the place of the edge's own: `async f(ctx, sender, message)`.
+        """Decorate the message handler of an edge, which replaces the edge's own: `async f(ctx, sender, message)`.
 
         The edge handler still runs first.
 
@@ -209,7 +211,7 @@ class DialogueLink(Protocol):
         ...
 
     def call(self, change: Callable[[], object]) -> None:
-        """Make a change of a conversation on the session's event loop; a thread waits for that."""
+        """Change a conversation on the session's event loop; a call from another thread waits for that."""
         ...
 
     async def start(self, control: DialogueControl, destination: str, message: BaseModel) -> list[MessageStatus]:

@@ -46,7 +46,7 @@ class Edge:
     Args:
         name: Unique in the dialogue.
         description: For people and for the manifest.
-        parent: The node before; None: the message starts the dialogue.
+        parent: The node before, or None if the message starts the dialogue.
         child: The node after.
     """
 
@@ -67,7 +67,7 @@ class Edge:
 
     @property
     def model(self) -> type[BaseModel] | None:
-        """The model of the message; None: not set yet."""
+        """The model of the message; None until it is set."""
         return self._model
 
     @model.setter
@@ -98,11 +98,11 @@ class Edge:
 
     @property
     def efunc(self) -> Handler | None:
-        """The edge handler: it runs before the message handler."""
+        """The edge handler, which runs before the message handler."""
         return self._efunc
 
     def set_edge_handler(self, model: type[BaseModel], func: Handler) -> None:
-        """Have `func` run first for each message of this edge; nothing overrides it.
+        """Have `func` run first for each message of this edge; no other handler replaces it.
 
         Raises:
             ConfigurationError: The edge has another model.
@@ -132,7 +132,7 @@ def set_model(edge: Edge, model: type[BaseModel]) -> None:
 def digest_of(message: Message) -> str:
     """Return the digest of a message's model: `model:` and the sha256 of its JSON schema; a digest as it is.
 
-    A model without a schema has "", as no edge has.
+    The digest of a model without a schema is "", which no edge has.
 
     Raises:
         ConfigurationError: It is no model, message or digest.

@@ -30,8 +30,8 @@ class DialogueOptions(Extension):
     dialogues: Sequence[Dialogue] = ()
     """The orders of messages in which the session's agent talks with other agents; each serves one session."""
     channel: MessageChannel | None = None
-    """The way of their messages to other sessions, for example one `LocalChannel()` for those of a process. The address
-    of a session is the id of the agent that it starts with.
+    """Carries their messages to other sessions, for example one `LocalChannel()` for all sessions of a process. The
+    address of a session is the id of the agent that it starts with.
     """
 
     def __post_init__(self) -> None:

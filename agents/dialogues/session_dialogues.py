@@ -1,4 +1,4 @@
-"""SessionDialogues: the dialogues of one session: they send, receive and judge messages, and run the handlers.
+"""SessionDialogues: the dialogues of one session: sends, receives and judges messages, and runs the handlers.
 
 A message is judged twice, by both sides' own copy of the conversation, before anything changes: the sender raises for
 its own mistake, the receiver answers with a rejection. Both copies move with the message; the sender's moves first, so
@@ -108,7 +108,7 @@ class SessionDialogues(Attached):
         await _within_limit(self._channel.join(self))
 
     async def aclose(self) -> None:
-        """Leave the channel. Handlers that run go on; messages that wait for theirs are dropped."""
+        """Leave the channel. Handlers that run go on; messages that wait for their handlers are dropped."""
         self._is_open = False
         self._arm(None)
         for waiting in self._waiting.values():
@@ -324,12 +324,12 @@ class SessionDialogues(Attached):
         return self._context.clock.now()
 
     def call(self, change: Callable[[], object]) -> None:
-        """Make a change of a conversation on the session's event loop; a thread waits for that."""
+        """Change a conversation on the session's event loop; a call from another thread waits for that."""
         self._context.inbox.result_of(change)
         self._context.inbox.on_loop(self._rearm)
 
     def _rearm(self) -> None:
-        """A conversation was used or removed: wait for the next that will have been idle for too long."""
+        """Set the timer to the next conversation that will have been idle for too long; one was used or removed."""
         if self._is_open:
             deadlines = (control.conversations.next_deadline() for control in self._controls.values())
             self._arm(min((at for at in deadlines if at is not None), default=None))

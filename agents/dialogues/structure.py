@@ -63,7 +63,7 @@ class DialogueStructure:
         return [edge for edge in self.edges if edge.parent is node]
 
     def edges_from(self, node: Node | None) -> list[Edge]:
-        """Return the edges that a conversation may take now, at its beginning for None."""
+        """Return the edges that a conversation may take from a node, or from its beginning for None."""
         if node is not None:
             return self.out_of(node)
         return [] if self.starter is None else [self.starter]
@@ -73,7 +73,8 @@ class DialogueStructure:
         return not self.out_of(node)
 
     def next_edge(self, node: Node | None, message: Message) -> Edge | None:
-        """Return the edge that a message takes from a node, from the beginning for None; None: it may not come now."""
+        """Return the edge that a message takes from a node, or from the beginning for None; None if it may not come
+        now."""
         digest = digest_of(message)
         return next((edge for edge in self.edges_from(node) if edge.model is not None and edge.digest == digest), None)
 
@@ -84,7 +85,7 @@ class DialogueStructure:
         return digest_of(message) in [edge.digest for edge in self.edges if edge.model is not None]
 
     def is_starter(self, message: Message) -> bool:
-        """Return whether a dialogue starts with it."""
+        """Return whether a dialogue starts with the model or message."""
         starter = self.starter
         return starter is not None and starter.model is not None and starter.digest == digest_of(message)
 

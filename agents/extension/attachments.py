@@ -50,7 +50,7 @@ class Attachments:
     Args:
         extensions: In their order.
         limit: Seconds for `on_turn` and `on_tool_result` of an extension without a limit of its own.
-        record: Writes a step of a machine into the session's trace; None: no trace is written.
+        record: Writes a step of a machine into the session's trace; None without a trace.
     Raises:
         ConfigurationError: Two extensions have one key, or one does not fit the session.
     """
@@ -68,17 +68,17 @@ class Attachments:
         self._limit = limit
         self._parts: list[_Part] = []
         self._additions: dict[str, Additions] = {}
-        """By the keys of all extensions, in their order."""
+        """The additions of all extensions to the agent, by key, in the order of the extensions."""
         self._turns: dict[str, TurnInHand] = {}
-        """The turns whose answers are not over, by the ids of these."""
+        """The turns whose answers are not over, by the ids of the answering speeches."""
         self._running: dict[TurnInHand, _Part] = {}
-        """The turns that an `on_turn` looks at, and whose it is."""
+        """The turns at which an `on_turn` is looking, and the extension it is of."""
         self._has_ended = False
         """Whether the close has begun."""
         self._reached: set[str] = set()
         """The keys of the extensions whose `open` was called."""
         self._told: set[tuple[str, str]] = set()
-        """The faults that have been reported, by key and the call, the property or the tool."""
+        """The faults that have been reported: the key with the name of the call, the property or the tool."""
         self._call_end: CallEnd | None = None
         self._note_change: Callable[[], None] | None = None
         for extension in extensions:
@@ -96,12 +96,12 @@ class Attachments:
     # --- what extensions use
 
     def of(self, kind: type[Extension]) -> Attached | None:
-        """Return the part of the extension of that very class, else of the first of a subclass; None without one."""
+        """Return the part of the extension of exactly that class, else of the first of a subclass; None without one."""
         of_kind = [part for part in self._parts if issubclass(part.kind, kind)]
         return next((part.attached for part in sorted(of_kind, key=lambda part: part.kind is not kind)), None)
 
     def face(self, kind: type[Extension]) -> object:
-        """Return what the extension of that kind offers.
+        """Return the `face` of the extension of that kind.
 
         Raises:
             ConfigurationError: The session has none of that kind.
@@ -158,14 +158,14 @@ class Attachments:
         return self._call_end
 
     def changed(self) -> None:
-        """Note a change of the conversation outside of a turn."""
+        """Note that the conversation has changed outside of a turn."""
         if self._note_change is not None:  # else the session is being made, and its start keeps the conversation
             self._note_change()
 
     # --- the start
 
     def open(self, call_end: CallEnd, changed: Callable[[], None]) -> None:
-        """Take the parts of the session that are made behind this one."""
+        """Take the parts of the session that are built after this object."""
         self._call_end, self._note_change = call_end, changed
 
     def check(self, agent: Agent, pipeline: Pipeline) -> None:
@@ -178,7 +178,7 @@ class Attachments:
             part.attached.check(agent, pipeline)
 
     def to_open(self) -> Iterator[tuple[str, Callable[[], Awaitable[None]]]]:
-        """Open the extensions, before the room is joined; yield the names and the calls of those that wait."""
+        """Open the extensions, before the room is joined; yield the name and the call of each extension that waits."""
         for part in self._parts:
             self._reached.add(part.key)
             with application_code(f"open of the extension {part.key!r}"):
@@ -187,7 +187,7 @@ class Attachments:
                 yield part.key, partial(_awaited, opening)
 
     def link(self, transport: Transport) -> None:
-        """Link the extensions to the call; one that fails to costs an `error` event.
+        """Link the extensions to the call. An extension that fails costs an `error` event.
 
         Raises:
             VoiceError: An extension refuses the transport.
@@ -209,7 +209,7 @@ class Attachments:
 
     @property
     def judges(self) -> Judges:
-        """What an extension must know before an answer begins, now."""
+        """What the strictest extension must know before an answer begins, now."""
         wanted = {self._judges(part) for part in self._parts}
         return "turn" if "turn" in wanted else "words" if "words" in wanted else "nothing"
 
@@ -224,12 +224,12 @@ class Attachments:
                 await self._take_turn(part, turn)
 
     async def take_turn(self, turn: TurnInHand) -> None:
-        """Pass a turn to the extensions, until one answers or drops it. One that had it ahead does not get it again."""
+        """Pass a turn to the extensions until one answers or drops it. An extension that had it ahead is left out."""
         asked = [part for part in self._parts if type(part.attached).on_turn is not Attached.on_turn]
         for part in asked:
             if turn.awaits(part.key):
                 await self._take_turn(part, turn)
-            await checkpoint_if_cancelled()  # the speech was cut at the very moment at which the wait ended
+            await checkpoint_if_cancelled()  # the speech was cut at the moment at which the wait ended
             if turn.is_cut and not turn.is_remote:
                 await anyio.sleep_forever()  # the close cuts the speech next: no model is asked meanwhile
             if turn.is_cut:
@@ -240,7 +240,7 @@ class Attachments:
                 return
 
     def hold(self, turn: TurnInHand) -> None:
-        """Have `undo` find a turn until its answer is over."""
+        """Remember a turn for `undo` until its answer is over."""
         if turn.handle.id not in self._turns:
             self._turns[turn.handle.id] = turn
             turn.handle.add_done_callback(self._forget)
@@ -275,7 +275,7 @@ class Attachments:
                 self._undo(turn, lambda one: one is part)
 
     async def _cut_ones_ended(self, part: _Part) -> None:
-        """Wait until each `on_turn` of that extension that was cut has ended: its next call comes behind that."""
+        """Wait until each cancelled `on_turn` of that extension has ended, so that its next call comes after them."""
         with anyio.move_on_after(UNWIND_LIMIT):
             for turn in [turn for turn, one in self._running.items() if one is part and turn.is_cut]:
                 await turn.ended()
@@ -284,12 +284,13 @@ class Attachments:
         self._turns.pop(handle.id, None)
 
     def undo(self, speech_id: str) -> None:
-        """Have the extensions take back the turn that this speech was to answer."""
+        """Have the extensions take back the turn that this speech would have answered."""
         if (turn := self._turns.get(speech_id)) is not None:
             self.undo_turn(turn)
 
     def undo_turn(self, turn: TurnInHand) -> None:
-        """Have the extensions that had this turn take it back; one whose `on_turn` runs, when that has ended."""
+        """Have the extensions that had this turn take it back. An extension whose `on_turn` runs does so after its
+        end."""
         turn.take_back()
         self._undo(turn, lambda part: turn.had(part.key) and self._running.get(turn) is not part)
 
@@ -297,7 +298,7 @@ class Attachments:
         self._each("undo", lambda attached: attached.undo(turn), which)
 
     async def take_tool_result(self, call: ToolCall, output: str) -> bool:
-        """Pass the result of a tool to the extensions; return whether one has answered it."""
+        """Pass the result of a tool to the extensions; return whether one of them has answered it."""
         is_answered = False
         for part in self._parts:
             if type(part.attached).on_tool_result is not Attached.on_tool_result:
@@ -339,7 +340,7 @@ class Attachments:
         return partial(self._data_of, taken)
 
     def _data_of(self, taken: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
-        """Make the data, in any thread; an extension that fails to has none."""
+        """Make the data, in any thread. An extension that fails has none."""
         made: dict[str, Any] = {}
         for key, call in taken.items():
             try:
@@ -370,7 +371,7 @@ class Attachments:
                     raise ConfigurationError(f"{name} failed: {describe(error)}") from error
 
     def restore(self, data: Mapping[str, Any]) -> None:
-        """Go on with the data of a snapshot; an extension that fails to begins without them, with an `error` event.
+        """Restore the data of a snapshot. An extension that fails begins without them, with an `error` event.
 
         Raises:
             VoiceError: An extension refuses them.
@@ -383,14 +384,14 @@ class Attachments:
     # --- the close
 
     def end(self) -> None:
-        """Have all extensions take nothing more."""
+        """Make all extensions stop taking anything."""
         self._has_ended = True
         for turn in self._running:
             turn.cut()
         self._each("end", lambda attached: attached.end())
 
     def closing_after(self, step: CloseAfter) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
-        """Return the steps of the close that come behind `step`."""
+        """Return the steps that close the extensions behind `step` of the close."""
         usual: CloseAfter = "handlers"
         return [
             (part.key, partial(self._close, part))
@@ -406,7 +407,7 @@ class Attachments:
 
     @property
     def lost_writes(self) -> int:
-        """The writes of all extensions that were not made."""
+        """The number of writes of all extensions that were not made."""
         return sum(self._read(part, "lost_writes", lost_writes_of, 0) for part in self._parts)
 
     def release(self) -> None:
@@ -422,7 +423,7 @@ class Attachments:
         *,
         reports: bool = True,
     ) -> None:
-        """Make a synchronous call of the extensions; an error of one is logged, and the others get theirs.
+        """Call each extension synchronously. An error of one is logged, and the others are still called.
 
         Args:
             reports: Whether an error is an `error` event too.
@@ -444,7 +445,8 @@ class Attachments:
         reports: bool = True,
         lets_out: tuple[type[Exception], ...] = (),
     ) -> T:
-        """Return what an extension says; after an error, which is reported once, the default; `lets_out` are raised."""
+        """Return the result of a call of an extension. After an error, which is reported once, return the default;
+        raise `lets_out`."""
         try:
             with application_code(f"{what} of the extension {part.key!r}"):
                 return call()

@@ -1,4 +1,4 @@
-"""Extension: what an application hangs at sessions. Attached: its part of one session. Host: that session."""
+"""Extension: a part that an application adds to sessions. Attached: its part of one session. Host: that session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Judges = Literal["nothing", "words", "turn"]
 """What an extension must know before an answer begins: nothing, so that answers may be begun ahead; the words, which
 may still change; or the whole turn, so that none is begun ahead."""
 RecordStep: TypeAlias = "Callable[[TraceStep], None]"
-"""Takes a step of a machine, which it only enqueues."""
+"""Takes a step of a machine; it only enqueues the step."""
 CloseAfter = Literal["tools", "on_exit", "handlers", "history"]
 """The step of the close behind which an extension is closed."""
 
@@ -34,9 +34,9 @@ class Attached:
     """The part that an extension has in one session. Each method does nothing by default."""
 
     face: object = None
-    """What an application uses of it: `session.extension(Kind)`."""
+    """The object that an application gets by `session.extension(Kind)`."""
     turn_limit: float | None = None
-    """Seconds for `on_turn` and `on_tool_result`, without the speech that they ask for; None: `hook_timeout`."""
+    """Seconds for `on_turn` and `on_tool_result`, without the speech that they ask for; None for `hook_timeout`."""
     close_after: CloseAfter = "handlers"
 
     @property
@@ -46,31 +46,32 @@ class Attached:
 
     @property
     def lost_writes(self) -> int:
-        """Its own writes that were not made, for the report of the close."""
+        """The number of its own writes that were not made, for the report of the close."""
         return 0
 
     # --- the start
 
     def check(self, agent: Agent, pipeline: Pipeline) -> None:
-        """Check that agent and pipeline fit: those of the constructor, and each that is to take their place.
+        """Check that agent and pipeline fit. Called in the constructor, and for each agent or pipeline that is to
+        replace them.
 
         Raises:
             ConfigurationError, CapabilityError: They do not.
         """
 
     def restore(self, data: Any) -> None:
-        """Go on with the data of a snapshot; before `open`."""
+        """Continue with the data of a snapshot; called before `open`."""
 
     def open(self) -> Awaitable[None] | None:
         """Open what the part needs, before the room is joined. An error fails the start.
 
         Returns:
-            What there is to wait for; an `async def open(self)` will do.
+            An awaitable, if there is something to wait for: `open` may be an `async def`.
         """
         return None
 
     def link(self, transport: Transport) -> None:
-        """Take the transport; the session takes no inputs yet. Any other error than that is an `error` event.
+        """Take the transport; the session takes no inputs yet. Any error but the one below is an `error` event.
 
         Raises:
             ConfigurationError: The transport lacks something, which fails the start.
@@ -94,9 +95,9 @@ class Attached:
         """
 
     def undo(self, turn: TurnInHand) -> None:
-        """Take back the effect of a turn: the caller goes on, or its answer was withdrawn unheard, or begun in vain.
+        """Take back the effect of a turn: the caller went on speaking, or its answer was withdrawn before it was heard.
 
-        `on_turn` has ended by then. It gets no other turn before this call, unless it ignores its cancellation.
+        `on_turn` has ended by then. It gets no other turn before this call, unless `on_turn` ignores its cancellation.
         """
 
     async def on_tool_result(self, call: ToolCall, output: str) -> bool:
@@ -104,14 +105,15 @@ class Attached:
         return False
 
     def turn_over(self, record: TurnRecord) -> None:
-        """Note the end of a turn, or of a speech without one. An error is one `error` event, as of `undo` and `end`."""
+        """Note the end of a turn, or of a speech without one. An error here, in `undo` or in `end` is one `error`
+        event."""
 
     # --- snapshots
 
     def take(self) -> Callable[[], Any] | None:
-        """Take the state as it is now, for a snapshot; the returned call, from any thread, makes its JSON data.
+        """Take the state as it is now, for a snapshot; the returned call makes its JSON data, from any thread.
 
-        Data that are no JSON are one `error` event, and the snapshot has none of this extension.
+        Data that are not JSON are one `error` event; the snapshot then has no data of this extension.
         """
         return None
 
@@ -125,7 +127,7 @@ class Attached:
     # --- the close
 
     def end(self) -> None:
-        """Take nothing more: the close begins."""
+        """Stop taking anything: the close begins."""
 
     @property
     def has_work(self) -> bool:
@@ -170,7 +172,7 @@ class Host:
         context: Of the session: its clock, task group, events, errors, and the runs of application code.
         history: Of the conversation.
         hook_timeout: Seconds for one run of the application's code (`SpeechLimits.hook_timeout`).
-        record: Writes a step of a machine into the session's trace; None: no trace is written.
+        record: Writes a step of a machine into the session's trace; None without a trace.
     """
 
     def __init__(
@@ -191,16 +193,16 @@ class Host:
         self._others = others
 
     def attached(self, kind: type[Extension]) -> Attached | None:
-        """Return the part of another extension, which is before this one in the session; None if it has none.
+        """Return the part of another extension, which comes before this one in the session, or None if it has none.
 
-        That of this very class is returned, else the first one of a subclass.
+        The part of exactly this class comes first, else the first of a subclass.
         """
         return self._others.of(kind)
 
     # --- the agent
 
     def add_to_agent(self, additions: Additions) -> None:
-        """Give the agent these instructions and tools, in place of those that this extension gave it before.
+        """Give the agent these instructions and tools, in place of the ones that this extension gave it before.
 
         A tool replaces the agent's of the same name. Of two extensions' tools with one name, the first is taken.
 
@@ -247,16 +249,16 @@ class Host:
         self.context.inbox.post(TextReceived(text))
 
     def hang_up(self, reason: CloseReason) -> None:
-        """Disconnect the caller at once and close the session, for that reason; where the first fails, only close."""
+        """Disconnect the caller at once and close the session, for that reason. If disconnecting fails, only close."""
         self._others.call_end.end_call(reason)
 
     def changed(self) -> None:
-        """Have the conversation kept for a crash: the state of the extension has changed outside of a turn."""
+        """Have the conversation stored for a crash, since the state of the extension has changed outside of a turn."""
         self._others.changed()
 
 
 class Extension(ABC):
-    """What an application hangs at sessions: an immutable value that they may share.
+    """A part that an application adds to sessions: an immutable value that sessions may share.
 
     Give it by `SessionOptions(extensions=(…,))`. How it is called: `vivavoce.agents.extension`.
     """

@@ -1,4 +1,4 @@
-"""The values that the part of an extension gives, checked: it is an application's code."""
+"""Checks of the values that an extension's part gives: it is an application's code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError, describe
 
 
 def judges_of(attached: Attached) -> Judges:
-    """Return what it must know before an answer begins.
+    """Return what the part must know before an answer begins.
 
     Raises:
         ConfigurationError: It is none of `Judges`.
@@ -21,7 +21,7 @@ def judges_of(attached: Attached) -> Judges:
 
 
 def turn_limit_of(attached: Attached) -> float | None:
-    """Return the seconds of `on_turn` and `on_tool_result`; None: the session's.
+    """Return the limit of `on_turn` and `on_tool_result` in seconds, or None for the session's limit.
 
     Raises:
         ConfigurationError: It is no number of seconds.
@@ -31,7 +31,7 @@ def turn_limit_of(attached: Attached) -> float | None:
 
 
 def close_after_of(attached: Attached) -> CloseAfter:
-    """Return the step of the close behind which it is closed.
+    """Return the step of the close after which the part is closed.
 
     Raises:
         ConfigurationError: There is no such step.
@@ -41,7 +41,7 @@ def close_after_of(attached: Attached) -> CloseAfter:
 
 
 def lost_writes_of(attached: Attached) -> int:
-    """Return the number of its writes that were not made.
+    """Return the number of the part's writes that were not made.
 
     Raises:
         ConfigurationError: It is no whole number.
@@ -54,7 +54,7 @@ def check_json(key: str, data: object) -> None:
     """Check the data for a snapshot.
 
     Raises:
-        ConfigurationError: They are no JSON.
+        ConfigurationError: They are not JSON.
     """
     try:
         json.dumps(data)

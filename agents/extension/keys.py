@@ -13,7 +13,7 @@ SOURCES = (
     "flow guard mcp recording background context context_window observer stt_stage on_wake_up "
     "on_empty_reply on_stream form"
 )
-"""The sources of `error` events that are no extensions."""
+"""The sources of `error` events which are no extensions."""
 STEPS = (
     "mcp,connect,prepare,pipeline,room audio,take over,on_enter,input,wake-up,speech,tools,apology,on_exit,"
     "conversation_flow.cleanup,background audio,agent cleanup,handlers,history,recording,leave room,decision loop"

@@ -1,4 +1,4 @@
-"""TextParts: text of code, in parts where the code says something by itself between two pieces.
+"""TextParts: the text of code, in parts; a part ends where the code speaks by itself.
 
 Such code runs in a task of its own, since it may await its own speech between two pieces: the part before that is
 played out meanwhile.
@@ -18,13 +18,14 @@ class TextParts:
     """The text: one task pushes it, another one reads part after part until `is_over`.
 
     Args:
-        has_limit: Whether the code that pushes it has a limit of its own: those of a model's text do not count then.
+        has_limit: Whether the code that pushes it has a limit of its own: the limits of a model's text do not count
+            then.
     """
 
     def __init__(self, *, has_limit: bool = False) -> None:
         self.has_limit = has_limit
         self._pieces: deque[TextDelta | None] = deque()
-        """None is the end of a part."""
+        """The pieces of text; None is the end of a part."""
         self._end = ""
         """The last character of the part so far."""
         self._is_other_text = False
@@ -34,7 +35,7 @@ class TextParts:
         self._news = anyio.Event()
         self._rest: anyio.Event | None = None
         self.has_rested = False
-        """Whether a task that the code awaits has had the conversation."""
+        """Whether a task awaited by the code has had the conversation."""
 
     @property
     def is_over(self) -> bool:
@@ -42,43 +43,42 @@ class TextParts:
         return self._is_closed and not self._pieces
 
     def push(self, text: str) -> None:
-        """Add text."""
         if self._is_other_text and self._end and not (self._end.isspace() or text[:1].isspace()):
             text = f" {text}"
         self._is_other_text = False
         self.put(TextDelta(text))
 
     def begin_text(self) -> None:
-        """Begin another text in the same part: a space comes between the two, unless white space is there."""
+        """Begin another text in the same part, separated by a space unless there is white space already."""
         self._is_other_text = True
 
     def close(self, error: Exception | None = None) -> None:
-        """There is no more text; `next_part()` raises the error."""
+        """End the text; `next_part()` then raises `error`, if given."""
         self._error = error
         self._is_closed = True
         self._news.set()
 
     def split(self) -> None:
-        """Begin the next part, since the code asked for speech."""
+        """End the part, since the code asks for speech."""
         self.put(None)
 
     def rest(self) -> None:
-        """Begin the next part behind a task that the code awaits."""
+        """End the part, since the code awaits a task; the next part comes after the task."""
         self._rest, self.has_rested = anyio.Event(), True
         self.put(None)
 
     def go_on(self) -> None:
-        """That task is over."""
+        """Note that the awaited task is over."""
         if self._rest is not None:
             self._rest.set()
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the next part comes behind a task."""
+        """Whether the next part waits for a task."""
         return self._rest is not None
 
     async def rested(self) -> None:
-        """Wait for the end of that task."""
+        """Wait until that task is over."""
         if self._rest is not None:
             await self._rest.wait()
             self._rest = None
@@ -115,5 +115,5 @@ class PartText(AsyncIterator[str]):
         return (await anext(self._pieces)).text
 
     async def aclose(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         await self._pieces.aclose()

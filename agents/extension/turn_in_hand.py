@@ -22,10 +22,10 @@ NoteTaken = Callable[[str, bool], None]
 class TurnInHand:
     """A turn of the caller.
 
-    It is *ahead* while it may still change: an answer to its words is begun before the turn is over. Then there is no
-    speech yet, and code that speaks is not put before any. `answer` and `drop` are noted ahead, no model is asked for
-    those words, and the turn is answered or dropped so if it is committed with the same words. If it is not, the
-    extension gets `undo`, and another turn with the new words.
+    It is *ahead* while it may still change: an answer to its words is begun before the turn is over. Then no speech
+    exists yet, so code that speaks cannot come before one. `answer` and `drop` take effect if the turn is committed
+    with the same words; no model is asked for them meanwhile. If it is not, the extension gets `undo`, and another turn
+    with the new words.
 
     Args:
         text: The caller's words; of a turn that is over, behind the hook of the agent and the content guard.
@@ -40,8 +40,8 @@ class TurnInHand:
         self.is_ahead = True
         """Whether the turn may still change."""
         self.is_remote = False
-        """Whether the model's server has begun the answer: nothing waits for the extensions, and `add`, `answer` and
-        `drop` have no effect."""
+        """Whether the model's server has begun the answer. Then it does not wait for the extensions, and `add`,
+        `answer` and `drop` have no effect."""
         self.material: list[str] = []
         """Added to the instructions of the answer's first request."""
         self.answering: TextParts | None = None
@@ -50,7 +50,7 @@ class TurnInHand:
         self.settled_by = ""
         """The key of the extension that answers the turn, or has dropped it."""
         self.is_cut = False
-        """Whether no `on_turn` is to go on: the turn is taken back, or the session closes."""
+        """Whether no `on_turn` may go on: the turn is taken back, or the session closes."""
         self.is_undone = False
         """Whether the turn is taken back."""
         self._inbox = inbox
@@ -60,22 +60,22 @@ class TurnInHand:
         self._record: TurnRecordBuilder | None = None
         self._asked: list[str] = []
         self._asks = ""
-        """The key of the extension whose `on_turn` runs."""
+        """The key of the extension whose `on_turn` runs; "" without one."""
         self._scope = anyio.CancelScope()
-        """Around that `on_turn`."""
+        """The cancel scope around that `on_turn`."""
         self._ended = anyio.Event()
-        """Set when it has ended."""
+        """Set when that `on_turn` has ended."""
         self._has_left = False
 
     @property
     def handle(self) -> SpeechHandle:
-        """Of the speech that answers it; none while it is ahead."""
+        """The handle of the speech that answers the turn; not while the turn is ahead."""
         assert self._handle is not None, "a turn that is ahead has no speech"
         return self._handle
 
     @property
     def record(self) -> TurnRecordBuilder:
-        """The record of the turn; none while it is ahead."""
+        """The record of the turn; not while it is ahead."""
         assert self._record is not None, "a turn that is ahead has no record"
         return self._record
 
@@ -98,26 +98,26 @@ class TurnInHand:
             self.answering, self.settled_by = parts, self._asks
 
     def drop(self) -> None:
-        """Drop the turn, in `on_turn`: nothing answers it, and the history does not keep it."""
+        """Drop the turn, in `on_turn`: it gets no answer, and the history does not keep it."""
         if self._may_settle:
             self.is_dropped, self.settled_by = True, self._asks
 
     def note_taken(self, key: str, *, is_taken: bool) -> None:
-        """Note whether the state of that extension has the effect of the turn; without effect while it is ahead.
+        """Note whether the state of that extension has the effect of the turn; ignored while the turn is ahead.
 
-        After a crash, an extension does not get a turn again that its snapshot has the effect of.
+        After a crash, an extension does not get a turn again whose effect is in its snapshot.
         """
         if not self.is_ahead:
             self._note_taken(key, is_taken)
 
     def leave_floor(self) -> None:
-        """Wait without the floor, which code that runs may need."""
+        """Give up the floor while waiting: code that runs may need it."""
         if not (self._has_left or self.is_ahead):
             self._has_left = True
             self._inbox.post(ToolsAwaited(self.handle.id))
 
     def want_floor(self) -> None:
-        """Wait for the floor again, if the turn has left it."""
+        """Wait for the floor again, if it was given up."""
         if self._has_left:
             self._has_left = False
             self._inbox.post(ToolsFinished(self.handle.id))
@@ -126,7 +126,7 @@ class TurnInHand:
 
     @property
     def is_settled(self) -> bool:
-        """Whether an extension has answered or dropped it."""
+        """Whether an extension has answered or dropped the turn."""
         return bool(self.settled_by)
 
     @property
@@ -134,20 +134,20 @@ class TurnInHand:
         return bool(self._asks) and not (self.is_settled or self.is_remote or self.is_cut)
 
     def commit(self, handle: SpeechHandle, record: TurnRecordBuilder, text: str, *, is_remote: bool = False) -> None:
-        """The turn is over with these words, and that speech answers it."""
+        """Commit the turn with these words; `handle` is the speech that answers it."""
         self._handle, self._record = handle, record
         self.text, self.is_remote, self.is_ahead = text, is_remote, False
 
     def awaits(self, key: str) -> bool:
-        """Whether that extension is still to get the turn."""
+        """Return whether that extension is still to get the turn."""
         return key not in self._asked and key not in self._taken_by
 
     def had(self, key: str) -> bool:
-        """Whether that extension has got the turn."""
+        """Return whether that extension has got the turn."""
         return key in self._asked
 
     def unsettle(self, key: str) -> None:
-        """Take back what that extension has done with the turn: its `on_turn` failed, and the turn goes on."""
+        """Take back the extension's effect on the turn: its `on_turn` failed, and the turn goes on."""
         if self.settled_by == key:
             if self.answering is not None:
                 self.answering.close()
@@ -161,12 +161,12 @@ class TurnInHand:
         return self._scope
 
     def end(self) -> None:
-        """Note that it has ended."""
+        """Note that `on_turn` has ended."""
         self._asks = ""
         self._ended.set()
 
     def cut(self) -> None:
-        """Cancel the `on_turn` that runs, if one does; none begins any more."""
+        """Cancel the `on_turn` that runs, if any, and let none begin."""
         self.is_cut = True
         self._scope.cancel()
 

@@ -1,4 +1,4 @@
-"""The recorded steps of a graph's machine, in the trace of its session, and their replay.
+"""The recorded steps of a graph's machine in the trace of its session, and the replay of these steps.
 
 The first line has the rules of the graph and, of a resumed session, the state to go on from; then comes one for each
 input (`agents/turn/trace/record.py`). So a replay needs nothing of the application:
@@ -34,7 +34,7 @@ class GraphBegins:
     """The first line: the arguments of the machine.
 
     Args:
-        resumed_at: Session clock at which `saved` was taken up, seconds.
+        resumed_at: Session clock at which the graph continued from `saved`, seconds.
     """
 
     rules: GraphRules
@@ -46,7 +46,7 @@ GRAPH = Codec("graph", (GraphInput, GraphEffect, GraphBegins))
 
 
 class RecordedGraph(GraphMachine):
-    """A graph's machine that reports each step; before the first one it reports its beginning.
+    """A graph's machine that reports each step, and its beginning before the first one.
 
     Args:
         record: Called with each step, also with one in which the machine raised.

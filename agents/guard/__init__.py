@@ -1,7 +1,7 @@
-"""The content guard: application code that judges what is said before it is heard.
+"""The content guard: application code that judges text before it is heard.
 
-`content_guard` has what an application gives, `model_judge` a language model as the judge, and `guarding` has the texts
-of one session judged: sentence by sentence between the model and the voice, and the caller's turns between the agent's
+`content_guard` has the options and the verdicts, `model_judge` a language model as the judge. `guarding` asks the guard
+in one session: sentence by sentence between the model and the voice, and for the caller's turns between the agent's
 hook and the model.
 """
 

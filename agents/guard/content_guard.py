@@ -1,4 +1,4 @@
-"""ContentGuard: application code that judges what is said before it is heard, and its verdicts."""
+"""ContentGuard: application code that judges text before it is heard, and its verdicts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vivavoce.pipelines.core.checks import check_choice, check_flag, check_funct
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 GuardAction = Literal["pass", "hold", "replace", "end"]
-"""The fate of a text: it goes on; it is held back; another text goes on; the answer ends."""
+"""The action on a text: it goes on; it is held back; another text replaces it; the answer ends."""
 SaidBy = Literal["agent", "caller"]
 
 
@@ -88,7 +88,7 @@ class ContentGuard:
     """
 
     judge: Judge
-    """Gives the verdict: a function, or `ModelJudge`."""
+    """Returns the verdict: a function, or `ModelJudge`."""
     agent: bool = True
     """Whether it judges the agent."""
     caller: bool = True
@@ -96,7 +96,7 @@ class ContentGuard:
     limit: float = 1.0
     """Seconds for one verdict."""
     on_failure: Literal["hold", "pass"] = "hold"
-    """The fate of a text whose judge raises or is late, which is an `error` event too. `hold`: it is held back, since
+    """The action on a text whose judge raises or is late, which is an `error` event too. `hold`: it is held back, since
     speech that was heard cannot be taken back. `pass`: it goes on without a verdict."""
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Guarding: has the content guard judge what the agent and the caller say. Without a guard it costs nothing."""
+"""Guarding: asks the content guard about the words of agent and caller. Without a guard it costs nothing."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _PASS = GuardVerdict()
 
 Answer = AsyncGenerator[LLMEvent | AudioChunk, None]
 Still = Callable[[], AbstractContextManager[None]]
-"""Returns a block in which the limits of the speech stand still."""
+"""Returns a block in which the limits of the speech do not count."""
 
 
 def guards_agent(guard: ContentGuard | None) -> bool:
-    """Whether a guard judges the agent."""
+    """Return whether a guard judges the agent."""
     return guard is not None and guard.agent
 
 
 def guards_caller(guard: ContentGuard | None) -> bool:
-    """Whether a guard judges the caller."""
+    """Return whether a guard judges the caller."""
     return guard is not None and guard.caller
 
 
@@ -62,7 +62,7 @@ class Guarding:
     # --- the caller
 
     async def turn(self, item: ChatMessage, transcript: str, record: TurnRecordBuilder) -> tuple[str, str | None]:
-        """Judge the caller's turn; return the words for the model, and the answer of the guard in the model's place.
+        """Judge the caller's turn; return the words for the model, and the guard's own answer, if any.
 
         Args:
             item: The message of the turn.
@@ -86,16 +86,18 @@ class Guarding:
         return bool(self._history.caller_words.unjudged)
 
     async def judge_left(self, record: TurnRecordBuilder) -> None:
-        """Judge the caller's words that no speech has judged: it was cut, or they were corrected after their verdict.
+        """Judge the caller's words that no speech has judged: their speech was cut, or they were corrected after the
+        verdict.
 
-        They are withdrawn where they would end an answer.
+        A message that does not pass is removed from the history.
         """
         async with anyio.create_task_group() as group:
             for item in self._history.caller_words.unjudged:
                 group.start_soon(self._judge, item, item.transcript, record)
 
     async def _judge(self, item: ChatMessage, words: str, record: TurnRecordBuilder) -> tuple[GuardVerdict, str]:
-        """Judge a message as it is by now, and change the history by the verdict; return the verdict and the words."""
+        """Judge the present text of a message, and change the history by the verdict; return the verdict and the
+        words."""
         waiting, is_edited = self._history.caller_words, words != item.transcript
         while True:
             judged = waiting.get_unjudged(item.id)
@@ -119,10 +121,10 @@ class Guarding:
     # --- the agent
 
     def answer(self, source: Answer, record: TurnRecordBuilder, still: Still) -> Answer:
-        """Return the part of a model's step, or a flow's, that passes.
+        """Return the part of a model's step, or of a flow's text, that passes the guard.
 
         Args:
-            still: The limits of the model do not count while the guard judges.
+            still: Returns the block in which the limits of the model do not count, while the guard judges.
         """
         if not self.judges_agent:
             return source
@@ -131,7 +133,7 @@ class Guarding:
         return self._audio_answer(source, made, record) if makes_audio else self._text_answer(source, made, record)
 
     async def _text_answer(self, source: Answer, made: _Made, record: TurnRecordBuilder) -> Answer:
-        """Judge sentence by sentence. An empty text shows at once that the model has begun."""
+        """Judge sentence by sentence. An empty text is yielded as soon as the model has begun."""
         text = _Sentences()
         async with aclosing(source) as events:
             async for event in events:
@@ -156,7 +158,7 @@ class Guarding:
         self._cut(made)
 
     async def _piece(self, sentence: str, made: _Made, record: TurnRecordBuilder) -> TextDelta | None:
-        """Judge a sentence; return what is spoken of it, or instead."""
+        """Judge a sentence; return the text to speak, or None if there is none."""
         clock, is_first = self._context.clock, not made.passed
         if is_first:
             record.mark("first_sentence", "provider", clock.now())
@@ -167,7 +169,7 @@ class Guarding:
         return TextDelta(spoken, made.last_item) if spoken else None
 
     async def _audio_answer(self, source: Answer, made: _Made, record: TurnRecordBuilder) -> Answer:
-        """Hold the audio back until the whole answer has passed by its transcript."""
+        """Hold the audio back until the transcript of the whole answer has passed."""
         text = _Sentences()
         verdict = _PASS
         held: list[LLMEvent | AudioChunk] = []
@@ -214,7 +216,7 @@ class Guarding:
         return _PASS
 
     def _cut(self, made: _Made) -> None:
-        """Inform a model that keeps the conversation itself that its answer was not heard as it gave it."""
+        """Inform a model that keeps its own conversation that its answer was not heard as it was given."""
         if made.is_changed:
             for item_id in made.items:
                 self._context.live.connection.truncate(item_id, 0.0, made.passed.strip())
@@ -267,7 +269,7 @@ class Guarding:
 
 
 class _Made:
-    """The answer in the making: the text that has passed, and the items of a remote conversation that it belongs to."""
+    """The answer in the making: the text that has passed, and the ids of its items in a remote conversation."""
 
     def __init__(self, still: Still) -> None:
         self.still = still
@@ -299,12 +301,12 @@ class _Made:
         return spoken
 
     def forget(self) -> None:
-        """None of it is heard."""
+        """Note that none of the answer is heard."""
         self.passed, self.is_changed = "", True
 
 
 class _Sentences:
-    """Cuts text into sentences with the white space behind them, so that nothing of the text changes."""
+    """Cuts text into sentences, each with the white space after it, so that no character is lost."""
 
     def __init__(self) -> None:
         self._cutter = SentenceCutter(keeps_code=True)

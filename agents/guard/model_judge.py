@@ -31,7 +31,7 @@ class ModelJudge:
         llm: Shared; the code that made it closes it.
         rules: What is allowed and what is not, in plain words.
     Raises:
-        ConfigurationError: `llm` is none, or the rules are empty.
+        ConfigurationError: `llm` is not an LLM, or the rules are empty.
     """
 
     def __init__(self, llm: LLM, rules: str) -> None:
@@ -45,7 +45,7 @@ class ModelJudge:
         """Return the model's verdict.
 
         Raises:
-            ProviderError: The model failed, or gave none.
+            ProviderError: The model failed, or gave no verdict.
         """
         case = {"said_by": given.said_by, "before": given.before, "text": given.text}
         request = GenerateRequest(

@@ -1,4 +1,4 @@
-"""CallerWords: which of the caller's messages no model may get yet, and the words that edits have replaced."""
+"""CallerWords: the caller's messages that no model may get yet, and the words that edits have replaced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Unjudged:
     """A message of the caller without a verdict.
 
     Args:
-        is_withheld: A model that keeps the conversation itself has not got the message.
+        is_withheld: Whether a model that keeps the conversation itself has not got the message.
     """
 
     message: ChatMessage
@@ -21,7 +21,8 @@ class Unjudged:
 
 
 class CallerWords:
-    """Knows the messages of the caller that wait for the content guard, and what was said where a text was edited.
+    """Knows the messages of the caller that wait for the content guard, and the spoken words of messages whose text was
+    edited.
 
     Args:
         are_judged: Whether a content guard judges the caller. Without one, no message waits.
@@ -48,12 +49,13 @@ class CallerWords:
         return [waiting.message for waiting in self._unjudged.values()]
 
     def get_unjudged(self, item_id: str) -> ChatMessage | None:
-        """Return a message as it waits for a verdict; None if it does not wait."""
+        """Return the message in its form that waits for a verdict, or None if it does not wait."""
         waiting = self._unjudged.get(item_id)
         return None if waiting is None else waiting.message
 
     def judged(self, item_id: str) -> bool:
-        """A message has passed; return whether a model that keeps the conversation itself has to get it now."""
+        """Note that a message has passed; return whether a model that keeps the conversation itself has to get it
+        now."""
         waiting = self._unjudged.pop(item_id, None)
         return waiting is not None and waiting.is_withheld
 
@@ -66,19 +68,20 @@ class CallerWords:
     # --- edits
 
     def edited(self, before: ChatMessage, after: ChatMessage) -> None:
-        """The application or the guard has changed the text of a message."""
+        """Note that the application or the guard has changed the text of a message."""
         self._said.setdefault(after.id, before.content)
         waiting = self._unjudged.get(after.id)
         if waiting is not None:
             self._unjudged[after.id] = Unjudged(after, waiting.is_withheld)
 
     def is_edit_of(self, item_id: str, text: str) -> bool:
-        """Whether the message of that id is an edit of the same words as `text`."""
+        """Return whether the message of that id is an edit of the same words as `text`."""
         said = self._said.get(item_id)
         return said is not None and same_words(said, text)
 
     def removed(self, item_id: str) -> bool:
-        """A message was removed; return whether a model that keeps the conversation itself never got it."""
+        """Note that a message was removed; return whether it was withheld from a model that keeps the conversation
+        itself."""
         self._said.pop(item_id, None)
         waiting = self._unjudged.pop(item_id, None)
         return waiting is not None and waiting.is_withheld

@@ -47,7 +47,7 @@ class _OpenTurn:
     """A turn whose answer is not over.
 
     Args:
-        change: The change that its commit was.
+        change: The number of the change that its commit made.
     """
 
     change: int
@@ -58,7 +58,7 @@ class CheckpointFeed:
     """Writes the snapshots of one session, and knows its open work.
 
     Args:
-        agent_id: Returns the id of the agent with which another process goes on: the one behind all tasks.
+        agent_id: Returns the id of the agent with which another process goes on: the agent behind all tasks.
     """
 
     def __init__(
@@ -79,23 +79,23 @@ class CheckpointFeed:
         """The user's turns whose answers are not over, oldest first."""
         self._calls: tuple[BegunCall, ...] = ()
         self._results: tuple[str, ...] = ()
-        """The turns and speeches whose results are in the history, and have no answer yet."""
+        """The turns and speeches whose results are in the history and have no answer yet."""
         self._calls_change = 0
-        """The change that the newest call was."""
+        """The number of the change that the newest call made."""
         self._changes = 0
         self._written = 0
-        """The changes that the store has."""
+        """The number of the newest change that the store has."""
         self._news = anyio.Event()
         self._answered = anyio.Event()
         """Set at the end of a write, and then replaced."""
         self._is_failing = False
-        """Whether nothing waits for the store: it is late, or its last write has failed."""
+        """Whether no part waits for the store: it is late, or its last write has failed."""
         self._is_told = False
-        """Whether there was an event since the last write that succeeded."""
+        """Whether an error was reported since the last write that succeeded."""
         self._is_late = False
-        """Whether there was an event of a late store since the last write in time."""
+        """Whether a late store was reported since the last write in time."""
         self.resumed = NO_OPEN_WORK
-        """The open work of the session that this one goes on with."""
+        """The open work of the session that this session continues."""
 
     # --- the open work
 
@@ -107,7 +107,8 @@ class CheckpointFeed:
         return OpenWork(turn_id=turn_id, passed=self.passed(turn_id), calls=self._calls, results=results)
 
     def _has_words(self, turn_id: str) -> bool:
-        """Whether another process can answer the turn: a model that has heard it may not have told its words yet."""
+        """Return whether another process can answer the turn: the words are missing if only the model has heard them so
+        far."""
         item = self._history.user_item(turn_id)
         return item is not None and not item.no_transcript
 
@@ -117,19 +118,20 @@ class CheckpointFeed:
         return NOTHING_PASSED if turn is None else turn.passed
 
     def resume(self, work: OpenWork) -> None:
-        """Begin with the open work of an earlier session; its calls begin anew, or end."""
+        """Begin with the open work of an earlier session. Its calls begin again, or end."""
         self.resumed = work
         if work.turn_id:
             self._turns[work.turn_id] = _OpenTurn(0, work.passed)
 
     def turn_committed(self, turn_id: str) -> None:
-        """The user's turn is committed, perhaps again with more words."""
+        """Note that the user's turn is committed, perhaps again with more words."""
         self._turns.pop(turn_id, None)
         self.changed()
         self._turns[turn_id] = _OpenTurn(self._changes)
 
     def hook_has_run(self, turn_id: str, instructions: str) -> None:
-        """`on_user_turn_completed` has run for the words of the turn, and has left these instructions."""
+        """Note that `on_user_turn_completed` has run for the words of the turn, and the instructions that it has
+        left."""
         if (turn := self._turns.get(turn_id)) is not None:
             turn.passed = replace(turn.passed, instructions=instructions)
             self.changed()
@@ -143,33 +145,34 @@ class CheckpointFeed:
             self.changed()
 
     def turn_over(self, *turn_ids: str) -> None:
-        """The answer to these turns is over, and so is that to all turns before them."""
+        """Note that the answer to these turns is over, and the answers to all turns before them."""
         for turn_id in turn_ids:
             while turn_id in self._turns:
                 del self._turns[next(iter(self._turns))]
         self.changed()
 
     def calls_are(self, calls: Sequence[BegunCall], results: Sequence[str]) -> None:
-        """Take the calls that are not in the history yet, and the makers of those whose results no answer has told."""
+        """Take the calls that are not in the history yet, and the turns whose results no answer has told."""
         if (tuple(calls), tuple(results)) != (self._calls, self._results):
             self._calls, self._results = tuple(calls), tuple(results)
             self.changed()
             self._calls_change = self._changes
 
     def changed(self) -> None:
-        """Have the conversation written soon, as it is then."""
+        """Store the conversation soon, as it is then."""
         self._changes += 1
         self._news.set()
 
     # --- waiting
 
     async def turn_kept(self, turn_id: str) -> bool:
-        """Wait until the store has the turn, at most `FRAME_LIMIT`; return whether there was a wait."""
+        """Wait until the store has the turn, for at most `FRAME_LIMIT`; return whether it had to wait."""
         turn = self._turns.get(turn_id)
         return turn is not None and await self._kept(turn.change, FRAME_LIMIT)
 
     async def calls_kept(self) -> bool:
-        """Wait until the store has the calls that have begun, at most `CALL_LIMIT`; return whether there was a wait."""
+        """Wait until the store has the calls that have begun, for at most `CALL_LIMIT`; return whether it had to
+        wait."""
         return await self._kept(self._calls_change, CALL_LIMIT)
 
     async def _kept(self, change: int, limit: float) -> bool:
@@ -237,7 +240,7 @@ class CheckpointFeed:
         """Take the conversation as it is now; the returned call, from any thread, makes the data of a snapshot.
 
         Args:
-            only_ids: Of the history, the ids of its items only.
+            only_ids: Whether the history is given by the ids of its items only.
         Raises:
             ConfigurationError: The userdata cannot be JSON.
         """

@@ -44,7 +44,7 @@ _EVENTS: dict[ChangeKind, type[ev.HistoryItemAdded | ev.HistoryItemReplaced | ev
 
 
 class HistoryKeeper(Protocol):
-    """Keeps the history outside of the session; it takes changes without waiting."""
+    """Keeps the history outside of the session. Its calls do not wait."""
 
     @property
     def is_open(self) -> bool: ...
@@ -135,7 +135,7 @@ class SessionHistory:
         An empty text changes nothing.
 
         Args:
-            turn_id: The turn that it belongs to from now on; empty: the same as before.
+            turn_id: The turn that it belongs to from now on; "" for the same as before.
         Raises:
             ConfigurationError: `item` is no message, or `text` no str.
         """
@@ -157,7 +157,7 @@ class SessionHistory:
     async def summarise(self, by: Summariser, *, keep_items: int = 10, limit: float = 30.0) -> None:
         """Replace all but the newest items by one summary; see `ChatContext.summarise`.
 
-        A failure leaves the history as it was.
+        After a failure the history is unchanged.
 
         Raises:
             SessionError: Items that were summarised were changed meanwhile.
@@ -182,20 +182,20 @@ class HistoryControl:
         self._context = ChatContext()
         self._sequence = 0
         self._stamped_at = 0.0
-        """The time of the newest item; a clock that is set back does not change the order of the items."""
+        """The time of the newest item. A clock that is set back does not change the order of the items."""
         self._removed: set[str] = set()
         """The ids of the items that were removed."""
         self._cut: dict[str, tuple[ChatMessage, float]] = {}
         self.caller_words = CallerWords(are_judged=judges_caller)
         """The verdicts on the caller's messages, and the edits of them."""
         self.view = ModelView()
-        """The part of it that the model of the present agent gets."""
+        """The part of the history that the model of the present agent gets."""
         self.history = SessionHistory(self)
         self.keeper: HistoryKeeper | None = None
         """Keeps the changes in the session's store."""
         self.run = ""
-        """The end of the ids of the turns of this run. A store that has seen earlier runs of the session needs ids that
-        these have not given."""
+        """The end of the ids of the turns of this run. A store with earlier runs of the session needs ids that those
+        runs have not used."""
 
     @property
     def items(self) -> tuple[ChatItem, ...]:
@@ -209,7 +209,7 @@ class HistoryControl:
 
     @property
     def known_ids(self) -> set[str]:
-        """The ids of all items that it has, or had."""
+        """The ids of all present and removed items."""
         return self._removed | {item.id for item in self._context}
 
     def keep(self, keeper: HistoryKeeper) -> None:
@@ -253,7 +253,8 @@ class HistoryControl:
         return self._context.copy()
 
     def for_models(self, but: str = "") -> ChatContext:
-        """Return the conversation without the caller's messages that wait for a verdict, except for the id `but`."""
+        """Return the conversation without the caller's messages that wait for a verdict, except for the message
+        `but`."""
         return self.caller_words.without_unjudged(self._context.copy(), but)
 
     def for_model(self, but: str = "") -> ChatContext:
@@ -286,7 +287,7 @@ class HistoryControl:
         """Append a message and return it. A message without words represents speech whose transcript may come later.
 
         Args:
-            is_heard: Whether the caller has said it in this session.
+            is_heard: Whether the caller has said the words in this session.
             in_model: Whether a realtime model has heard or said it itself.
             said_as: The ids of a realtime model's items that said it.
         """
@@ -318,14 +319,14 @@ class HistoryControl:
         return new
 
     def hear(self, item: ChatMessage, text: str, *, turn_id: str = "") -> ChatMessage:
-        """Give a message of the caller the words that its turn has now, and return the new item."""
+        """Give a message of the caller the present words of its turn, and return the new item."""
         new = self.replace_text(item, text, turn_id=turn_id)
         if new is not item and self._has(new):
             self.caller_words.heard(new, is_new=False)
         return new
 
     def amend(self, item: ChatMessage, text: str) -> None:
-        """Correct the words of a message, which a late final settles. An edit of the same words stays."""
+        """Correct the words of a message by a late final. If the message is an edit of the same words, it stays."""
         if item.content == text or self.caller_words.is_edit_of(item.id, text):
             return
         new = self.hear(item, text)
@@ -334,7 +335,7 @@ class HistoryControl:
             model.amend(new)
 
     def judged(self, item: ChatMessage) -> None:
-        """A message of the caller has passed the content guard: models get it from now on."""
+        """Note that a message of the caller has passed the content guard: models get it from now on."""
         if self.caller_words.judged(item.id) and (model := self._model) is not None:
             model.append(item)
 
@@ -349,7 +350,7 @@ class HistoryControl:
         self._cut[item_id] = (message, share)
 
     def settle_cut(self, item_id: str, text: str) -> None:
-        """Write the heard part of a cut answer, by its share, into its message, now that its words are known.
+        """Write the heard part of a cut answer into its message, by its share, now that the words are known.
 
         If no whole word of it was heard, the message is removed.
         """
@@ -390,7 +391,7 @@ class HistoryControl:
 
         Args:
             since: The last sequence number before the dialogue.
-            until: The last one of it; later messages of the user stay.
+            until: The last sequence number of the dialogue; later messages of the user stay.
         """
         before = {item.turn_id for item in self._context if item.sequence <= since and item.turn_id}
         gone: list[ChatItem] = []
@@ -434,7 +435,7 @@ class HistoryControl:
         tools_added: Sequence[str] = (),
         tools_removed: Sequence[str] = (),
     ) -> None:
-        """Append an agent's new instructions (None: as before) or tools, by name."""
+        """Append an agent's new instructions (None for no change) or tools, by name."""
         change = ConfigChange(
             agent=agent,
             instructions=instructions,

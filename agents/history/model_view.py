@@ -9,9 +9,9 @@ from vivavoce.pipelines.llm.chat_units import completed
 
 
 class ModelView:
-    """All of the history, or the part of it that an agent carries on from its handoff, and everything since then.
+    """All of the history, or the part that an agent carries on from its handoff with everything since then.
 
-    Items that were changed or removed since are so in the view too.
+    Items that are changed or removed later change in the view too.
     """
 
     def __init__(self) -> None:
@@ -24,11 +24,10 @@ class ModelView:
         return self._carried is None
 
     def show_all(self) -> None:
-        """Show all of the history."""
         self._carried, self._before = None, frozenset()
 
     def carry(self, part: Iterable[ChatItem], history: ChatContext) -> None:
-        """Show `part` in the place of all items of `history`, each call with its output."""
+        """Show `part` in place of all items of `history`, each call with its output."""
         self._before = frozenset(item.id for item in history)
         self._carried = tuple(completed(list(part), history.items, ()))
 

@@ -1,4 +1,5 @@
-"""OpenWork: the write-ahead part of a conversation, the turn without an answer and the tool calls that have begun.
+"""OpenWork: the work of a conversation that is written ahead: the turn without an answer, and the calls that have
+begun.
 
 A session writes it with its snapshot before the answer is heard and before a tool runs. A session that resumes it
 answers the turn, and treats the calls as `vivavoce.agents.tools.calls` says.
@@ -23,7 +24,7 @@ class BegunCall:
 
     Args:
         turn_id: The turn, or the speech, that made it.
-        output: Its output; None: it has not ended.
+        output: Its output, or None if the call has not ended.
     """
 
     turn_id: str
@@ -33,10 +34,10 @@ class BegunCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassedCode:
-    """The code that a turn has passed on the way to its answer. It does not run a second time for the same words.
+    """The code that a turn has passed on its way to the answer. It does not run again for the same words.
 
     Args:
-        instructions: What `on_user_turn_completed` has left for the answer; None: it has not run.
+        instructions: What `on_user_turn_completed` has left for the answer; None if it has not run.
         taken_by: The keys of the extensions whose states have the effect of the turn.
     """
 
@@ -52,11 +53,10 @@ class OpenWork:
     """The open work of a session.
 
     Args:
-        turn_id: The newest turn of the user whose answer is not over; empty: none.
+        turn_id: The newest turn of the user whose answer is not over; "" for none.
         passed: The code that this turn has passed.
         calls: In the order in which they began.
-        results: The other turns, or speeches, whose calls are in the history with their results, which no answer has
-            told.
+        results: The other turns or speeches with calls whose results are in the history and in no answer yet.
     """
 
     turn_id: str = ""
@@ -65,7 +65,7 @@ class OpenWork:
     results: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any] | None:
-        """Return the data that `read()` takes; None if nothing is open."""
+        """Return the data that `read()` takes, or None if nothing is open."""
         if not (self.turn_id or self.calls or self.results):
             return None
         calls = [

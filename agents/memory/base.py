@@ -37,19 +37,19 @@ class MemoryBase:
         self._held_until = math.inf
 
     def open(self, memory_id: str) -> None:
-        """Be the memory with that id."""
+        """Set the id of the memory."""
         self._id = memory_id
 
     def lose(self) -> None:
-        """Note that another session has the memory: this one writes nothing more. Caller: its lease."""
+        """Note that another session has the memory: this session writes nothing more. Called by its lease."""
         self._is_lost = True
 
     def hold(self, until: float) -> None:
-        """Note that the session has the memory until then, by its clock. Caller: its lease."""
+        """Note that the session has the memory until `until`, by its clock. Called by its lease."""
         self._is_in_doubt, self._held_until = False, until
 
     def doubt(self) -> None:
-        """Note that another session may have taken the memory, while the store was out of reach. Caller: its lease."""
+        """Note that another session may have taken the memory while the store was out of reach. Called by its lease."""
         self._is_in_doubt = True
 
     @property
@@ -59,14 +59,14 @@ class MemoryBase:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether another session may have the memory: this one does not write until it knows."""
+        """Whether another session may have the memory. This session does not write until it knows."""
         return self._is_in_doubt or self.clock.now() >= self._held_until
 
     def check_held(self) -> None:
         """Check that the session may write.
 
         Raises:
-            StoreUnavailable: It is not known whether it still has the memory.
+            StoreUnavailable: It is not known whether the session still has the memory.
             StoreError: Another session has it.
         """
         if self._is_lost:
@@ -91,7 +91,7 @@ class MemoryBase:
         return self._id
 
     def place(self, name: str) -> Place:
-        """Return the namespace or log of that name; each name is used for one of both."""
+        """Return the namespace or log of that name; a name is used for one of the two only."""
         return Place(self.id, name)
 
     def namespace(self, name: str) -> Namespace:
@@ -127,5 +127,5 @@ async def attached_base(store: SessionStore, session_id: str, timeout: float) ->
 
 
 def memory_base(store: SessionStore | None, timeout: float, clock: Clock) -> MemoryBase:
-    """Return the base of a session's memory: in that store, else in this process."""
+    """Return the base of a session's memory: in `store`, or in this process without one."""
     return MemoryBase(store or InProcessStore(clock=clock), timeout=timeout, clock=clock)

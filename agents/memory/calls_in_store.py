@@ -66,7 +66,7 @@ class RunningCall:
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """An entry of `CALLS_PLACE`; without `call` there is none, or it is being removed."""
+    """An entry of `CALLS_PLACE`. Without `call` it does not exist, or is being removed."""
 
     call: RunningCall | None
     words: tuple[str, ...]
@@ -105,7 +105,7 @@ class CallsInStore:
         return (CallsInStore, (self.store,))
 
     async def write(self, call: RunningCall) -> None:
-        """Keep the record in place of the one with the same lease; no effect if another process owns that one."""
+        """Store the record in place of the record with the same lease; no effect if another process owns that."""
         lease, owner = call.lease, call.owner
 
         def begin(before: _Record) -> _Record | None:
@@ -147,7 +147,7 @@ class CallsInStore:
         return sorted(found, key=lambda call: call.lease)
 
     async def claim(self, lease: str, *, owner: str, by: str, at: float) -> RunningCall | None:
-        """Change the owner of a record and return the changed record; None: it is gone, or `owner` does not own it.
+        """Change the owner of a record and return the changed record, or None if it is gone or `owner` does not own it.
 
         Args:
             owner: The present owner.
@@ -171,7 +171,7 @@ class CallsInStore:
         return claimed.call
 
     async def _change(self, lease: str, change: Callable[[_Record], _Record | None]) -> _Record | None:
-        """Change a record atomically, and return the new one; None: it stays as it is."""
+        """Change a record atomically, and return the new record, or None if it stays as it is."""
 
         def carry_out(before: str | None) -> tuple[str | None, _Record | None]:
             after = change(_Record.read(before))

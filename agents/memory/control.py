@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SWEEP_INTERVAL, SWEEP_LIMIT = 300.0, 60.0
-"""Seconds between two times when sessions are erased, and for all erasing at one of them."""
+"""Seconds between two sweeps, which erase sessions whose time is over, and the limit of one sweep."""
 SWEEPS = 50
-"""Calls of the store at one of them."""
+"""Calls of the store in one sweep."""
 
 
 class MemoryControl(Attached):
@@ -107,7 +107,7 @@ class MemoryControl(Attached):
 
     @property
     def has_work(self) -> bool:
-        """Whether there is anything to close: the application has set options, or has asked for the memory."""
+        """Whether the close has something to do: the application has set options, or has asked for the memory."""
         return self._is_used
 
     @property
@@ -117,17 +117,17 @@ class MemoryControl(Attached):
 
     @property
     def is_resumed(self) -> bool:
-        """Whether it goes on with the memory of a snapshot."""
+        """Whether it continues the memory of a snapshot."""
         return self._resumed is not None
 
     @property
     def lost_writes(self) -> int:
-        """The session's own writes that its store did not get."""
+        """The number of the session's own writes that the store did not get."""
         return self.writer.lost + (0 if self._words_writer is None else self._words_writer.lost)
 
     @property
     def face(self) -> SessionMemory:  # type: ignore[override]  # to ask for it is to use it
-        """The memory as applications know it. To ask for it is to use it, first on the session's event loop."""
+        """The memory as applications use it. The first access begins it, on the session's event loop."""
         self._is_used = True
         if self.base.is_open and self._lease is None and not self._has_begun:
             inbox = self._context.inbox
@@ -145,7 +145,7 @@ class MemoryControl(Attached):
         self._private_listeners.append(listener)
 
     def on_begin_again(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the store may have lost the session, which is set in it again."""
+        """Call `listener` when the session is set again in a store that may have lost it."""
         self._begin_listeners.append(listener)
 
     def _private_changed(self) -> None:
@@ -155,7 +155,8 @@ class MemoryControl(Attached):
     # --- snapshots
 
     def take(self) -> Callable[[], dict[str, Any]] | None:
-        """Take the memory as it is now; the returned call, from any thread, makes its data. None: it is not used.
+        """Take the memory as it is now; the returned call makes its data, from any thread. None if the memory is not
+        used.
 
         It holds the id, the private data, and the namespaces if they are in this process. The places of the agents in
         their streams are in it if the streams may outlive the session.
@@ -187,7 +188,7 @@ class MemoryControl(Attached):
             raise ConfigurationError("a snapshot's memory needs an 'id', 'private' data and perhaps 'namespaces'")
 
     def restore(self, data: Any) -> None:
-        """Continue the memory of a snapshot; its values replace those that were set before the start."""
+        """Continue the memory of a snapshot; its values replace the values that were set before the start."""
         self._is_used = True
         self._resumed = data
         self._entries.update(_texts(data["private"]))
@@ -196,7 +197,7 @@ class MemoryControl(Attached):
     # --- life
 
     def open(self) -> Awaitable[None] | None:
-        """Begin, or go on with the memory of a snapshot. Only a store that is shared is waited for."""
+        """Begin, or continue the memory of a snapshot. Only a shared store is waited for."""
         self.base.open(self._context.id if self._resumed is None else self._resumed["id"])
         if self._is_used:
             self.writer.open()
@@ -208,7 +209,7 @@ class MemoryControl(Attached):
         return None
 
     async def _open_in_store(self, lease: SessionLease) -> None:
-        """Begin in a store that is shared.
+        """Begin in a shared store.
 
         Raises:
             StoreError: Another session has the memory.
@@ -230,11 +231,11 @@ class MemoryControl(Attached):
         self.snapshots.changed()
 
     def turn_over(self, record: TurnRecord) -> None:
-        """Keep the conversation as it is after each turn."""
+        """Keep the conversation as it is after a turn."""
         self.snapshots.changed()
 
     async def aclose(self) -> None:
-        """Make the waiting writes and give the lease up; the caller limits it.
+        """Make the waiting writes and give up the lease; the caller sets the limit.
 
         Raises:
             SessionError: Some writes were not made.
@@ -256,7 +257,8 @@ class MemoryControl(Attached):
         await self.streams.streams.end()
 
     def _begin_late(self) -> None:
-        """Begin with the first use in the middle of a session; in its close, with the values and without streams."""
+        """Begin with the first use in the middle of a session. During the close, only the values are set, without
+        streams."""
         if not self._has_begun:
             store = self._fill()
             if self._context.closing.is_asked:
@@ -277,7 +279,7 @@ class MemoryControl(Attached):
         return store
 
     async def _begin_in_store(self, *, is_down: bool) -> None:
-        """Set the entries that are missing; if the store is down, as soon as it is back."""
+        """Set the entries that are missing. If the store is down, do so as soon as it is back."""
         base = self.base
         writes: list[Write] = [
             partial(base.store.write, base.place(name), entry, text, nx=True)
@@ -298,7 +300,8 @@ class MemoryControl(Attached):
         self.streams.begin()
 
     def _begin_again(self) -> None:
-        """Set what the store lacks, if it has lost the session; values, words and parts from before stay lost."""
+        """Set the entries that the store lacks, if it has lost the session. Earlier values, words and parts stay
+        lost."""
         self.writer.put(self._set_metadata_again)
         self.writer.put(partial(self.base.store.keep, self.base.id, self._keep))
         self.streams.begin_again()
@@ -308,14 +311,14 @@ class MemoryControl(Attached):
             listener()
 
     async def _set_metadata_again(self) -> None:
-        """Set the metadata, if they are lost; `created_date`, by which that is known, comes last."""
+        """Set the metadata again if they are lost; `created_date`, which shows that, comes last."""
         store, place = self.base.store, self.base.place(METADATA)
         if await store.read(place, "created_date") is None:
             for entry, text in reversed(self._first_entries()[METADATA].items()):
                 await store.write(place, entry, text, nx=True)
 
     async def _sweep(self) -> None:
-        """Have the store erase the sessions whose time is over, now and then until the close."""
+        """Have the store erase sessions whose time is over, from time to time until the close."""
         with self._context.closing.cuts(anyio.CancelScope()):
             while True:
                 try:
@@ -332,7 +335,7 @@ class MemoryControl(Attached):
         return datetime.fromtimestamp(self._context.clock.wall(), UTC).isoformat()
 
     def _first_entries(self) -> dict[str, dict[str, str]]:
-        """Return the texts that the memory begins with: those of the snapshot, and metadata."""
+        """Return the texts with which the memory begins: the texts of the snapshot, and metadata."""
         resumed: Mapping[str, Any] = {} if self._resumed is None else self._resumed.get("namespaces", {})
         entries = {name: _texts(values) for name, values in resumed.items()}
         metadata = {

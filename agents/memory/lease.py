@@ -1,4 +1,4 @@
-"""SessionLease: a running session's right to its memory in a store that others use too."""
+"""SessionLease: a running session's right to its memory in a shared store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 logger = logging.getLogger(__name__)
 
 NAME = "lease"
-"""Of this part, in the store's health."""
+"""The name of this part in the store's health."""
 LEASE = 15.0
 """Seconds that a lease lasts."""
 RENEW_INTERVAL = 5.0
@@ -36,8 +36,8 @@ class SessionLease:
 
     Args:
         on_change: Called at the start, and when another process has noted something in the session's log.
-        on_begin: Called when the session has begun in the store while it runs: late, or again in a store that was out
-            of reach or has lost it.
+        on_begin: Called when the session begins in the store while it runs: late, or again after the store was out of
+            reach or has lost the session.
     """
 
     def __init__(
@@ -58,18 +58,19 @@ class SessionLease:
         self._takes_over = False
         self._began_at = 0.0
         self._goes_on = False
-        """Whether the next begin is that of a session which has begun before, here or elsewhere."""
+        """Whether the next begin continues a session that has begun before, in this process or another one."""
         self._is_held = False
         self._has_begun = False
         self.is_first = False
-        """Whether it is certain that this is the first run of the session that the store sees."""
+        """Whether this is certainly the first run of the session in the store."""
         self._scope = anyio.CancelScope()
 
     async def take(self, *, takes_over: bool) -> None:
-        """Take the lease, from another holder only if it `takes_over`; without the store, as soon as that is back.
+        """Take the lease; from another holder only if it `takes_over`. If the store is down, do so as soon as it is
+        back.
 
         Raises:
-            StoreError: Another session has it.
+            StoreError: Another session has the lease.
         """
         self._takes_over = self._goes_on = takes_over
         self._began_at = self._context.clock.wall()
@@ -85,12 +86,12 @@ class SessionLease:
         self._context.group.start_soon(self._run, name="lease of the memory")
 
     async def end(self, last: Callable[[], Awaitable[None]]) -> bool:
-        """Renew the lease no more, and give it up with a note that the session has ended.
+        """Stop renewing the lease, and give it up with a note that the session has ended.
 
         Args:
             last: Called before that, unless the session has lost the lease, or another one replaces it.
         Returns:
-            Whether the session had it until now.
+            Whether the session had the lease until now.
         """
         self._scope.cancel()
         if not self._base.is_lost:
@@ -104,7 +105,8 @@ class SessionLease:
         return True
 
     async def _hold(self) -> bool:
-        """Take or renew the lease, and begin the session in the store when it is taken; return whether it was new."""
+        """Take or renew the lease, and begin the session in the store with the first one; return whether the session is
+        new there."""
         base, takes_over = self._base, self._takes_over and not self._is_held
         until = base.clock.now() + LEASE
         self._is_held = await base.within(base.store.hold(base.id, self._holder, LEASE, takes_over=takes_over))
@@ -127,11 +129,11 @@ class SessionLease:
         clock = self._context.clock
         renewed = clock.now()
         life: Life | None = None
-        """The state when it was read last; None: it may have changed."""
+        """The state when it was read last; None if it may have changed since."""
         seen: Life | None = None
         """The state when `on_change` was called last."""
         has_news = False
-        """Whether another process has noted something, which may be that it continues the session."""
+        """Whether another process has noted something, for example that it continues the session."""
         with self._scope:
             while not self._base.is_lost:
                 try:

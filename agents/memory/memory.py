@@ -39,7 +39,7 @@ class SessionMemory:
     """State that outlives the call, if the session's options name a store; other processes may share it.
 
     Args:
-        side: The session's own parts; None: another process has attached itself.
+        side: The session's own parts; None in another process, which has attached itself.
 
     A method that reaches the store raises StoreUnavailable if that does not answer within `MemoryOptions.timeout`.
     """
@@ -83,7 +83,7 @@ class SessionMemory:
 
     @property
     def metadata(self) -> Namespace:
-        """Facts about the session; it begins with `created_date`, `user`, `name` and `pinned`."""
+        """Facts about the session. At the begin they are `created_date`, `user`, `name` and `pinned`."""
         return self._base.namespace(METADATA)
 
     @property
@@ -113,7 +113,7 @@ class SessionMemory:
 
     @property
     def private(self) -> PrivateData:
-        """Values that only the session's own process has. Its snapshots carry them, also that in its store.
+        """Values that only the session's own process has. Its snapshots carry them, also the snapshot in its store.
 
         Raises:
             StoreError: This is another process.
@@ -146,10 +146,10 @@ class SessionMemory:
 
         Args:
             agent: The agent, or its id.
-            tags: The streams that it gets: those with one of these tags. A tuple stands for tags that must all match.
-            exclude: Streams that it does not get, in the same form.
+            tags: It gets the streams with one of these tags. A tuple stands for tags that must all match.
+            exclude: The streams that it does not get, in the same form.
         Returns:
-            False: it is there already, and stays as it is; remove it first to give it other tags.
+            False if the agent was there already; it is unchanged then. Remove it first to give it other tags.
         Raises:
             ConfigurationError: An argument is of another kind.
             SessionError: The agent is in another session.
@@ -165,7 +165,7 @@ class SessionMemory:
         return is_new
 
     async def remove_agent(self, agent: Agent | str) -> bool:
-        """Remove an agent; return whether it was there. The one with the floor stays a member, without its tags."""
+        """Remove an agent; return whether it was there. The agent with the floor stays a member, without its tags."""
         return await self._streams.remove_agent(_id_of(agent))
 
     async def list_agents(self) -> list[AgentMember]:
@@ -178,16 +178,16 @@ class SessionMemory:
         return self._streams.session_stream
 
     async def open_stream(self, name: str, *, tags: Collection[str] = ()) -> Stream:
-        """Return the stream of that name; it is announced if it, or one of the tags, is new.
+        """Return the stream of that name; announce it if the stream or one of the tags is new.
 
         Raises:
             ConfigurationError: An argument is of another kind.
-            StoreError: It would be new, and the session has ended.
+            StoreError: The stream would be new, and the session has ended.
         """
         return await self._streams.open(name, tags)
 
     async def notify(self, agent: Agent | str, stream: Stream | str, tags: Collection[str]) -> bool:
-        """Announce a stream of an agent: once, and again for new tags. Return whether there was anything new.
+        """Announce a stream of an agent, and later new tags of it. Return whether anything was new.
 
         Raises:
             ConfigurationError: An argument is of another kind.
@@ -223,11 +223,11 @@ class SessionMemory:
     ) -> list[ChatMessage]:
         """Return the words of both sides that were heard, oldest first. Each has `role`, `content` and `created_at`.
 
-        They are those of all calls under the session's id, in the order of time.
+        They come from all calls under the session's id, in the order of time.
 
         Args:
-            n: The newest so many; None: all.
-            until_timestamp: Only those up to and including this time, in seconds since the Unix epoch.
+            n: The number of newest messages to return; None for all.
+            until_timestamp: Only messages up to and including this time, in seconds since the Unix epoch.
         Raises:
             ConfigurationError: An argument is of another kind.
         """
@@ -242,8 +242,8 @@ class SessionMemory:
             kind: `reasoning_step` or `task_list_update`; tool calls and their results are kept without this call.
             payload: JSON, at most 1 MiB.
         Raises:
-            ConfigurationError: `kind` is another one.
-            StoreValueError: `payload` is no JSON, or too long.
+            ConfigurationError: `kind` is not one of these.
+            StoreValueError: `payload` is not JSON, or is too long.
         """
         check_choice("kind", kind, SAVED_KINDS)
         await self._history.save(kind, payload)
@@ -277,7 +277,7 @@ class SessionMemory:
             part: `Markdown`, `Image`, `File`, `Options`, `Form` or `Data`. From another process than the session's no
                 form, and images and files of at most 512 KiB.
         Raises:
-            ConfigurationError: It is no part, or another process cannot post it.
+            ConfigurationError: `part` is not such a part, or another process cannot post it.
             SessionClosedError: The session is closed.
         """
         checked = check_part(part)
@@ -299,10 +299,11 @@ class SessionMemory:
     async def wait(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - as in Blue and BAF
         """Wait until the session has ended; return whether it has.
 
-        In its own process it is as `session.wait_closed()`: code that the close waits for must not call it.
+        In the session's own process it works as `session.wait_closed()`: code that the close waits for must not call
+        it.
 
         Args:
-            timeout: Seconds; None: however long; 0: only look.
+            timeout: Seconds; None for no limit, 0 to look only.
         """
         check_number("timeout", timeout, at_least=0, unit="s", or_none=True)
         if timeout == 0:

@@ -30,17 +30,17 @@ class MemoryOptions(Extension):
 
     store: SessionStore | None = None
     """Keeps the memory and the conversation: `SqliteStore("calls.db")` or `RedisStore("redis://…")`; sessions may share
-    one, and its maker closes it. None: this process, until the session is gone."""
+    one, and its maker closes it. None keeps them in this process, until the session is gone."""
     keep: float | None = None
-    """Seconds without use after which the store erases the session and its text; None: never. `pinned` in its metadata
-    prevents it. Running sessions look every five minutes; `await store.sweep()` does so at once."""
+    """Seconds without use after which the store erases the session and its text, or None for never. `pinned` in its
+    metadata prevents it. Running sessions look every five minutes; `await store.sweep()` does so at once."""
     images: bool = False
-    """Whether the store keeps the pictures of the conversation, as base64; an item that is too long with them is kept
-    without."""
+    """Whether the store keeps the pictures of the conversation, as base64; an item that is too long with its pictures
+    is kept without them."""
     timeout: float = 2.0
     """Seconds for a call to the store; then it raises StoreUnavailable. A stream's reader takes up to half more."""
     user: str = field(default="", repr=False)
-    """Whose session it is, for `store.sessions(user=…)`; metadata `user`."""
+    """The user whose session it is, for `store.sessions(user=…)`; metadata `user`."""
     name: str = field(default="", repr=False)
     """Name of the session, for people; metadata `name`."""
 
@@ -73,13 +73,13 @@ class MemoryOptions(Extension):
 
 
 class UnusedMemory(MemoryOptions):
-    """The memory of a session without options: it does nothing until the application asks for it."""
+    """The memory of a session without options. It does nothing until the application asks for it."""
 
     _is_used = False
 
 
 def memory_of(extensions: Attachments) -> MemoryControl:
-    """Return the memory of a session, which each session has; its `face` is the one that applications know."""
+    """Return the memory of a session; each session has one. Its `face` is what applications use."""
     from vivavoce.agents.memory.control import MemoryControl
 
     memory = extensions.of(MemoryOptions)

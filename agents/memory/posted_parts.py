@@ -11,7 +11,7 @@ from vivavoce.pipelines.core.ids import new_id
 
 LOG = "parts"
 KEPT = 500
-"""Newest records of the log that are kept; an answer is one too."""
+"""The newest records of the log, which are kept; an answer is a record too."""
 
 
 class PostedParts:
@@ -20,10 +20,10 @@ class PostedParts:
     def __init__(self, base: MemoryBase) -> None:
         self._base = base
         self._next: int | None = None
-        """Index of the next record to read; None: that behind the records of calls before, which is not known yet."""
+        """Index of the next record to read; None until the index behind the records of earlier calls is known."""
 
     async def post_from_outside(self, part: Part) -> str:
-        """Record a part from another process than the session's, which then sends it; return its id.
+        """Record a part posted by another process than the session's; the session then sends it. Return its id.
 
         Raises:
             ConfigurationError: Another process cannot post it.
@@ -41,12 +41,11 @@ class PostedParts:
         return kept.id
 
     async def record(self, text: str) -> None:
-        """Append a record."""
         base = self._base
         await base.within(base.store.log(base.place(LOG), [text], keep=KEPT))
 
     async def begin_anew(self) -> None:
-        """Begin a new call under the id of one before: its parts are left out from now on."""
+        """Begin a new call under the id of an earlier one: parts of the earlier call are left out from now on."""
         following = await self._following()
         if following:
             await self.record(BEGIN)

@@ -13,7 +13,7 @@ from vivavoce.agents.memory.streams.session_streams import SessionStreams
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SessionSide:
-    """The parts that a memory's own session adds to it. Parts of an attached memory go without.
+    """The parts that a memory has in its own session only; an attached memory has none of them.
 
     Args:
         streams: Gives the agents of this process the items of their streams.

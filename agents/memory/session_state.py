@@ -11,21 +11,22 @@ from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.stores.limit import within
 
 LOG = "session"
-"""The log of a session's life."""
+"""The log of a session's begins, ends and requests."""
 CALL, BEGAN = "call", "began"
 """The namespace of the newest call, and the entry with the time when it began, seconds since the Unix epoch."""
 KEPT = 100
-"""Records of it."""
+"""Records of the log that are kept."""
 GRACE = 6.0
-"""Seconds without a lease after which a session has ended, however: a store that lost its leases gets them back."""
+"""Seconds without a lease after which a session counts as ended. A store that lost its leases gets them back in that
+time."""
 
 Entry = Literal["running", "resumed", "stop", "ended", "posted"]
-"""`posted`: another process has posted a part of a rich reply."""
+"""An entry of the log. `posted`: another process has posted a part of a rich reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A session's life by its log.
+    """The state of a session by its log.
 
     Args:
         following: Index of the next record of the log.
@@ -45,22 +46,22 @@ class SessionState:
         self._base = base
 
     async def begin(self, at: float) -> bool:
-        """Note that a call has begun at that time; return whether the store has seen none with that id before.
+        """Note that a call has begun at that time; return whether it is the first with that id in the store.
 
-        A request to close the session from before does not count.
+        An earlier request to close the session does not count.
         """
         await self._base.within(self._base.store.write(self._base.place(CALL), BEGAN, encode(at)))
         return await self._note("running") == 1
 
     async def resume(self) -> bool:
-        """Note that the call goes on; return whether the store has not seen it before.
+        """Note that the call continues; return whether the store has not seen it before.
 
-        A request to close the session from before counts.
+        An earlier request to close the session counts.
         """
         return await self._note("resumed") == 1
 
     async def began_at(self) -> float:
-        """Return when the newest call began, in seconds since the Unix epoch; 0: it is not known."""
+        """Return when the newest call began, in seconds since the Unix epoch, or 0 if that is not known."""
         text = await self._base.within(self._base.store.read(self._base.place(CALL), BEGAN))
         return 0.0 if text is None else float(decode(text))
 
@@ -69,10 +70,10 @@ class SessionState:
         await self._note("ended")
 
     async def ask_stop(self, end_streams: Callable[[], Awaitable[None]]) -> None:
-        """Ask the session to close. One whose process has died has ended; if another one resumes it, it closes.
+        """Ask the session to close. If its process has died, it has ended; a session that resumes it then closes.
 
         Args:
-            end_streams: Called for one whose process has died.
+            end_streams: Called for a session whose process has died.
         """
         life = await self.read()
         if not life.has_begun or life.has_ended:
@@ -83,7 +84,7 @@ class SessionState:
         await self._note("stop")
 
     async def note_post(self) -> None:
-        """Note that this process, another than the session's, has posted a part of a rich reply."""
+        """Note that this process has posted a part of a rich reply; it is not the session's own process."""
         await self._note("posted")
 
     async def read(self) -> Life:
@@ -98,7 +99,7 @@ class SessionState:
         return Life(following, has_begun, has_ended, is_stop_asked)
 
     async def changed(self, since: Life, seconds: float) -> None:
-        """Wait for a change, for so long.
+        """Wait for a change, for at most so many seconds.
 
         Raises:
             StoreUnavailable: The store does not answer.
@@ -107,7 +108,7 @@ class SessionState:
         await within(seconds + self._base.timeout, call)
 
     async def ended(self) -> None:
-        """Wait until the session has ended, or its process has died and no other one has resumed it."""
+        """Wait until the session has ended, or until its process has died and no other one has resumed it."""
         clock = self._base.clock
         held_at = clock.now()
         while not (life := await self.read()).has_ended:

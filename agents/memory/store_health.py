@@ -14,7 +14,8 @@ SOURCE = "memory"
 
 
 class StoreHealth:
-    """Notes how the session's own calls to its store end. Parts that call it for themselves give their name as `by`."""
+    """Notes how the session's own calls to its store end. Parts that call the store themselves give their name as
+    `by`."""
 
     def __init__(self, context: SessionContext) -> None:
         self._context = context
@@ -22,15 +23,14 @@ class StoreHealth:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last call of a part failed."""
         return bool(self._failing)
 
     def worked(self, by: str = "") -> None:
-        """A call was made. Other parts may fail still: a store that is full reads, but does not write."""
+        """Note that a call succeeded. Other parts may still fail: a store that is full reads, but does not write."""
         self._failing -= {by, ""}
 
     def failed(self, error: Exception, by: str = "") -> None:
-        """A call failed, and will be made again."""
+        """Note that a call failed and will be made again."""
         if not self._failing:
             logger.warning("The session's store failed, its writes wait: %s", describe(error))
             self._context.report_error(error, SOURCE, is_recovered=True)
@@ -38,6 +38,6 @@ class StoreHealth:
         self._failing.add(by)
 
     def lost(self, error: Exception) -> None:
-        """A write is lost."""
+        """Note that a write is lost."""
         logger.error("%s", describe(error))
         self._context.report_error(error, SOURCE)

@@ -17,7 +17,7 @@ class StoredReplies:
     """The link between the rich replies of a session and the log of its parts in its store.
 
     Args:
-        is_shared: Whether others use the store too; else nobody reads the records, and none are made.
+        is_shared: Whether others use the store too. Without them no process reads the records, so none are made.
     """
 
     def __init__(self, base: MemoryBase, writer: MemoryWriter, health: StoreHealth, *, is_shared: bool) -> None:
@@ -42,11 +42,11 @@ class StoredReplies:
         self._writer.put(partial(self._posts.record, text), size=len(text))
 
     async def begin_anew(self) -> None:
-        """Begin a new call under the id of one before: its parts are left out from now on."""
+        """Begin a new call under the id of an earlier one: parts of the earlier call are left out from now on."""
         await self._posts.begin_anew()
 
     async def restore(self) -> None:
-        """Go on with the parts of the session that is resumed."""
+        """Restore the parts of the session that is resumed."""
         try:
             self._shown.restore(await self._posts.read_all())
         except StoreUnavailable as error:

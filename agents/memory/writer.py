@@ -10,13 +10,13 @@ from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.store_health import StoreHealth
 
 NAME = "memory writer"
-"""Of this part, in the store's health."""
+"""The name of this part in the store's health."""
 Write = Callable[[], Awaitable[object]]
-"""Makes one write to the store. It is called again after a failure, therefore a write may be made twice."""
+"""Makes one write to the store. After a failure it is called again, so a write may be made twice."""
 
 
 class MemoryWriter(WriteQueue[Write]):
-    """Makes the writes one after the other, while the session has its memory for certain."""
+    """Makes the writes one after the other, while the session is sure to have its memory."""
 
     def __init__(self, context: SessionContext, base: MemoryBase, health: StoreHealth) -> None:
         def make(writes: Sequence[Write]) -> Awaitable[object]:

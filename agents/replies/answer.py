@@ -21,7 +21,7 @@ class Answer(BaseModel):
 
 
 def read_answer(json_text: str) -> Answer | None:
-    """Return the page's answer; None if the text is none."""
+    """Return the page's answer, or None if the text is not an answer."""
     if len(json_text) > MAX_ANSWER:
         return None
     try:

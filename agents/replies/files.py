@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 MAX_NAME = 120
-"""Characters."""
+"""The most characters of a file's name."""
 UNNAMED = "file"
 OCTETS = "application/octet-stream"
 
@@ -42,11 +42,11 @@ def safe_name(name: str) -> str:
 
 
 def safe_type(media_type: str) -> str:
-    """Return a media type in lower case and without parameters; `application/octet-stream` if it is none."""
+    """Return a media type in lower case and without parameters; `application/octet-stream` if it is not one."""
     plain = media_type.partition(";")[0].strip().lower()
     return plain if _TYPE.fullmatch(plain) else OCTETS
 
 
 def image_type(data: bytes) -> str:
-    """Return the media type of an image that browsers show; empty if it is none of them."""
+    """Return the media type of an image that browsers show; "" for other data."""
     return next((kind for kind, begin in _IMAGES if begin.match(data)), "")

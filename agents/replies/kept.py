@@ -19,9 +19,9 @@ MAX_PARTS = 100
 MAX_KEPT_BYTES = 34 * 1024 * 1024
 """Bytes of all parts together: four of the largest files, and texts. The newest part stays in any case."""
 BEGIN = '{"begins": true}'
-"""The record with which a new call begins under the id of one before."""
+"""The record of the beginning of a new call under the id of an earlier one."""
 MAX_RECORDED_BYTES = 512 * 1024
-"""Bytes of an image or a file that go into its record; of a larger one the record has name, type and size only."""
+"""Bytes of an image or a file that go into its record. A larger one is recorded by name, type and size only."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +30,7 @@ class KeptPart:
 
     Args:
         plain: Its message, with its state: the choice of options, whether a form is open.
-        model: Of a form that is open in this process.
+        model: The model of a form that is open in this process.
     """
 
     id: str
@@ -38,19 +38,19 @@ class KeptPart:
     data: bytes = b""
     model: type[BaseModel] | None = None
     size: int = field(init=False)
-    """Bytes of the part, nearly: its text is counted by its characters, as it is posted."""
+    """Bytes of the part, approximately: text is counted by its characters."""
 
     def __post_init__(self) -> None:
         self.size = len(self.data) + len(self.message.json_text)
 
     @property
     def takes_choice(self) -> bool:
-        """Whether it has options, and none is chosen."""
+        """Whether the part has options, and none is chosen."""
         return self.plain["type"] == "options" and self.plain["chosen"] is None
 
     @property
     def message(self) -> PartMessage:
-        """The message that shows it as it is now."""
+        """The message that shows the part in its present state."""
         return part_message(self.id, self.plain, self.data)
 
 
@@ -64,7 +64,7 @@ class KeptParts:
         return iter(list(self._parts.values()))
 
     def get(self, part_id: str) -> KeptPart | None:
-        """Return a part; None if it is unknown, or too old."""
+        """Return a part, or None if it is unknown or too old."""
         return self._parts.get(part_id)
 
     def add(self, part_id: str, part: Part) -> KeptPart:
@@ -74,7 +74,8 @@ class KeptParts:
         return kept
 
     def restore(self, records: Iterable[str]) -> None:
-        """Keep the parts of an earlier process of the same session; forms are closed, as their models were there."""
+        """Keep the parts of an earlier process of the same session. Its forms are closed, since their models are
+        lost."""
         for text in records:
             record: dict[str, Any] = json.loads(text)
             if (answered := self._parts.get(record.get("answered", ""))) is not None:
@@ -90,7 +91,7 @@ class KeptParts:
                 del self._parts[part.id]
 
     def take(self, text: str) -> KeptPart | None:
-        """Keep a part by its record, if another process has posted it; return it."""
+        """Keep a part that another process has posted, by its record, and return it."""
         record: dict[str, Any] = json.loads(text)
         if not record.get("is_foreign") or record["part"] in self._parts:
             return None
@@ -127,7 +128,7 @@ def answer(part: KeptPart, chosen: int | None = None) -> str:
 
 
 def kept_part(part_id: str, part: Part) -> KeptPart:
-    """Return a part as it is when it is posted."""
+    """Return the state of a part at the moment when it is posted."""
     plain = plain_of(part)
     if plain["type"] == "options":
         plain["chosen"] = None

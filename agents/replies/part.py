@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 ModelT = TypeVar("ModelT", bound="BaseModel")
 
 MAX_TEXT = 100_000
-"""Characters of a Markdown text."""
+"""The most characters of a Markdown text."""
 MAX_LABEL = 1_000
-"""Characters of a label, such as an option."""
+"""The most characters of a label, such as an option."""
 MAX_OPTIONS = 50
 MAX_BYTES = 8 * 1024 * 1024
-"""Bytes of an image or a file."""
+"""The most bytes of an image or a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class File:
     Args:
         name: Its name for the caller. Folders and signs that a file name cannot have are left out.
         data: At most 8 MiB.
-        media_type: Such as `application/pdf`; empty: by the name.
+        media_type: Such as `application/pdf`; "" to choose it by the name.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Options:
 
     Args:
         options: 1 to 50 different texts.
-        text: Above them, such as the question.
+        text: Shown above them, such as the question.
     """
 
     options: Sequence[str] = field(repr=False)
@@ -115,7 +115,7 @@ class Form:
 
     Args:
         model: The class.
-        title: Above the form; empty: the model's title.
+        title: Shown above the form; "" for the model's title.
         submit: Label of the button.
     """
 
@@ -171,10 +171,10 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def check_part(part: object) -> Part:
-    """Return a part.
+    """Return the part if it is one.
 
     Raises:
-        ConfigurationError: It is none.
+        ConfigurationError: It is not a part.
     """
     if isinstance(part, PARTS):
         return part

@@ -39,7 +39,7 @@ SOURCE = "form"
 
 
 class PartLog(Protocol):
-    """Keeps the records of a session's parts for its next process."""
+    """Keeps the records of a session's parts, for the next process that continues it."""
 
     def record(self, text: str) -> None:
         """Keep a record, without waiting for that."""
@@ -55,18 +55,18 @@ class RichReplies:
         self._limits: FileInputOptions | None = None
         self._has_caller = False
         self._files = 0
-        """Files that have come."""
+        """The number of the caller's files so far."""
         self._coming: set[str] = set()
-        """Files that are on their way."""
+        """The ids of files that are being received."""
         self._checking: set[str] = set()
-        """Forms whose values are being checked."""
+        """The ids of forms whose values are being checked."""
 
     def open(self, files: FileInputOptions | None) -> None:
-        """Take the caller's files within these limits; None: take none."""
+        """Take the caller's files within these limits, or none for None."""
         self._limits = files
 
     def keep_in(self, log: PartLog) -> None:
-        """Have that log keep a record of each part and of each answer."""
+        """Write a record of each part and of each answer to that log."""
         self._log = log
 
     def restore(self, records: list[str]) -> None:
@@ -83,12 +83,12 @@ class RichReplies:
         return kept.id
 
     def take(self, record: str) -> None:
-        """Keep and send a part by its record, if another process has posted it."""
+        """Keep and send a part that another process has posted, by its record."""
         if (kept := self._kept.take(record)) is not None:
             self._send(kept.message)
 
     def caller_reached(self) -> None:
-        """The caller is there, or there again: send all parts."""
+        """Send all parts, since the caller is there, or there again."""
         self._has_caller = True
         if (limits := self._limits) is not None and self._are_files_wanted:
             self._send(uploads_message(limits.max_bytes, sorted(limits.media_types or ())))
@@ -96,7 +96,7 @@ class RichReplies:
             self._send(kept.message)
 
     def caller_left(self) -> None:
-        """The caller is gone, maybe for good."""
+        """Note that the caller is gone, maybe for good."""
         self._has_caller = False
 
     def _record(self, text: str) -> None:
@@ -111,7 +111,7 @@ class RichReplies:
     # --- answers
 
     def answered(self, json_text: str) -> None:
-        """The caller's page has answered a part."""
+        """Take the caller's answer to a part."""
         from vivavoce.agents.replies.answer import read_answer
 
         answered = read_answer(json_text)
@@ -136,7 +136,7 @@ class RichReplies:
         self._context.inbox.post(i.TextReceived(options[choice]))
 
     def _submitted(self, kept: KeptPart, model: type[BaseModel], values: Plain) -> None:
-        if kept.id in self._checking:  # sent twice: the first one counts
+        if kept.id in self._checking:  # sent twice: the first answer counts
             return
         self._checking.add(kept.id)
         check = partial(self._check, kept, model, values)
@@ -168,7 +168,7 @@ class RichReplies:
         return self._context.log.emitter.is_listened_to(ev.FileReceived.name)
 
     def file_offered(self, file: OfferedFile) -> int:
-        """Return how many bytes a file of the caller may have; 0: it is refused."""
+        """Return how many bytes a file of the caller may have; 0 refuses it."""
         refusal = self._refusal(file)
         if refusal is None:
             self._coming.add(file.id)
@@ -178,7 +178,7 @@ class RichReplies:
         return 0
 
     def file_ended(self, file: OfferedFile, outcome: FileOutcome, data: bytes) -> None:
-        """A file of the caller, which was not refused, has come or was given up."""
+        """Note that a file of the caller has come or was given up; a refused file is not reported."""
         self._coming.discard(file.id)
         if outcome != "received":
             self.refuse(file, outcome)
@@ -201,7 +201,7 @@ class RichReplies:
         return "too_large" if file.size is not None and file.size > limits.max_bytes else None
 
     def refuse(self, file: OfferedFile, outcome: FileOutcome) -> None:
-        """A file of the caller is not taken: say so to the page and the application."""
+        """Refuse a file of the caller: inform the page and the application."""
         logger.info("a file of the caller was not taken: %s", outcome)
         self._send(upload_message(file.id, outcome))
         self._context.log.note(

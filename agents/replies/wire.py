@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 MAX_ERRORS = 50
-"""Errors of a form that are sent."""
+"""The most errors of a form that are sent."""
 
 AnswerOutcome = Literal["accepted", "invalid", "closed", "failed"]
 FormState = Literal["open", "submitted", "closed"]
@@ -53,12 +53,12 @@ def plain_of(part: Part) -> Plain:
 
 
 def bytes_of(part: Part) -> bytes:
-    """Return the bytes of an image or a file; none of other parts."""
+    """Return the bytes of an image or a file; b"" for other parts."""
     return part.data if isinstance(part, Image | File) else b""
 
 
 def text_of(plain: Plain) -> str:
-    """Return a part as text, for a reader without a page; empty for data of an application."""
+    """Return a part as text, for a reader without a page; "" for data of an application."""
     match plain["type"]:
         case "markdown":
             return str(plain["text"])
@@ -76,7 +76,7 @@ def text_of(plain: Plain) -> str:
 
 
 def part_message(part_id: str, plain: Plain, data: bytes) -> PartMessage:
-    """Return the message that shows a part as it is now."""
+    """Return the message that shows the present state of a part."""
     return PartMessage(
         json_text=_text({"id": part_id, **plain}),
         plain=text_of(plain),

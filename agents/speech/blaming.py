@@ -18,7 +18,7 @@ class Blaming(strays_as_errors):
 
     Args:
         blame: Called with the component.
-        component: Whose block it is.
+        component: The component that the block belongs to.
     """
 
     __slots__ = ("_blame",)
@@ -41,10 +41,11 @@ class Blaming(strays_as_errors):
 
 
 class Failure:
-    """The failure of one speech: the component that is blamed first is the one that failed. A limit that ends is one.
+    """The failure of one speech, or the end of its limit. The component that is blamed first counts as the one that
+    failed.
 
     Args:
-        speech_id: The speech; empty for an answer that is begun ahead.
+        speech_id: The speech; "" for an answer that is begun ahead.
     """
 
     def __init__(self, speech_id: str = "") -> None:
@@ -52,18 +53,18 @@ class Failure:
         self.component = ""
         self.error: Exception | None = None
         self.expired: ProviderTimeoutError | None = None
-        """Set where a limit ended the speech."""
+        """Set when a limit has ended the speech."""
         self._waited_for: set[str] = set()
         self._limits: list[Watchdog] = []
 
     def add_limit(self, watchdog: Watchdog) -> Watchdog:
-        """Have that limit stand still with the others; return it."""
+        """Have that limit stop with the others during `standing_still`; return it."""
         self._limits.append(watchdog)
         return watchdog
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Stop the limits of the speech during the block, a wait that has a limit of its own."""
+        """Stop the limits of the speech during the block, which waits for something with a limit of its own."""
         held = self._limits.copy()
         for watchdog in held:
             watchdog.hold()
@@ -74,7 +75,7 @@ class Failure:
                 watchdog.release()
 
     def waits_for(self, hook: str, *, is_so: bool) -> None:
-        """Note whether that hook of the agent, such as "llm_stage", is waited for now."""
+        """Note whether the speech now waits for that hook of the agent, such as "llm_stage"."""
         if is_so:
             self._waited_for.add(hook)
         else:
@@ -85,7 +86,7 @@ class Failure:
         self.component = self.component or component
 
     def forgive(self) -> None:
-        """Blame no component: the speech goes on."""
+        """Take the blame back: the speech goes on."""
         self.component = ""
 
     def blaming(self, component: str) -> Blaming:
@@ -93,7 +94,7 @@ class Failure:
         return Blaming(self.blame, component)
 
     def expire(self, component: str, first: float, stall: float) -> ProviderTimeoutError:
-        """Blame a component whose limit has ended the speech; return the error that the speech fails with."""
+        """Blame the component whose limit has ended the speech; return the error of the speech."""
         kind = "tts" if component == "tts" else "llm"
         component = f"{kind}_stage" if f"{kind}_stage" in self._waited_for else component
         names = (f"{kind}_{'first_byte' if kind == 'tts' else 'first_token'}", f"{kind}_stall")
@@ -103,11 +104,11 @@ class Failure:
         return self.expired
 
     def note(self, error: Exception) -> None:
-        """Note the error that the speech failed with."""
+        """Note the error of the speech."""
         self.error = error
 
     def settle(self, error: Exception) -> str:
-        """Note the error that the speech failed with; return the component that failed."""
+        """Note the error of the speech; return the component that failed."""
         self.note(error)
         self.component = getattr(error, "component", "") or self.component or "reply"
         return self.component

@@ -78,7 +78,7 @@ class ReplyContext:
         return self.live.interruption.fade
 
     async def first_frame(self, record: TurnRecordBuilder) -> None:
-        """Wait for a short time until the turn is kept that the first frame of `record` answers."""
+        """Wait for a short time until the store has the turn that `record` answers, before its first frame."""
         if await self.checkpoints.turn_kept(record.turn_id):
             record.mark(*CHECKPOINT_STAGE, self.clock.now())
 
@@ -86,7 +86,7 @@ class ReplyContext:
         """Return a copy of the conversation for a model, calls that still run included.
 
         Args:
-            but: The id of a message of the caller that is included although it waits for its verdict.
+            but: The id of a message that is included although it waits for its verdict.
         """
         return self.tools.with_pending(self.history.for_model(but))
 
@@ -114,7 +114,7 @@ class ReplyContext:
     def context_ahead(self, turn_id: str, text: str) -> ChatContext | None:
         """Return the part of the conversation that a request would carry if the open turn ended now, as `text`.
 
-        None if only an async policy knows it.
+        The result is None if an async policy chooses the part.
         """
         context, item = self.history.for_model(), self.history.user_item(turn_id)
         if item is None or all(other.id != item.id for other in context):
@@ -178,7 +178,7 @@ def reply_context(
     Args:
         seeing: The pictures of the caller.
         guard: Judges what is said.
-        policy: Chooses the part of the conversation that a request carries; None: all of it.
+        policy: Chooses the part of the conversation that a request carries; None for all of it.
     """
     return ReplyContext(
         session,

@@ -1,4 +1,4 @@
-"""FloorPass: whether one speech may generate and play, as the turn machine gives and takes it."""
+"""FloorPass: the permissions of one speech to generate and to play, given and taken by the turn machine."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from vivavoce.agents.audio.utterance import Utterance
 
 
 class FloorPass:
-    """The two permissions of a speech, and the utterance that waits for the second one.
+    """The two permissions of a speech, and the utterance that waits for the second.
 
-    The waits survive a permission that is given and taken back before the waiting task runs.
+    A wait goes on if a permission is given and taken back before the waiting task runs.
 
     Args:
         on_floor: Called when it gets or loses the floor.
@@ -29,7 +29,7 @@ class FloorPass:
         self._may_generate.set()
 
     def grant(self) -> None:
-        """Let the speech generate and play: it has the floor."""
+        """Give the speech the floor: it may generate and play."""
         self._may_generate.set()
         self._may_play.set()
         self._on_floor(True)
@@ -38,7 +38,7 @@ class FloorPass:
             held[1].play(held[0])
 
     def take_back(self) -> None:
-        """Take both permissions back until they are given again."""
+        """Take back both permissions, until they are given again."""
         self._may_generate.clear()
         self._may_play.clear()
         self._on_floor(False)

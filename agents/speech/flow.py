@@ -49,16 +49,16 @@ class ConversationFlow:
         """The session that this flow answers in: its agent, history and userdata, and `say`, `update_agent`, `close`.
 
         Raises:
-            SessionNotStartedError: The flow is in no session.
+            SessionNotStartedError: The flow is not in a session.
             SessionClosedError: The flow is no longer in its session.
         """
         return FlowControl.of(self).session
 
     def model(self, transcript: str) -> AsyncIterator[str]:
-        """Have the pipeline's model answer this turn, in `run`; yield its text, or another one.
+        """Have the pipeline's model answer this turn; call it in `run`, which may yield or replace the text.
 
-        The model gets the whole conversation, with `transcript` in the place of the caller's words; the history keeps
-        those. Tools that it calls run meanwhile. It is closed with `run`, and when another answer begins.
+        The model gets the whole conversation, with `transcript` in place of the caller's words; the history keeps the
+        words. Tools that it calls run meanwhile. The answer is closed with `run`, and when another answer begins.
 
         Raises:
             SessionError: No turn is being answered. While iterating: another task of the flow reads an answer, or
@@ -69,7 +69,8 @@ class ConversationFlow:
         return FlowControl.of(self).answer(transcript)
 
     def run(self, transcript: str) -> AsyncIterator[str]:
-        """Yield the answer to the caller's words, piece by piece; usually an async generator. By default the model's.
+        """Yield the answer to the caller's words, piece by piece; usually an async generator. The default is the
+        model's answer.
 
         It is closed in mid-answer when the caller interrupts. `session.say()` may be awaited here: it is heard after
         the text that was yielded before it.
@@ -80,14 +81,14 @@ class ConversationFlow:
         """Called when a turn of the caller is over, before it is answered."""
 
     async def on_turn_end(self) -> None:
-        """Called when that answer has been played, cut or dropped, or has failed; `session.turns[-1]` says how."""
+        """Called when that answer was played, cut or dropped, or has failed; `session.turns[-1]` has its outcome."""
 
     async def cleanup(self) -> None:
         """Called once, when the session closes or has another flow."""
 
 
 class FlowControl(Membership):
-    """The session's side of a conversation flow: which session it serves, and the model of its present turn."""
+    """The session's side of a conversation flow: its session, and the model of its present turn."""
 
     def __init__(self, kind: str, name: Callable[[], str]) -> None:
         super().__init__(kind, name)
@@ -102,7 +103,7 @@ class FlowControl(Membership):
         """Return the model's answer to the present turn.
 
         Raises:
-            SessionError: There is none.
+            SessionError: No turn is being answered.
         """
         if self._model is None:
             raise SessionError("model() answers a turn of the caller: call it in run(), while that answers one")
@@ -110,10 +111,10 @@ class FlowControl(Membership):
         return answer
 
     async def _begin(self, answer: ModelAnswer) -> None:
-        """Begin that answer: end the one before, which the flow reads no more.
+        """Begin that answer, and end the one before, which the flow does not read any more.
 
         Raises:
-            SessionError: It is being read.
+            SessionError: The answer before is being read.
         """
         for other in [other for other in self._opened if other is not answer and (other.has_begun or other.is_read)]:
             if other.is_read:
@@ -136,7 +137,7 @@ class FlowControl(Membership):
 
 
 class _Held:
-    """A flow that the session has or had: how many of its turns go on, and whether it is cleaned up."""
+    """A flow that the session has or had: its unfinished turns, and whether it is cleaned up."""
 
     def __init__(self, flow: ConversationFlow) -> None:
         self.flow = flow
@@ -150,7 +151,7 @@ class _Held:
         return self.cleaned is not None and self.cleaned.is_set()
 
     def begin_cleanup(self) -> anyio.Event:
-        """Return the event to be set when it is cleaned up."""
+        """Return the event to set once the flow is cleaned up."""
         self.cleaned = cleaned = anyio.Event()
         return cleaned
 
@@ -168,7 +169,7 @@ class FlowRunner:
     """Runs the turns of the session's flow, and cleans up each flow that it has had, once.
 
     Args:
-        flow: The first one; None where the model answers.
+        flow: The first flow; None if the model answers.
         limit: Seconds for each of a flow's hooks.
     """
 
@@ -184,16 +185,16 @@ class FlowRunner:
 
     @property
     def flow(self) -> ConversationFlow | None:
-        """The flow that answers the caller's next turn; None where the model does."""
+        """The flow that answers the caller's next turn; None if the model answers."""
         return None if self._current is None else self._current.flow
 
     @property
     def answers(self) -> bool:
-        """Whether the flow answers the caller's next turn: there is one, and no task has the conversation."""
+        """Whether a flow answers the caller's next turn: there is one, and no task has the conversation."""
         return self._current is not None and not AgentControl.of(self._context.live.agent).is_task
 
     def begin_session(self, session: Session) -> None:
-        """Let the flows serve the session, which starts.
+        """Let the flows serve the session, which is starting.
 
         Raises:
             SessionError: The flow is in another session.
@@ -216,7 +217,7 @@ class FlowRunner:
                 self._retire(held)
 
     def change_to(self, flow: ConversationFlow | None) -> None:
-        """Let `flow` answer from the next turn on. The one before is cleaned up when its turn is over."""
+        """Let `flow` answer from the next turn on. The flow before is cleaned up when its turn is over."""
         old = self._current
         if (None if old is None else old.flow) is flow:
             return
@@ -232,7 +233,8 @@ class FlowRunner:
     async def begin_turn(
         self, handle: SpeechHandle, transcript: str, model: FlowModel
     ) -> AsyncGenerator[TextDelta, None]:
-        """Begin a turn that the speech of `handle` answers, and return its text; the flow may ask `model` for it."""
+        """Begin a turn that the speech of `handle` answers, and return the flow's text; the flow may ask `model` for
+        it."""
         held = self._current
         assert held is not None
         with anyio.move_on_after(self._limit):
@@ -283,7 +285,7 @@ class FlowRunner:
         return self._session is not None and any(not held.is_clean for held in self._all)
 
     def cleanups(self) -> list[Callable[[], Awaitable[None]]]:
-        """Return a call for each flow that is not cleaned up: it waits for the end of the flow's turn and cleans up."""
+        """Return a call for each flow that is not cleaned up. It waits for the end of the flow's turn and cleans up."""
         return [partial(self._cleanup, held) for held in self._all if not held.is_clean]
 
     async def _cleanup(self, held: _Held) -> None:
@@ -295,7 +297,7 @@ class FlowRunner:
 
 
 def check_flow(flow: ConversationFlow | None, pipeline: Pipeline) -> None:
-    """Refuse an object that is no flow, and a flow that the pipeline, or its fallback, could not speak.
+    """Refuse an object that is not a flow, and a flow that the pipeline, or its fallback, could not speak.
 
     Raises:
         ConfigurationError: It is no flow, or its `run` is a generator that is not async.

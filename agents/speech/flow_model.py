@@ -26,7 +26,7 @@ class ModelAnswer(AsyncIterator[str]):
     """The model's answer, as a flow reads it.
 
     Args:
-        begin: Called before its first text; raises an error if it may not begin.
+        begin: Called before the first text; raises an error if the answer may not begin.
     """
 
     def __init__(self, pieces: AsyncGenerator[str, None], begin: Callable[[ModelAnswer], Awaitable[None]]) -> None:
@@ -34,7 +34,7 @@ class ModelAnswer(AsyncIterator[str]):
         self._begin = begin
         self.has_begun = False
         self.is_read = False
-        """Whether a task waits for its next text."""
+        """Whether a task is waiting for the next text."""
         self._ended_since = ""
 
     async def __anext__(self) -> str:
@@ -54,7 +54,7 @@ class ModelAnswer(AsyncIterator[str]):
                 await self._pieces.aclose()
 
     async def end(self, reason: str) -> None:
-        """Close it, once no task reads it; reading on is an error from now on."""
+        """Close the answer, once no task reads it; reading on is an error then."""
         self._ended_since = reason
         if not self.is_read:
             await self._pieces.aclose()

@@ -1,4 +1,4 @@
-"""FlowParts: the text of a conversation flow, in parts. How a speech passes the floor on between two parts."""
+"""FlowParts: the text of a conversation flow, in parts; and how a speech passes on the floor between two parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FlowParts(TextParts):
     def __init__(self, source: AsyncGenerator[TextDelta, None], hooks: Hooks, answer_id: str) -> None:
         super().__init__()
         self.hook = Run(hooks, "turn hook", "run of the conversation flow", answer_id=answer_id)
-        """Knows the speeches that the flow asks for."""
+        """The run of the hook, which knows the speeches that the flow asks for."""
         self._source = source
 
     async def run(self) -> None:
@@ -43,7 +43,7 @@ class FlowParts(TextParts):
 
 
 def leave_floor(inbox: Inbox, speech_id: str) -> None:
-    """Have a speech leave the floor whose hook, or flow, awaits a task, as if it waited for its tools."""
+    """Give up the floor of a speech whose hook or flow awaits a task, as if the speech waited for its tools."""
     inbox.post(ToolsStarted(speech_id))
     inbox.post(ToolsAwaited(speech_id))
 
@@ -54,7 +54,7 @@ def want_floor(inbox: Inbox, speech_id: str) -> None:
 
 
 async def pass_floor(parts: TextParts, inbox: Inbox, speech_id: str, give_way: Callable[[], None]) -> None:
-    """Pass the floor on before the next part: to the task that the code awaits, or by `give_way`."""
+    """Pass on the floor before the next part: to the task that the code awaits, or by `give_way`."""
     if not parts.is_at_rest:
         give_way()
         return

@@ -24,7 +24,7 @@ class GivenText:
     """The text of one speech.
 
     Args:
-        limits: Of a model's text; the application's keeps them too.
+        limits: The limits of a model's text, which hold for the application's text too.
         watchdog: Ends the speech when the text stalls.
         blaming: Blames the application for a failure here.
     """

@@ -25,12 +25,12 @@ class SpeechIncidents:
         self._context = context
 
     def listen(self) -> None:
-        """Note those of this task, and of the tasks that it starts."""
+        """Note the incidents of this task, and of the tasks that it starts."""
         on_retry.set(self._retried)
         on_fallback.set(self._fell_back)
 
     def take(self, attempt: PreemptiveReply) -> None:
-        """Note those of an answer that was begun before the turn was over."""
+        """Note the incidents of an answer that was begun before the turn was over."""
         attempt.retries.pass_on_to(self._retried)
         attempt.fallbacks.pass_on_to(self._fell_back)
 

@@ -1,4 +1,5 @@
-"""The agent's words where it would fall silent: the hook for an empty answer, the apology before an error closes."""
+"""The agent's words when it would fall silent: the hook for an empty answer, and the apology before a close by
+errors."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class LastWords:
     """Speaks the apology, and calls the hook.
 
     Args:
-        apology: Said before a close by errors; empty for none.
+        apology: Said before a close by errors; "" for none.
         limit: Seconds for one call of the hook while the session speaks nothing.
     """
 
@@ -48,18 +49,19 @@ class LastWords:
         self.problem = f"{component} failed in too many turns in a row{last}"
 
     def pipeline_lost(self, capabilities: PipelineCapabilities) -> None:
-        """Note that the pipeline is lost for good. Its own voice may still apologise; that of a lost model cannot."""
+        """Note that the pipeline is lost for good. Its own voice may still apologise; the voice of a lost model
+        cannot."""
         kinds = {kind for kind, *_ in capabilities.components}
         self.is_apology_due = bool(self._apology) and ("tts" in kinds or "realtime_model" not in kinds)
 
     def apologise(self, ask: Ask, post: Callable[[TurnInput], None]) -> None:
-        """Have the apology spoken; protected, it is the last thing that the caller hears."""
+        """Speak the apology. It is protected, and the last thing that the caller hears."""
         speech = SpeechControl(new_id("speech"), "say", interruptible=False, post=post)
         asked = SpeechRequested(speech_id=speech.id, kind="say", interruptible=False)
         ask(speech, SpeechRequest(text=self._apology), asked)
 
     def reply_was_empty(self, agent: Agent, empty: EmptyReply) -> None:
-        """Call the agent's hook beside the conversation, so that it may say something and await it."""
+        """Call the agent's hook in a task of its own, so that the hook may speak and await it."""
         if AgentControl.of(agent).overrides("on_empty_reply"):
             context = self._context
             watch = context.observer.hook(NAME, turn_id=empty.turn_id)

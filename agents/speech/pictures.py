@@ -11,14 +11,14 @@ from vivavoce.pipelines.media.frame import VideoFrame
 
 
 class Pictures:
-    """Stand behind the history in each request of that answer, and do not enter it."""
+    """Images that follow the history in each request of that answer, and are not added to the history."""
 
     def __init__(self, frames: Sequence[VideoFrame]) -> None:
         self.messages = [ChatMessage(role="user", content="", images=tuple(frames))] if frames else []
 
     @contextmanager
     def shown_in(self, conversation: RemoteConversation) -> Iterator[None]:
-        """Show them to a model that keeps a conversation of its own, which is sent no requests' history."""
+        """Show the images to a model that keeps its own conversation, since it gets no history with requests."""
         for message in self.messages:
             conversation.append(message)
         try:

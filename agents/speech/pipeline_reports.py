@@ -1,4 +1,4 @@
-"""PipelineReports: the events of a session's pipelines, on their way to the inbox, the log and the history."""
+"""PipelineReports: passes the events of a session's pipelines on to the inbox, the log and the history."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PipelineReports:
             self._transcripts.take(event)
 
     def take_late(self, event: PipelineEvent, connection: PipelineConnection) -> None:
-        """Take the event of a connection that is not in use: words that it still owed are past, and it answers none."""
+        """Take the event of a connection that is no longer in use: its words are past, and it answers no turn."""
         if isinstance(event, RemoteReplyStarted):
             connection.refuse(event.remote_reply_id)
         elif isinstance(event, UserFinal):
@@ -59,10 +59,10 @@ class PipelineReports:
             self.take(event)
 
     def leave_recogniser(self) -> None:
-        """Note that another recogniser hears from here on: transcripts on their way are of the one before."""
+        """Note that another recogniser hears from now on: waiting transcripts are of the recogniser before."""
         self._transcripts.leave_recogniser()
 
     def failed(self, event: PipelineFailed) -> None:
-        """Report an error after which the session goes on as before."""
+        """Report an error that does not end the session."""
         source, report = event.component or "pipeline", self._context.report_error
         self._context.inbox.call(partial(report, event.error, source, is_recovered=True))

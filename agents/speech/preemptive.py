@@ -46,8 +46,8 @@ _TOKENS = (TextDelta, ToolCall)
 class PreemptiveReply:
     """Asks the model and, at will, the voice. Start `run` in the session's group.
 
-    Nothing of it shows: no history, no event, not a sample; a tool call that it reaches waits like its words. Its usage
-    is counted by the reply that takes it, else when it is dropped.
+    It has no visible effect: no history, no event, no audio. A tool call in it waits like its words. Its usage is
+    counted by the reply that takes it, or when it is dropped.
 
     Args:
         request: The request that the model would get if the turn were over now.
@@ -68,7 +68,7 @@ class PreemptiveReply:
         self.turn = turn
         """The turn that extensions look at, or have looked at; None once it is dropped."""
         self.looked = anyio.Event()
-        """Set when they have."""
+        """Set when the extensions have looked at the turn."""
         self.with_voice = with_voice
         self._asked_at = 0.0
         self.first_token: float | None = None
@@ -93,9 +93,10 @@ class PreemptiveReply:
         self.fallbacks: _Notes[FellBack] = _Notes()
 
     def fits(self, request: GenerateRequest) -> bool:
-        """Return whether it is as good as asking now: it has not failed, and the model would get the same request.
+        """Return whether the attempt is as good as a new request: it has not failed, and the model would get the same
+        request.
 
-        Of the user's words only the spelling may differ.
+        In the user's words only the spelling may differ.
         """
         if self._error is not None or self._is_dropped or self._agent is not self._context.live.agent:
             return False
@@ -104,7 +105,7 @@ class PreemptiveReply:
         return _is_equivalent(self._request, request)
 
     def drop(self, record: TurnRecordBuilder | None = None) -> None:
-        """Stop it if it still runs, and count its unused part. Synchronous; may be called again.
+        """Stop the attempt if it still runs, and count its unused part. Synchronous; may be called again.
 
         Args:
             record: Of the turn that drops it.
@@ -137,7 +138,7 @@ class PreemptiveReply:
                 yield event
 
     async def audio(self) -> AsyncGenerator[AudioChunk, None]:
-        """Yield its speech, as `PipelineConnection.speak()` would; only for an attempt made with a voice.
+        """Yield the speech of the attempt, as `PipelineConnection.speak()` would; only if it was made with a voice.
 
         Raises:
             ProviderError: As `events()`.
@@ -153,7 +154,7 @@ class PreemptiveReply:
     # --- the task
 
     async def run(self) -> None:
-        """Run to the end; nothing that is raised gets out."""
+        """Run to the end; exceptions do not leave this call."""
         on_retry.set(self.retries.note)
         on_fallback.set(self.fallbacks.note)
         log_turn(self._request.turn_id)
@@ -249,21 +250,21 @@ class PreemptiveReply:
 
 
 class _Notes(Generic[*Facts]):
-    """Retries, or fallbacks, of providers, kept until there is a listener."""
+    """Retries and fallbacks of providers, kept until there is a listener."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[*Facts]] = []
         self._listener: Callable[[*Facts], None] | None = None
 
     def note(self, *facts: *Facts) -> None:
-        """Keep one, or call the listener with it."""
+        """Keep an incident, or call the listener with it."""
         if self._listener is None:
             self._kept.append(facts)
         else:
             self._listener(*facts)
 
     def pass_on_to(self, listener: Callable[[*Facts], None]) -> None:
-        """Call `listener` with those so far, and with those to come."""
+        """Call `listener` with the incidents so far and with all later ones."""
         self._listener = listener
         for facts in self._kept:
             listener(*facts)
@@ -283,7 +284,7 @@ class _Kept(Generic[T]):
         self._changed.set()
 
     def close(self, error: BaseException | None) -> None:
-        """Say that no more comes, the first time."""
+        """End the queue; only the first call counts."""
         if not self._is_closed:
             self._is_closed, self._error = True, error
             self._changed.set()

@@ -9,7 +9,8 @@ from vivavoce.agents.turn.effects import DropAttempt, StartAttempt
 
 
 class PreemptiveReplies:
-    """Keeps the one attempt that is alive. Its request is that of the turn's reply if the turn were over now.
+    """Keeps the one attempt that is alive. Its request is the one that the turn's reply would have if the turn ended
+    now.
 
     Args:
         with_voice: Whether attempts are synthesised ahead too.
@@ -21,10 +22,10 @@ class PreemptiveReplies:
         self._current: PreemptiveReply | None = None
 
     def start(self, effect: StartAttempt) -> None:
-        """Begin one, where the pipeline lets one begin; a conversation flow's turns have effects, so that none is.
+        """Begin an attempt if the pipeline allows it; not with a conversation flow, whose turns have effects.
 
-        Nor does an async `context_window`, or an extension that must know the whole turn. Extensions that judge words
-        look at those of the attempt first, in its own task.
+        It begins none with an async `context_window`, or with an extension that must know the whole turn. Extensions
+        that judge words look at the attempt's words first, in its own task.
         """
         context, judges = self._context, self._context.extensions.judges
         if not context.live.capabilities.can_preempt or context.flows.answers or judges == "turn":
@@ -44,7 +45,7 @@ class PreemptiveReplies:
             attempt.drop()
 
     def take(self, attempt_id: str) -> PreemptiveReply | None:
-        """Hand it over, if there is one of that id."""
+        """Return the attempt with that id, if there is one; the caller owns it then."""
         attempt = self._current
         if attempt is None or attempt.id != attempt_id:
             return None

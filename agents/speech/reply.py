@@ -1,7 +1,7 @@
 """Reply: one speech from the floor to its outcome: hook, model steps, voice, playout, tools, heard text.
 
 The model's stream, the voice's stream and the playout live in one cancel scope; tools do not. A reply never decides
-whether it may speak: it is granted the floor, paused, resumed and cancelled from outside.
+whether it may speak: its caller grants the floor, pauses, resumes and cancels.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Reply:
     Args:
         record: Collects the turn's times; the session makes the record of it when the reply has ended.
         words_before: Returns the texts that are heard before the speech of an id.
-        attempt: The first model step, begun before the turn was over; taken if it is as good as a new one.
+        attempt: The first model step, begun before the turn was over; used if it is as good as a new one.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Reply:
         self.outcome: TurnOutcome | None = None
         """The outcome of its task; None until the task ends."""
         self.is_running = False
-        """Whether it was granted the floor once, so that its task runs."""
+        """Whether the floor was granted once, so that the task runs."""
         self.context, self.request = context, request
         self._incidents = SpeechIncidents(record, context)
         self._words_before = words_before
@@ -105,17 +105,17 @@ class Reply:
 
     @property
     def unplayed(self) -> Utterance | None:
-        """The audio of its present step that plays, or waits for the floor; None without such audio."""
+        """The audio of the present step that plays or waits for the floor, or None."""
         return self._audio.unplayed
 
     @property
     def played(self) -> float:
-        """Seconds of it that were played in its finished steps, and in one that was just stopped."""
+        """Seconds of audio that were played in the finished steps, and in a step that was just stopped."""
         return self.record.audio.played + self._audio.unsettled
 
     @property
     def flow(self) -> TextParts | None:
-        """The text of the code that answers: a flow's, or that of an extension."""
+        """The text of the code that answers: of a flow, or of an extension."""
         return self._flow if self._turn is None or self._turn.answering is None else self._turn.answering
 
     # --- from outside, synchronous
@@ -137,14 +137,14 @@ class Reply:
         self._audio.floor.take_back()
 
     def hook_speaks(self) -> None:
-        """Let speech that a hook of its turn has asked for go first."""
+        """Let speech that a hook of the turn has asked for go first."""
         if self.flow is not None:
             self.flow.split()
         else:
             self._yield_floor()
 
     def interrupt_calls(self) -> None:
-        """Cancel the calls with `cancel_on_interrupt`: the caller took the floor while they run."""
+        """Cancel the calls with `cancel_on_interrupt`, since the caller took the floor while they run."""
         self._tools.interrupt()
 
     def cancel(self, outcome: TurnOutcome) -> None:
@@ -156,25 +156,25 @@ class Reply:
             self._scope.cancel()
 
     def give_up(self, error: Exception) -> None:
-        """End a speech that cannot begin, as failed."""
+        """End a speech that cannot begin; its outcome is `failed`."""
         self.failure.note(error)
         self._end("failed")
 
     def let_go(self) -> None:
-        """Drop an answer that was begun for this speech, here or by the model's server, and was not used."""
+        """Drop an unused answer that was begun for this speech, in this process or by the model's server."""
         self.drop_attempt()
         if self.request.remote_reply_id:
             self.context.live.connection.refuse(self.request.remote_reply_id)
 
     def drop_attempt(self) -> None:
-        """Drop the answer that was begun before the turn was over, and count the part that was not used."""
+        """Drop the answer that was begun before the turn was over, and count its unused part."""
         if self._attempt is not None:
             self._attempt.drop(self.record)
 
     # --- the task
 
     async def run(self) -> None:
-        """Carry the speech to its outcome; never raises but for the cancellation of the whole session."""
+        """Carry the speech to its outcome; only the cancellation of the whole session leaves this call."""
         with self.context.session.observer.speech(self.handle.id):
             await self._run()
 
@@ -206,7 +206,7 @@ class Reply:
             self._end(outcome)
 
     def limit(self, component: str, first: float, stall: float, watch: Watch = NO_WATCH) -> Watchdog:
-        """Return the watchdog that ends the speech as `failed`: one cancel scope does for all of its limits."""
+        """Return the watchdog that ends the speech as `failed`; all of its limits use one cancel scope."""
 
         def expire() -> None:
             if self._stopped is not None:  # it is ending, and only its provider's close takes its time
@@ -310,7 +310,7 @@ class Reply:
         self._audio.note_if_empty("model")
 
     async def _unless_cut(self) -> None:
-        """End here if the speech was cut at the very moment at which its wait ended."""
+        """Stop here if the speech was cut at the very moment at which its wait ended."""
         assert self._scope is not None
         if self._scope.cancel_called:
             await anyio.lowlevel.checkpoint_if_cancelled()
@@ -368,7 +368,7 @@ class Reply:
         number: int = 0,
         may_call: bool = True,
     ) -> StepCalls | None:
-        """Run one step until its text is played out; return its tool calls, which run since the model was done."""
+        """Run one step until its text is played out; return its tool calls, which started when the model was done."""
         self._calls = []
         self._audio.begin_step()
         calls: StepCalls | None = None
@@ -414,7 +414,7 @@ class Reply:
         return calls
 
     def _has_answer(self) -> bool:
-        """Return whether a part of the present step has come, or its server had begun it."""
+        """Return whether a part of the present step has come, or its server has begun it."""
         return self._asked_at is None or self._text_stage == SERVER_STAGE
 
     def _take_attempt(self, request: GenerateRequest) -> PreemptiveReply | None:
@@ -428,7 +428,8 @@ class Reply:
         return attempt
 
     def _model_answered(self, *, is_first_sound: bool = False) -> None:
-        """Note the model's first word or call, and its first sound, which may come later; the next change nothing."""
+        """Note the model's first word or call, and its first sound, which may come later. Further calls change
+        nothing."""
         asked_at, self._asked_at = self._asked_at, None
         if asked_at is None and not is_first_sound:
             return

@@ -1,6 +1,6 @@
 """ReplyAudio: the audio of a reply's present step, and the words of it that the caller has heard.
 
-BrokenAnswer: a step that was cut by the loss of its model's connection goes on from those words.
+BrokenAnswer: goes on from those words when a step was cut by the loss of its model's connection.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GO_ON = (
 class ReplyAudio:
     """Opens an utterance for each step, plays it while the speech has the floor, and commits its heard words.
 
-    The wait for an utterance's end is bounded by its audio, and by the turn machine, which resumes or cancels a pause.
+    The wait for the end of an utterance is limited by its audio, and by the turn machine, which ends each pause.
 
     Args:
         in_history: Whether heard words enter the history.
@@ -65,14 +65,14 @@ class ReplyAudio:
         self.unvoiced = Unvoiced(context.session, record)
         """The texts that its voice left out."""
         self.unsettled = 0.0
-        """Seconds, estimated, that were played of an utterance which was stopped and is not committed yet."""
+        """Estimated seconds that were played of an utterance which was stopped and is not committed yet."""
         self._is_settled = True
         self._has_words = False
         self._on_settled: anyio.Event | None = None
 
     @property
     def unplayed(self) -> Utterance | None:
-        """The utterance that plays, or waits for the floor; None if there is none."""
+        """The utterance that plays or waits for the floor, or None."""
         return None if self.utterance is None or self.utterance.done.is_set() else self.utterance
 
     @property
@@ -81,21 +81,21 @@ class ReplyAudio:
         return self.utterance is None or not self.utterance.total
 
     def note_if_empty(self, who: str) -> None:
-        """Note an answer that has nothing to speak; the present step ends it.
+        """Note an answer that has nothing to speak; the present step ends the answer.
 
         Args:
-            who: Wrote the text.
+            who: The author of the text.
         """
         if self.is_empty and not self.unvoiced.is_in_step:  # text filters may leave nothing to speak
             self._record.empty()
             logger.warning("Speech %s: the %s's answer is empty", self._speech.id, who)
 
     def end_step(self, *, is_last: bool, is_spoken: bool) -> None:
-        """End the audio of the present step, which has been made.
+        """End the audio of the present step, which is complete.
 
         Args:
-            is_last: No step follows.
-            is_spoken: The model has spoken it itself.
+            is_last: Whether no step follows.
+            is_spoken: Whether the model itself has spoken it.
         """
         if (utterance := self.utterance) is None:
             return
@@ -145,7 +145,7 @@ class ReplyAudio:
         """Stop the present step and commit its heard words; another step of the speech follows.
 
         Returns:
-            Whether any words of it stand in the history.
+            Whether any of its words are in the history.
         """
         self._has_words = False
         was_heard = self.utterance is not None and self.utterance.started_at is not None
@@ -199,7 +199,8 @@ class ReplyAudio:
             history.add_message("assistant", heard, interrupted=interrupted, turn_id=turn_id, said_as=ids)
 
     def _truncate(self, utterance: Utterance, samples: int) -> None:
-        """Cut the items of an utterance that was not heard whole in the conversation that a realtime model keeps."""
+        """Cut the items of an utterance that was not heard to its end, in the conversation that a realtime model
+        keeps."""
         live, words, items = self._context.live, utterance.heard, utterance.items
         reached, heard = words.text[: words.reached(samples)].strip(), words.at(samples)
         is_text = not live.capabilities.generates_audio
@@ -211,13 +212,13 @@ class ReplyAudio:
 
 
 class BrokenAnswer:
-    """Has a step of a speech asked for once more, once a speech.
+    """Has a broken step of a speech requested again, at most once in a speech.
 
-    It is for a model that keeps the conversation, on a connection that is opened again with the history. A caller who
-    has spoken since then takes the floor, which ends the speech as ever.
+    It is for a model that keeps the conversation, whose connection is opened again with the history. If the caller has
+    spoken since, the caller takes the floor, which ends the speech.
 
     Args:
-        has_begun: Returns whether the step had begun: until then, the pipeline tries on its own.
+        has_begun: Returns whether the step had begun: before that, the pipeline itself tries again.
     """
 
     def __init__(self, audio: ReplyAudio, failure: Failure, live: Live, has_begun: Callable[[], bool]) -> None:
@@ -226,10 +227,10 @@ class BrokenAnswer:
         self._failure = failure
         self._live = live
         self.was_asked_again = False
-        """Whether it has been used."""
+        """Whether a step was requested again."""
 
     async def mended(self, step: Callable[[str], Awaitable[T]]) -> T:
-        """Return the result of a model's step.
+        """Return the result of a model's step, run a second time if it broke off.
 
         Args:
             step: Runs it, with further instructions for the model.

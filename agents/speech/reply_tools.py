@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.llm.tools import ToolCall
 
 MOST_REFUSED_ANSWERS = 2
-"""How often a model is asked once more that calls in an answer without tools, and answers on only by an output."""
+"""The most times that a model is asked again which calls tools in an answer without tools; it answers on only after an
+output."""
 
 WITHOUT_TOOLS = "Not run: this answer is to be given without a tool."
 LEFT = "Not run: the answer that made the call was cut, has failed, or left the call out."
 
 
 class ReplyTools:
-    """Starts the calls of a step, waits for them, and lets go of them when the speech is over or cut.
+    """Starts the calls of a step, waits for them, and releases them when the speech is over or cut.
 
     Args:
-        by_hook: A hook of an agent that comes or goes requested the speech.
+        by_hook: Whether a hook of an agent that comes or goes requested the speech.
     """
 
     def __init__(
@@ -43,18 +44,19 @@ class ReplyTools:
         self._may_call = True
         self._steps_without_tools = 0
         self._left: list[str] = []
-        """Calls that were not run, for whose outputs a model waits to be asked."""
+        """The ids of calls that were not run, for whose outputs a model waits."""
         self.asks_again = False
-        """Whether the model knows by now that calls of its last step are not run, and waits to be asked once more."""
+        """Whether the model has learned that calls of its last step are not run, and waits for another request."""
 
     def allowed(self, source: ModelStream, *, may_call: bool) -> ModelStream:
-        """Return a model's step that begins, without its calls if it has to do without tools."""
+        """Return a model's step that is about to begin; without its calls if the step has no tools."""
         self._may_call, self.asks_again = may_call, False
         self._steps_without_tools += not may_call
         return source if may_call else without_calls(source, self._handle.id)
 
     def leave(self, kept: Sequence[ToolCall] = ()) -> bool:
-        """End a step, however it went: a model that keeps the conversation itself learns which calls of it are not run.
+        """End a step, however it went. A model that keeps the conversation itself learns which of its calls are not
+        run.
 
         Args:
             kept: The calls that are run from now on.

@@ -33,7 +33,7 @@ class SpeechRequest:
     Args:
         text: Spoken unchanged (`say`); None if the model answers.
         audio: Spoken instead of a synthesis of `text`.
-        instructions: For this generation only (`reply`).
+        instructions: Instructions for this generation only (`reply`).
         user_item: The user's message that the speech answers.
         remote_reply_id: The answer that a remote model began by itself.
         by_hook: Whether `on_enter` or `on_exit` of an agent requested it.
@@ -51,7 +51,7 @@ class SpeechRequest:
     by_hook: bool = False
 
     def with_text(self, text: str | None) -> Self:
-        """Return the request to speak `text` in the model's place, or the request as it is if that is None."""
+        """Return a request to speak `text` in the model's place, or this request if `text` is None."""
         return self if text is None else replace(self, text=text)
 
     def check_for(self, capabilities: PipelineCapabilities, pipeline: str) -> None:
@@ -80,7 +80,7 @@ class SpeechRequest:
         """Check the ready audio of a `say`.
 
         Raises:
-            ConfigurationError: It is of no use, is a file that is not there, or goes with a text still to come.
+            ConfigurationError: It cannot be used, is a missing file, or comes with a text that is still to come.
         """
         if isinstance(self.audio, str | os.PathLike):
             check_audio_file(self.audio)
@@ -99,7 +99,7 @@ def say_request(text: str | AsyncIterator[str], audio: GivenAudio | None, add_to
     """Return the request of `say()`; `SpeechRequest.check_for` checks `audio`.
 
     Raises:
-        ConfigurationError: `text` is neither a str nor an async iterator, or `add_to_history` is no bool.
+        ConfigurationError: `text` is neither a str nor an async iterator, or `add_to_history` is not a bool.
     """
     check_flag("add_to_history", add_to_history)
     if isinstance(text, str):

@@ -1,4 +1,4 @@
-"""RequestWindow: the part of the conversation that goes into a model's request, by the application's policy."""
+"""RequestWindow: the part of the conversation in a model's request, chosen by the application's policy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 
 
 class RequestWindow:
-    """Applies a policy, which is foreign code: it cannot harm the history, part a call from its output, or stop a turn.
+    """Applies a policy, which is foreign code: it cannot change the history, separate a call from its output, or stop a
+    turn.
 
     Args:
         policy: None sends everything.
@@ -48,7 +49,7 @@ class RequestWindow:
         Older pictures take only the room that the policy's limit leaves beside the words.
 
         Args:
-            needed: Returns the ids of calls that run or whose results no model was sent yet; they are sent in any case.
+            needed: Returns the ids of calls that run, or whose results no model has got yet; they are always sent.
             turn_id: The turn that is answered.
         """
         if not self._seeing.is_shown:
@@ -59,7 +60,8 @@ class RequestWindow:
     def cut_ahead(
         self, context: ChatContext, needed: Callable[[], Collection[str]], turn_id: str
     ) -> ChatContext | None:
-        """Return the same for an open turn, which will ask again: no failure is reported. None if it must wait."""
+        """Return the part for an open turn, whose request comes later: no failure is reported. None if the policy is
+        async."""
         if not self._seeing.is_shown:
             return self._cut_now(context, needed)
         part = self._cut_now(self._seeing.with_newest(context, turn_id, is_open=True), needed)
@@ -103,11 +105,11 @@ class RequestWindow:
 
 
 async def part_of(policy: ContextPolicy, context: ChatContext, limit: float) -> ChatContext:
-    """Return the part of `context` that a policy chooses, also an async one, within `limit` seconds.
+    """Return the part of `context` that a policy chooses, async ones included, within `limit` seconds.
 
     Raises:
         ConfigurationError: The policy returns something else.
-        TimeoutError: It took longer.
+        TimeoutError: The policy took longer.
     """
     with application_code("the policy"):
         part = policy(context.copy())

@@ -1,4 +1,4 @@
-"""Seeing: the pictures of the caller's camera or screen that a session keeps, and those that a model's request carries.
+"""Seeing: the pictures of the caller's camera or screen that a session keeps, and the pictures in a model's request.
 
 Pictures belong to the user's turns in requests and are not part of the history: it stays small, and so does a snapshot.
 """
@@ -35,7 +35,7 @@ def change(before: bytes, after: bytes) -> float:
 
 
 class Seeing:
-    """Keeps new pictures, few of them: the oldest leave first."""
+    """Keeps new pictures, up to a small number; the oldest are dropped first."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -59,7 +59,7 @@ class Seeing:
     # --- pictures in
 
     def wants(self, now: float) -> bool:
-        """Return whether a picture is due, and the pipeline sees it."""
+        """Return whether a picture is due, and the pipeline sees pictures."""
         if self._options is None or now < self._next_at or not sees(self._live.capabilities):
             return False
         self._next_at = now + 1 / self._options.fps
@@ -69,7 +69,7 @@ class Seeing:
         """Keep a picture if it is new; return whether it is.
 
         Args:
-            thumbnail: Its grey values, by which it is compared; empty: it counts as new.
+            thumbnail: Its grey values, by which it is compared; without them it counts as new.
         """
         assert self._options is not None, "it was wanted"
         if self._current is not None and change(self._thumbnail, thumbnail) < self._options.min_change:
@@ -80,7 +80,7 @@ class Seeing:
         return True
 
     def stopped(self) -> None:
-        """Forget the picture of a caller who shows nothing any more."""
+        """Forget the current picture, since the caller shows no video any more."""
         self._current = None
 
     def newest(self, count: int) -> tuple[VideoFrame, ...]:
@@ -88,7 +88,7 @@ class Seeing:
         return tuple(self._newest)[-count:]
 
     def commit(self, item_id: str) -> None:
-        """Give the pictures since the last turn to the user's message of that id, which may have some already."""
+        """Give the pictures since the last turn to the user's message of that id, which may already have some."""
         if self._options is None or not self._pending:
             return
         self._of_turns[item_id] = (self._of_turns.pop(item_id, ()) + tuple(self._pending))[
@@ -108,7 +108,7 @@ class Seeing:
         return bool(self._of_turns or self._pending) and self._live.capabilities.sees_turns
 
     def with_newest(self, context: ChatContext, turn_id: str, *, is_open: bool) -> ChatContext:
-        """Return the conversation with the pictures that go in before any limit: those of the turn, else the current.
+        """Return the conversation with the pictures that no limit removes: those of the turn, or else the current one.
 
         Args:
             is_open: Whether the turn is not committed yet.

@@ -53,14 +53,14 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_READS_OF_AN_END = 3
-"""How often a hook may find that a stream has ended. One that reads on does so for ever."""
+"""How often a hook may find that a stream has ended. A hook that reads on after that never ends."""
 
 ModelStream = AsyncGenerator[LLMEvent | AudioChunk, None]
 _MODEL_ITEMS = (TextDelta, ToolCall, Usage, Done, AudioChunk)
 
 
 class Stages:
-    """The streams of replies: those of the pipeline in use, wrapped by hooks and watched by observers, if any."""
+    """The streams of replies: the streams of the pipeline in use, wrapped by hooks and watched by observers, if any."""
 
     def __init__(self, session: SessionContext) -> None:
         self._session = session
@@ -71,7 +71,7 @@ class Stages:
         """Return a model step.
 
         Args:
-            failure: Receives the name of the hook while that has the stream.
+            failure: Receives the name of the hook while the hook has the stream.
         """
         return self._model(request, self._counted, failure)
 
@@ -79,10 +79,10 @@ class Stages:
         return self._count(request, self._live.connection.generate(request), self._session.session.pipeline)
 
     async def _count(self, request: GenerateRequest, source: ModelStream, pipeline: Pipeline) -> ModelStream:
-        """Yield a model step, whose usage names its model: another one may be in use when it is counted.
+        """Yield a model step; its usage names its model, since another one may be in use when it is counted.
 
-        A step that is cut before its model has reported the tokens is counted by an estimate, since its provider bills
-        it. A realtime model reports those tokens later.
+        A step that is cut before its model has reported the tokens is counted by an estimate, since its provider
+        charges for it. A realtime model reports those tokens later.
         """
         said, is_over = 0, False
         async with aclosing(source) as events:
@@ -108,8 +108,8 @@ class Stages:
         Args:
             request: Makes the request that the session would have sent, for a hook.
         Raises:
-            KeyError: There is no such answer; with a hook, while iterating.
-            ProviderConnectionError: Its connection is lost; likewise.
+            KeyError: There is no such answer. With a hook it is raised while iterating.
+            ProviderConnectionError: Its connection is lost. Raised at the same times.
         """
         if AgentControl.of(self._live.agent).overrides("llm_stage"):
             return self._accepted(reply_id, request, failure)
@@ -149,7 +149,7 @@ class Stages:
 
 
 def _estimate(request: GenerateRequest, said: int) -> UsageRecord:
-    """Return about the tokens of a request whose answer has so many bytes."""
+    """Return an estimate of the tokens of a request, and of its answer with so many bytes."""
     instructions = request.instructions + request.extra_instructions
     size = len(instructions.encode(errors="surrogatepass"))
     return UsageRecord(
@@ -159,7 +159,7 @@ def _estimate(request: GenerateRequest, said: int) -> UsageRecord:
 
 
 async def without_calls(source: ModelStream, speech_id: str) -> ModelStream:
-    """Yield the answer that has to do without tools: a call of a model that calls all the same is not run."""
+    """Yield the answer of a step without tools. A call that the model makes all the same is not run."""
     async with aclosing(source) as events:
         async for event in events:
             if isinstance(event, ToolCall):
@@ -240,7 +240,7 @@ def opened_stream(stream: Any, run: StageRun, stack: AsyncExitStack) -> Any:
     """Return a hook's stream, which `stack` closes.
 
     Raises:
-        StageError: It is none.
+        StageError: It is not a stream.
     """
     if not hasattr(stream, "__anext__"):
         if inspect.iscoroutine(stream):
@@ -261,7 +261,7 @@ class Ends:
     """Counts how often a hook finds that a stream has ended.
 
     Args:
-        component: The hook.
+        component: The name of the hook.
     """
 
     def __init__(self, component: str) -> None:
@@ -269,10 +269,10 @@ class Ends:
         self._count = 0
 
     async def note(self) -> None:
-        """Count that the hook has found the end once more.
+        """Count one more time that the hook has found the end.
 
         Raises:
-            StageError: It reads on and on; if it catches that too, its next read waits for the limit.
+            StageError: The hook reads on and on. If it catches this too, its next read waits for the limit.
         """
         self._count += 1
         if self._count > MOST_READS_OF_AN_END + 1:
@@ -284,7 +284,7 @@ class Ends:
 
 
 class _Held:
-    """Knows whether a hook, or the stream that it reads, is waited for, and whose error an exception is.
+    """Knows whether the hook or the stream that it reads is waited for, and whose error an exception is.
 
     Args:
         opened: Closes the streams that the hook opens.
@@ -297,7 +297,7 @@ class _Held:
         self._opened = opened
         self._error: BaseException | None = None
         self._own: StageError | None = None
-        """The error of code of the hook that the pipeline has called."""
+        """The error of the hook's code that the pipeline has called."""
 
     def code(self) -> AbstractContextManager[None]:
         """Return a block for code of the hook."""
@@ -327,7 +327,7 @@ class _Held:
             raise self._named(error) from error
 
     def failed(self, error: Exception) -> StageError:
-        """Return the error of code of the hook that the pipeline has called, by the hook's name."""
+        """Return the error of the hook's code that the pipeline has called, with the hook's name."""
         self._own = error if isinstance(error, StageError) else self._named(error)
         return self._own
 
@@ -391,7 +391,7 @@ class _GivenText(LiveText):
         self.so_far = ""
 
     async def follows(self, within: float) -> bool:
-        """Wait for more text, if the text can say that."""
+        """Wait for more text, if the text supports that."""
         return not isinstance(self._text, LiveText) or await self._text.follows(within)
 
     def __aiter__(self) -> _GivenText:
@@ -416,13 +416,13 @@ class _SaidText:
         self._held = held
         self._length = 0
         self.is_changed = False
-        """Whether it is another text."""
+        """Whether the text differs from the given one."""
 
     def add(self, piece: str) -> None:
-        """Take more of it.
+        """Take the next piece of the text.
 
         Raises:
-            StageError: It is no text.
+            StageError: It is not text.
         """
         if not isinstance(piece, str):
             raise StageError(f"speak() needs text, got {type(piece).__name__}", component="tts_stage")

@@ -1,4 +1,4 @@
-"""TextChannel: a model's text on its way to the voice, in the order and the pieces that the voice asks for."""
+"""TextChannel: passes a model's text to the voice, in order, in the pieces that the voice asks for."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.tts.live_text import LiveText
 
 MAX_TEXT = 100_000
-"""Characters of a text that comes piece by piece, about two hours of speech; an endless one would fill the memory."""
+"""The most characters of a text that comes piece by piece, about two hours of speech; an endless text would fill the
+memory."""
 
 
 class TextChannel(LiveText):
-    """Pieces pushed without a reader are joined into one.
+    """A queue of text. Pieces pushed while there is no reader are joined into one.
 
     Args:
-        whole_sentences: Whether each piece is complete, so that no time shows whether it goes on.
+        whole_sentences: Whether each piece is a complete sentence, so that its end is known at once.
     """
 
     def __init__(self, *, whole_sentences: bool = False) -> None:
@@ -35,14 +36,14 @@ class TextChannel(LiveText):
         return self._is_closed
 
     def watch_close(self, on_close: Callable[[], None] | None) -> None:
-        """Call `on_close` when the last text is in; None calls nothing."""
+        """Call `on_close` when the last text is in, or nothing for None."""
         self._on_close = on_close
 
     async def feed(self, text: AsyncIterator[str], on_piece: Callable[[str], None]) -> None:
         """Push all of `text`, calling `on_piece` before with each non-empty piece; `text` is closed in any case.
 
-        The caller limits how long it may take. It is not held back while the voice is behind: whether all text is in
-        distinguishes a voice that hangs from one that waits for text.
+        The caller sets the limit. Feeding does not wait for a slow voice: whether all text is in distinguishes a voice
+        that hangs from a voice that waits for text.
 
         Raises:
             ConfigurationError: It continues beyond `MAX_TEXT`, or yields something other than str.
@@ -90,14 +91,14 @@ class TextChannel(LiveText):
             self._wake = None
 
     async def has_text(self) -> bool:
-        """Wait for the first text; False if the channel is closed without any."""
+        """Wait for the first text; return False if the channel is closed without any."""
         while not self._pending and not self._is_closed:
             self._wake = asyncio.Event()
             await self._wake.wait()
         return bool(self._pending)
 
     async def follows(self, within: float) -> bool:
-        """Wait at most `within` seconds for more text or for the end; False if neither came."""
+        """Wait at most `within` seconds for more text or the end; return False if neither came."""
         if not (self._pending or self._is_closed or self._whole_sentences):
             self._wake = asyncio.Event()
             with anyio.move_on_after(within):

@@ -1,4 +1,4 @@
-"""The wait of a speech for its tools, and for the agent that one of them hands off to."""
+"""The wait of a speech for its tools, and for the handoff that one of them asks for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vivavoce.agents.turn_records.stages import CHECKPOINT_STAGE
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 
 Next = Literal["model", "nothing", "interrupted"]
-"""The next step after the calls: a model step, nothing, or nothing since the caller cancelled all of them."""
+"""The next step after the calls: a model step, none, or none because the caller cancelled all calls."""
 
 
 async def await_tools(
@@ -28,7 +28,7 @@ async def await_tools(
     """Wait, without the floor, until every call is settled and the handoff is over; return the next step.
 
     Args:
-        by_hook: A hook of an agent that comes or goes requested the speech.
+        by_hook: Whether a hook of an agent that comes or goes requested the speech.
     """
     if step.batch.is_settled and step.await_handoff is None:
         record.mark("tools", "user_code", context.clock.now())

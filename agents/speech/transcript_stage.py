@@ -1,4 +1,4 @@
-"""TranscriptStage: the caller's transcripts, on their way to the session through the agent's `stt_stage`.
+"""TranscriptStage: passes the caller's transcripts through the agent's `stt_stage` to the session.
 
 Transcripts of the pipeline's recogniser and of a realtime model take this way. Without a hook they are posted at once.
 Otherwise they go to the hook one by one, in a task of the session. Decisions:
@@ -46,11 +46,11 @@ _ORDERED = (UserFinal, UserInterim, UserTurnEnded, RecogniserReplaced)
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """An event that waits for those before it.
+    """An event that waits for the events before it.
 
     Args:
-        agent: The one whose hook it goes to; None for no hook.
-        came_at: When the recogniser gave it.
+        agent: The agent whose hook gets it; None for no hook.
+        came_at: The time when the recogniser gave it.
         is_past: Whether its recogniser was replaced since.
     """
 
@@ -75,7 +75,7 @@ class TranscriptStage:
         self._news = anyio.Event()
         self._has_task = False
         self._is_busy = False
-        """Whether a hook has a transcript that it has not given back."""
+        """Whether the hook has a transcript that it has not given back."""
         self._given: _Given | None = None
         """The input of the present run of a hook."""
 
@@ -102,7 +102,7 @@ class TranscriptStage:
             self._context.group.start_soon(self._run, name="the stt_stage of the agent")
 
     def leave_recogniser(self) -> None:
-        """Note that another recogniser hears from here on."""
+        """Note that another recogniser hears from now on."""
         self._waiting = deque(replace(one, is_past=True) for one in self._waiting)
         if self._given is not None:
             self._given.leave_recogniser()
@@ -113,7 +113,7 @@ class TranscriptStage:
         self._post(waiting.event, waiting)
 
     def _post(self, event: Any, waited: _Waiting | None = None) -> None:
-        """Pass on an event; it is of `waited`."""
+        """Pass on an event, which came from the hook for `waited`."""
         if waited is not None and isinstance(event, UserFinal):
             is_past = waited.is_past and not event.item_id
             event = replace(event, is_past=is_past, held=self._context.clock.now() - waited.came_at)
@@ -133,14 +133,14 @@ class TranscriptStage:
                 await self._through(agent)
 
     async def _next(self) -> _Waiting:
-        """Wait for an event, and return it; it keeps waiting."""
+        """Wait for an event, and return it without taking it out of the queue."""
         while not self._waiting:
             self._news = anyio.Event()
             await self._news.wait()
         return self._waiting[0]
 
     async def _through(self, agent: Agent) -> None:
-        """Give the hook of `agent` its transcripts, until those of another one come, or the hook ends."""
+        """Give the hook of `agent` its transcripts, until a transcript of another agent comes, or the hook ends."""
         with anyio.CancelScope() as scope:
             watchdog = Watchdog(self._context.clock, scope.cancel)
             self._given = given = _Given(self, agent, watchdog, self._limit)
@@ -191,7 +191,7 @@ class TranscriptStage:
     # --- for the hook's iterator
 
     async def next_of(self, agent: Agent) -> _Waiting | None:
-        """Return the next transcript for that agent's hook; None if the next one is for another."""
+        """Return the next transcript for that agent's hook, or None if the next one is for another agent."""
         self._is_busy = False
         while (waiting := await self._next()).agent is None and isinstance(waiting.event, UserTurnEnded):
             self._post_next()
@@ -202,7 +202,7 @@ class TranscriptStage:
 
 
 class _Given(AsyncIterator[Any]):
-    """The transcripts that one run of a hook is given."""
+    """The transcripts given to one run of a hook."""
 
     def __init__(self, stage: TranscriptStage, agent: Agent, watchdog: Watchdog, limit: float) -> None:
         self._stage = stage
@@ -210,18 +210,18 @@ class _Given(AsyncIterator[Any]):
         self._watchdog = watchdog
         self._limit = limit
         self.in_hand: Any | None = None
-        """The transcript that the hook has, if nothing has come back since."""
+        """The transcript that the hook has and has not given back."""
         self.count = 0
         self.newest: _Waiting | None = None
-        """The transcript that it was given last."""
+        """The transcript that was given last."""
         self._ends = Ends(COMPONENT)
         self._is_asking = False
-        """Whether the hook waits for the next transcript."""
+        """Whether the hook is waiting for the next transcript."""
         self._is_limited = False
-        """Whether its limit counts."""
+        """Whether the limit of the hook counts now."""
 
     def leave_recogniser(self) -> None:
-        """Note that another recogniser hears from here on."""
+        """Note that another recogniser hears from now on."""
         if self.newest is not None:
             self.newest = replace(self.newest, is_past=True)
 
@@ -249,7 +249,7 @@ class _Given(AsyncIterator[Any]):
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Stop the limit of the hook during the block, a wait that has a limit of its own."""
+        """Stop the limit of the hook during the block, which waits for something with a limit of its own."""
         self._watchdog.hold()
         try:
             yield

@@ -17,7 +17,8 @@ Side = Literal["user", "agent"]
 class TranscriptFeed:
     """Turns progress and transcripts into segments for the transport.
 
-    Their ids differ from any other session's: if an agent replaces another one in a call, the same clients see both.
+    The ids of segments differ from any other session's: after one agent replaces another in a call, the same clients
+    see both.
 
     Args:
         on_final: Called with each final transcript, and with the side that spoke.
@@ -32,11 +33,11 @@ class TranscriptFeed:
         self._user_segment = ""
 
     def open(self, transport: Transport) -> None:
-        """Send to that transport from now on. Before, no speech is heard."""
+        """Send to that transport from now on. No speech is heard before this call."""
         self._transport = transport
 
     def agent_progress(self, utterance: Utterance, position: int, is_over: bool) -> None:
-        """Show the words of `utterance` heard up to `position` (samples); `is_over`: no more words follow."""
+        """Show the words of `utterance` heard up to `position` (samples); `is_over` if no more words follow."""
         if utterance is not self._utterance:
             self._utterance = utterance
             self._shown = ""
@@ -60,7 +61,7 @@ class TranscriptFeed:
             self._user_segment = ""
 
     def typed(self, text: str) -> None:
-        """Note what the user typed, which the room knows."""
+        """Note the user's typed text; the room has it already."""
         self._on_final("user", text)
 
     def turn(self, record: TurnRecord) -> None:

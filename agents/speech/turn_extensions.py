@@ -1,4 +1,4 @@
-"""The way of a turn of the caller past the extensions, before its answer.
+"""Passes a turn of the caller to the extensions, before its answer.
 
 Speech that they ask for is heard before the answer; they may await it.
 """
@@ -41,11 +41,11 @@ def turn_to_answer(
     record: TurnRecordBuilder,
     attempt: PreemptiveReply | None,
 ) -> TurnInHand:
-    """Return the turn that the request answers, whose words are `text` in the end.
+    """Return the turn that the request answers, with the final words `text`.
 
     Args:
-        attempt: The answer that was begun ahead; the extensions that have looked at the same words for it do not get
-            them again.
+        attempt: The answer that was begun ahead. Extensions that have looked at the same words for it do not get them
+            again.
     """
     assert request.user_item is not None, "it answers the caller"
     turn = None if attempt is None else attempt.turn
@@ -60,10 +60,10 @@ def turn_to_answer(
 async def pass_extensions(
     context: ReplyContext, turn: TurnInHand, item: ChatMessage, attempt: PreemptiveReply | None
 ) -> None:
-    """Wait for the extensions that look at the turn of `item`; not where the model's server has begun the answer.
+    """Wait for the extensions that look at the turn of `item`; do not wait if the model's server has begun the answer.
 
     Raises:
-        StopResponse: One drops the turn.
+        StopResponse: An extension drops the turn.
     """
     context.extensions.hold(turn)  # it may be withdrawn while it is looked at
     if turn.is_remote:

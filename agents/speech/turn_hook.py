@@ -17,7 +17,7 @@ NAME = "on_user_turn_completed"
 async def completed_turn(context: ReplyContext, item: ChatMessage, answer: SpeechHandle) -> CompletedTurn:
     """Let the agent edit the turn of `item`, and return the edited turn; a hook that fails is reported.
 
-    A hook that has run for these words, before a crash, does not run again: what it has left holds.
+    A hook that has run for these words before a crash does not run again: its result is used.
 
     Raises:
         StopResponse: The agent drops the turn.
@@ -40,9 +40,9 @@ async def completed_turn(context: ReplyContext, item: ChatMessage, answer: Speec
 
 
 def edit_turn(context: ReplyContext, item: ChatMessage, turn: CompletedTurn) -> bool:
-    """Put the text that the hook has left of a turn into the history; return whether it is another one.
+    """Put the text that the hook has left of a turn into the history; return whether the text has changed.
 
-    Without any text the turn is not there.
+    A turn without any text is removed.
     """
     is_edited = turn.text != item.transcript
     if is_edited and turn.text.strip():

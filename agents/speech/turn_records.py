@@ -1,4 +1,4 @@
-"""TurnRecords: one record for each turn, `say` and `reply` of a session, and the user's turns that were dropped."""
+"""TurnRecords: a record for each turn, `say` and `reply` of a session, and for the user's turns that were dropped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TurnRecords:
     """Makes the records' builders from the turn machine's effects, and hands finished records to the log.
 
     Args:
-        extensions: Get each record too.
+        extensions: The extensions, which get each record too.
         captures_content: Whether a record may hold content.
     """
 
@@ -35,7 +35,7 @@ class TurnRecords:
         self._usage = UsageRecord()
         """Use of the recogniser since the last commit."""
         self._fallbacks: list[tuple[FellBack, float]] = []
-        """Fallbacks outside of any speech since then, with their times."""
+        """Fallbacks since the last commit outside of any speech, with their times."""
 
     def _take_options(self, endpointing: EndpointingOptions, interruption: InterruptionOptions) -> None:
         mode = interruption.mode
@@ -57,7 +57,7 @@ class TurnRecords:
             log.note_dropped_turn(parts, reason)
 
     def fell_back(self, fell: FellBack) -> None:
-        """Note that a component failed outside of any speech, and another one takes its place."""
+        """Note that a component failed outside of any speech, and that another one takes its place."""
         if not fell.is_reported:
             self._fallbacks.append((fell, self._context.clock.now()))
         self._context.log.fell_back(fell)
@@ -103,7 +103,7 @@ class TurnRecords:
         )
 
     def close(self, builder: TurnRecordBuilder, outcome: TurnOutcome) -> TurnRecord:
-        """Return the record of a turn that is over; the log keeps it."""
+        """Return the record of a turn that is over, after adding it to the log."""
         record = builder.build(outcome, self._context.clock.now())
         self._heard.forget(builder.turn_id)
         self._context.log.note_turn(record, builder.parts)
@@ -115,7 +115,7 @@ class TurnRecords:
         builder.end_parts(self._context.clock.now(), is_cut=True)
 
     def discard(self, handle: SpeechHandle) -> TurnRecord:
-        """Return the record of a speech that came to nothing before it asked for the floor."""
+        """Return the record of a speech that was given up before it asked for the floor."""
         self._context.log.observer.asked(handle.id, handle.kind)
         return self.close(self.begin(handle), "discarded")
 

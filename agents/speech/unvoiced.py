@@ -1,4 +1,4 @@
-"""Unvoiced: the texts of one speech for which its voice yields no audio and no error, and their report."""
+"""Unvoiced: the texts of one speech for which its voice yields no audio and no error; reports them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 class Unvoiced:
-    """Reports each such text by an `error` event once some of the speech is voiced; without any voice the speech
-    fails, and its failure is the report.
+    """Reports each such text by an `error` event once a part of the speech has audio. Without any audio the speech
+    fails, and that failure is the report.
     """
 
     def __init__(self, session: SessionContext, record: TurnRecordBuilder) -> None:
@@ -23,14 +23,14 @@ class Unvoiced:
         self._unreported: list[UnvoicedError] = []
         self._is_voiced = False
         self.is_in_step = False
-        """Whether there is one in the present step."""
+        """Whether the present step has such a text."""
 
     def begin_step(self) -> None:
         """Begin a step of the speech."""
         self.is_in_step = False
 
     def note(self, error: UnvoicedError) -> None:
-        """Note the text of which the voice has yielded no audio."""
+        """Note a text for which the voice has yielded no audio."""
         self.is_in_step = True
         self._record.left_out(error.text)
         self._unreported.append(error)
@@ -55,10 +55,10 @@ class Unvoiced:
             self.note(UnvoicedError(text, provider=provider, component=component, tries=1))
 
     def check(self) -> None:
-        """Check the speech, which is over.
+        """Check a speech that is over.
 
         Raises:
-            UnvoicedError: Nothing of it was voiced, and something was to be.
+            UnvoicedError: It has no audio, though it had something to say.
         """
         errors, self._unreported = self._unreported, []
         if len(errors) == 1:

@@ -1,4 +1,4 @@
-"""Synthesis: text into an utterance by the pipeline's voice, or by one that was begun before the turn was over."""
+"""Synthesis: text into an utterance, by the pipeline's voice or by a voice that was begun before the turn was over."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ async def synthesise(
     """Speak `text` into `utterance`, which the caller finishes, once the speech may play.
 
     Args:
-        audio: Of the speech; notes the text for which the voice yields no audio.
+        audio: The audio of the speech; notes the text for which the voice yields no audio.
         limit: Returns the watchdog that ends the speech when the voice hangs. Its limits count only while all text is
             in.
-        attempt: Whose voice is taken if it has one.
-        failure: Of the speech.
+        attempt: The answer begun ahead; its voice is used if it has one.
+        failure: The failure of the speech.
     Raises:
         ProviderError: The voice failed.
     """

@@ -50,7 +50,7 @@ class WarmTask:
 
 
 class _ReadyTask:
-    """A task that waits for the reply that it is to run."""
+    """A task that waits for the reply that it will run."""
 
     def __init__(self) -> None:
         self._is_taken = asyncio.Event()

@@ -62,7 +62,7 @@ def backchannels_for(*languages: str) -> frozenset[str]:
 
 @lru_cache(16)
 def matcher(phrases: frozenset[str]) -> Callable[[str], bool]:
-    """Return a function that returns whether a text has only these phrases; spelling aside ("Yeah, okay.")."""
+    """Return a function that tests whether a text has only these phrases, whatever its spelling ("Yeah, okay.")."""
     known = {tuple(words_of(phrase)) for phrase in phrases}
     longest = max((len(phrase) for phrase in known), default=0)
 

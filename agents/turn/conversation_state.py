@@ -29,11 +29,11 @@ class ConversationState:
         self._has_left_starting = False
 
     def begin(self, now: float) -> None:
-        """The session starts: no change is reported for a time before it."""
+        """Note that the session starts: no change is reported for a time before it."""
         self._agent_at = self._user_at = now
 
     def update(self, phase: SessionPhase, at: float) -> None:
-        """Compare with the states reported last; a change happened at `at`."""
+        """Compare with the states reported last, and report a change as of `at`."""
         agent = self._derive_agent(phase)
         if agent is not self.agent:
             assert agent in AGENT_TRANSITIONS[self.agent], f"{self.agent} -> {agent}"

@@ -12,7 +12,7 @@ NANOSECOND_DIGITS = 9
 
 
 class Deadline:
-    """`act` is due at `at`, on the session clock; it is called with the time that it is by then."""
+    """An act that is due at `at`, on the session clock. It is called with the time at that moment."""
 
     __slots__ = ("act", "at")  # several are made for each input: a frozen dataclass costs thrice as much
 
@@ -27,7 +27,7 @@ class Deadline:
 
 
 def earliest(deadlines: Iterable[Deadline]) -> Deadline | None:
-    """Return the one that is due first; of equals the one named first."""
+    """Return the deadline that is due first, of equal ones the first in order."""
     first = None
     for deadline in deadlines:
         if first is None or deadline.at < first.at:

@@ -51,12 +51,12 @@ class TurnTiming:
     """When the parts of an end of turn became known (session clock); None for parts that did not happen.
 
     Args:
-        speech_ended_at: The true end of the user's speech; where there was none (text), the arrival.
+        speech_ended_at: The true end of the user's speech; for text, its arrival.
         end_reported_at: When the VAD reported it.
         final_at: When the last words arrived.
         predicted_at: When the turn detector's verdict arrived.
         committed_at: When the turn was committed.
-        delay: The seconds of silence, from `speech_ended_at`, that ended the turn; None where something else did.
+        delay: The seconds of silence, from `speech_ended_at`, that ended the turn; None if it was not silence.
     """
 
     speech_ended_at: float
@@ -78,8 +78,8 @@ class Cause:
     """Why a speech is held or cut.
 
     Args:
-        candidate_at: The true onset of the user's newest speech (session clock), where the cause is a voice; None where
-            the user has not spoken.
+        candidate_at: The true onset of the user's newest speech (session clock), if the cause is a voice; None if the
+            user has not spoken.
     """
 
     by: InterruptedBy
@@ -91,13 +91,14 @@ class CommitUserTurn:
     """The user's turn is over: `text` goes into the history and a speech of this id answers it.
 
     Args:
-        speech_started_at: The true onset of the turn's speech; without a VAD, when its first words came. None where the
+        speech_started_at: The true onset of the turn's speech; without a VAD, when its first words came. None if the
             user did not speak.
-        merged: The turn was committed before and went on: its item is replaced by one with this (joined) text.
+        merged: Whether the turn was committed before and went on: its item gets this (joined) text.
         amends: The turn whose answer was heard before a late final changed its words: its item becomes this turn's.
-        is_heard: A model that hears the caller has all of it from its audio.
-        settles_audio: The audio heard so far is of this turn: the recogniser is to settle it. Not where only typed
-            text is committed, nor in the middle of speech without a request to end it, nor where a remote model did.
+        is_heard: Whether a model that hears the caller has all of the turn from its audio.
+        settles_audio: Whether the audio heard so far belongs to this turn, so that the recogniser must settle it. False
+            if only typed text is committed, in the middle of speech without a request to end it, and if a remote model
+            ended it.
         remote_reply_id: The answer that a remote model began by itself, if it did.
         attempt_id: The answer begun on the same words before the turn was over, if there is one.
     """
@@ -126,7 +127,7 @@ class StartAttempt:
 
 @dataclass(frozen=True, slots=True)
 class DropAttempt:
-    """That attempt will not be committed."""
+    """Drop that attempt, which will not be committed."""
 
     attempt_id: str
 
@@ -147,7 +148,7 @@ class UserTurnLimitReached:
 
 @dataclass(frozen=True, slots=True)
 class AmendUserTurn:
-    """A late final settles words that were committed as an interim: the turn's item gets this text, without an answer.
+    """Give the turn's item this text, without an answer: a late final settles words that were committed as an interim.
 
     Args:
         speech_id: The speech that answers the turn.
@@ -169,7 +170,7 @@ class AddBackchannel:
 
 @dataclass(frozen=True, slots=True)
 class DropUserTurn:
-    """The user's turn came to nothing."""
+    """Drop the user's turn, which has no words or was cleared."""
 
     turn_id: str
     reason: Literal["noise", "transcript_missing", "cleared", "closed"]
@@ -191,7 +192,7 @@ class PrepareSpeech:
 
 @dataclass(frozen=True, slots=True)
 class TakeFloorBack:
-    """That speech loses the floor for now: it neither generates nor plays until it is granted again."""
+    """Take the floor from that speech: it neither generates nor plays until it is granted again."""
 
     speech_id: str
 
@@ -201,7 +202,8 @@ class CancelSpeech:
     """Stop that speech: fade, silence, end with `outcome`.
 
     Args:
-        is_withdrawn: The turn that it answers continues under the same id, so that this was not the turn's outcome.
+        is_withdrawn: Whether the turn that it answers continues under the same id, so that this was not the turn's
+            outcome.
         cause: None if the speech never had the floor, since it was refused or is out of date.
     """
 
@@ -217,7 +219,7 @@ class ForgetSpeech:
 
     Args:
         outcome: The outcome of its handle and of its turn.
-        is_withdrawn: The turn that it answers continues under the same id: `outcome` is not the turn's.
+        is_withdrawn: Whether the turn that it answers continues under the same id; `outcome` is then not the turn's.
     """
 
     speech_id: str
@@ -240,7 +242,8 @@ class AnswerHistory:
 
 @dataclass(frozen=True, slots=True)
 class InterruptCalls:
-    """The caller took the floor while that speech waits for its tools: cancel its calls with `cancel_on_interrupt`."""
+    """Cancel the calls with `cancel_on_interrupt` of that speech, which waits for its tools: the caller took the
+    floor."""
 
     speech_id: str
 
@@ -255,7 +258,8 @@ class PauseSpeech:
 
 @dataclass(frozen=True, slots=True)
 class ResumeSpeech:
-    """Let that speech's playout go on. `is_false_interruption` if it had been paused in the middle, for nothing."""
+    """Let that speech's playout go on; `is_false_interruption` if a sound without meaning had paused it in the
+    middle."""
 
     speech_id: str
     is_false_interruption: bool
@@ -263,14 +267,15 @@ class ResumeSpeech:
 
 @dataclass(frozen=True, slots=True)
 class BeginHandoff:
-    """The floor is free: let the old agent leave and the new one enter. Until it is over only their hooks speak."""
+    """Let the old agent leave and the new one enter: the floor is free. Until the end of the handoff only their hooks
+    speak."""
 
     handoff_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class DropHandoff:
-    """The session closes: nothing more comes of that handoff, whether it has begun or not."""
+    """Drop that handoff, whether it has begun or not: the session closes."""
 
     handoff_id: str
 
@@ -293,8 +298,8 @@ class ReportLoss:
     """Report the error by which that pipeline was lost.
 
     Args:
-        goes_on: Another pipeline replaces it, or it was not in use.
-        keeps_audio: Nothing hears the caller any more: keep the audio for the next pipeline.
+        goes_on: Whether another pipeline replaces it, or it was not in use.
+        keeps_audio: Whether to keep the audio for the next pipeline, since no component hears the caller any more.
         loss_id: The loss, as `PipelineLost` named it.
     """
 
@@ -306,14 +311,14 @@ class ReportLoss:
 
 @dataclass(frozen=True, slots=True)
 class TakePipeline:
-    """From here on that pipeline hears, thinks and speaks."""
+    """Let that pipeline hear, think and speak from now on."""
 
     change_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class DropPipeline:
-    """Nothing comes of that change.
+    """Drop that change of the pipeline.
 
     Args:
         reason: The session closes; the pipeline could not be opened, is lost, or is wanted no more; the floor was never
@@ -326,17 +331,18 @@ class DropPipeline:
 
 @dataclass(frozen=True, slots=True)
 class PredictEndOfTurn:
-    """Ask the turn detector about the pause going on."""
+    """Ask the turn detector about the present pause."""
 
     text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyFailed:
-    """A policy of the application raised, or answered nonsense; the default was taken.
+    """Report that a policy of the application raised, or returned something else than a decision; the default was
+    taken.
 
     Args:
-        option: Which of `InterruptionOptions` it is.
+        option: The name of the option among `InterruptionOptions`.
         problem: Its mistake, without content.
         details: The traceback, for its author.
     """
@@ -348,7 +354,7 @@ class PolicyFailed:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineDropped:
-    """A deadline was due again and again and changed nothing, by a fault of the turn machine; it is passed over.
+    """Report that a deadline was due again and again without effect, by a fault of the turn machine; it is passed over.
 
     Args:
         due: The rule that set it, by its name in the code.
@@ -361,17 +367,17 @@ class DeadlineDropped:
 
 @dataclass(frozen=True, slots=True)
 class SettleAudio:
-    """The turn is over by request: have the recogniser settle the audio that it has heard."""
+    """Have the recogniser settle the audio that it has heard: the turn is over by request."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeardOut:
-    """The session closes, and the user's last words have come or are waited for no more."""
+    """Report that the user's last words have come, or are not waited for any more: the session closes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClearAudio:
-    """The pipeline forgets the audio of the open turn."""
+    """Have the pipeline forget the audio of the open turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,19 +389,19 @@ class RefuseRemoteReply:
 
 @dataclass(frozen=True, slots=True)
 class WakeUser:
-    """The user has been silent for long; `level` counts the wake-ups of this silence, from 1."""
+    """Wake the user, who has been silent for long; `level` counts the wake-ups of this silence, from 1."""
 
     level: int
 
 
 @dataclass(frozen=True, slots=True)
 class HangUp:
-    """The user has answered no wake-up: disconnect them."""
+    """Disconnect the user, who has answered no wake-up."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseSession:
-    """The conversation cannot or need not go on.
+    """Close the session: the conversation cannot or need not continue.
 
     Args:
         component: The component that failed again and again, for the reason `error`.

@@ -129,8 +129,8 @@ class SessionClosing:
     """Closing has begun: input off, current speech cut, all timers off.
 
     Args:
-        hears_out: The close waits for words that the recogniser still owes, at most `transcript_timeout`; `HeardOut`
-            reports that there are no more.
+        hears_out: Whether the close waits for words that the recogniser still owes, at most `transcript_timeout`;
+            `HeardOut` ends the wait.
     """
 
     hears_out: bool = False
@@ -143,7 +143,7 @@ class SessionClosed:
 
 @dataclass(frozen=True, slots=True)
 class UserAudioStopped:
-    """No more audio of the user comes for now, perhaps in mid-speech: no VAD will report the end."""
+    """The user's audio stops for now, perhaps in mid-speech: no VAD will report the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +173,15 @@ class SpeechRequested:
     """`say()` or `reply()` was called.
 
     Args:
-        when_busy: The rule for a floor that is taken; None: wait, but for a `reply` beside another one, which is
+        when_busy: The rule for a floor that is taken; None to wait, except for a `reply` beside another one, which is
             discarded.
-        by_hook: A hook of an agent that comes or goes called: it speaks while a handoff holds the floor.
-        by_wake_up: `on_wake_up` called.
-        hook_of: A hook of the turn that this speech answers called, or its flow.
-        by_body: The body of a graph's state called, outside of turns: the answers to the caller wait for it.
-        is_whole: All of its words are known when it is asked for.
-        from_tool_of: A tool of that speech called.
-        from_call: By that tool call.
+        by_hook: Whether a hook of an agent that comes or goes called; it speaks while a handoff holds the floor.
+        by_wake_up: Whether `on_wake_up` called.
+        hook_of: The speech whose turn's hook or flow called; "" otherwise.
+        by_body: Whether the body of a graph's state called, outside of turns; the answers to the caller wait for it.
+        is_whole: Whether all of its words are known at the request.
+        from_tool_of: The speech whose tool called; "" otherwise.
+        from_call: The tool call that called; "" otherwise.
     """
 
     speech_id: str
@@ -203,9 +203,9 @@ class InterruptRequested:
     """`interrupt()` was called, on the session or on one speech.
 
     Args:
-        speech_id: That one; empty: the session.
-        from_tool_of: A tool of that speech called. It stops other audio, and not the answer that waits for the tool.
-        hook_of: A hook of the turn that this speech answers called. It stops other audio, and not that answer.
+        speech_id: The speech to interrupt; "" for the session.
+        from_tool_of: The speech whose tool called. Other audio stops, but not the answer that waits for the tool.
+        hook_of: The speech whose turn's hook called. Other audio stops, but not that answer.
     """
 
     force: bool = False
@@ -216,7 +216,7 @@ class InterruptRequested:
 
 @dataclass(frozen=True, slots=True)
 class SpeechProtected:
-    """That speech is not to be cut from now on, neither by the user's voice nor by `interrupt()` without force."""
+    """That speech must not be cut from now on, neither by the user's voice nor by `interrupt()` without force."""
 
     speech_id: str
 
@@ -318,9 +318,9 @@ class HandoffRequested:
     """Another agent is to take the conversation over, after all speech that was asked for before.
 
     Args:
-        begins_task: Whether it takes it for a sub-dialogue: speech that is at work waits until the task is over.
-        ends_task: The handoff that began a sub-dialogue, which gives the conversation back now; empty if none.
-        opens: Whether components of that agent are being opened: it does not begin before `HandoffReady`.
+        begins_task: Whether the agent takes it for a sub-dialogue; speech at work waits until the task is over.
+        ends_task: The handoff that began a sub-dialogue, which now gives the conversation back; "" for none.
+        opens: Whether components of that agent are being opened; the handoff then begins after `HandoffReady`.
     """
 
     handoff_id: str
@@ -331,7 +331,7 @@ class HandoffRequested:
 
 @dataclass(frozen=True, slots=True)
 class HandoffReady:
-    """The components for that handoff are open, or cannot be had."""
+    """The components for that handoff are open, or cannot be opened."""
 
     handoff_id: str
 
@@ -341,7 +341,7 @@ class HandoffEnded:
     """That handoff is over: the new agent has entered, well or not.
 
     Args:
-        ends_task: The handoff that began a sub-dialogue, which is over now; empty if none.
+        ends_task: The handoff that began a sub-dialogue, which is now over; "" for none.
     """
 
     handoff_id: str

@@ -30,7 +30,7 @@ from vivavoce.agents.turn.user.user_side import UserSide
 from vivavoce.agents.turn.wake_up import WakeUps
 
 _REPORTED_LATE = (i.UserSpeechStarted, i.UserSpeechEnded, i.PlayoutStarted)
-"""Inputs that change states at their own time, which has passed."""
+"""Inputs that change states at a time of their own, in the past."""
 
 
 class TurnMachine:
@@ -82,22 +82,20 @@ class TurnMachine:
 
     @property
     def agent_state(self) -> AgentState:
-        """The agent's state."""
         return self._state.agent
 
     @property
     def user_state(self) -> UserState:
-        """The user's state."""
         return self._state.user
 
     @property
     def current_speech_id(self) -> str:
-        """The speech that has the floor; empty if none has."""
+        """The id of the speech that has the floor; "" for none."""
         active = self._floor.active
         return active.speech_id if active else ""
 
     def heard_before(self, speech_id: str) -> list[str]:
-        """Return the speeches that are heard before that one, which waits: the one with the floor first."""
+        """Return the speeches that are heard before a waiting speech, first the one that has the floor."""
         ahead = [] if self._floor.active is None else [self._floor.active.speech_id]
         for speech in self._floor.waiting:
             if speech.speech_id == speech_id:
@@ -107,21 +105,21 @@ class TurnMachine:
 
     @property
     def open_turn_id(self) -> str:
-        """The user's open turn; empty when there is none."""
+        """The id of the user's open turn; "" for none."""
         return self._user.turn.turn_id if self._user.turn else ""
 
     @property
     def turns(self) -> int:
-        """How many user turns have begun, those before a resumed session's start included."""
+        """The number of user turns so far, turns before a resumed session's start included."""
         return self._user.turns
 
     @property
     def is_change_due(self) -> bool:
-        """Whether it wants `PipelineChangeDue`, once all inputs that have come are taken."""
+        """Whether the machine needs `PipelineChangeDue` once all inputs are taken."""
         return self._pipelines.is_due
 
     def next_deadline(self) -> float | None:
-        """Return when the machine wants a `Tick`, if nothing else comes."""
+        """Return when the machine needs a `Tick` if no other input comes, or None."""
         return self._next_at
 
     def handle(self, event: i.TurnInput, *, now: float) -> list[Effect]:
@@ -145,7 +143,8 @@ class TurnMachine:
         return effects
 
     def _settle(self, now: float) -> Deadline | None:
-        """Act on all that is due, the user's words before the next speech; return the next deadline."""
+        """Carry out all acts that are due, those for the user's words before the next speech; return the next
+        deadline."""
         while True:
             deadline = self._settling.next(self._deadlines())
             if deadline is not None and deadline.at <= now:
@@ -158,7 +157,7 @@ class TurnMachine:
                 return deadline
 
     def _begin_next(self, now: float) -> bool:
-        """Begin a speech, a handoff or an attempt that waits and may begin; report whether one did."""
+        """Begin a speech, a handoff or an attempt that waits and may begin; return whether one began."""
         self._late_answers.ask()
         if self._queue.begin_handoff():
             return True

@@ -39,7 +39,7 @@ class EndpointingOptions:
     min_delay: float = 0.4
     """Silence that ends a turn judged complete, or not judged at all; where `dynamic` begins."""
     learned: tuple[float, float] = (0.3, 1.2)
-    """Between which `dynamic` moves `min_delay`."""
+    """The lowest and the highest `min_delay` that `dynamic` may learn."""
     max_delay: float = 3.0
     """Silence that ends a turn judged incomplete."""
     transcript_timeout: float = 1.0
@@ -52,7 +52,7 @@ class EndpointingOptions:
     max_turn_words: int | None = None
     """A turn of more words is over, though the user talks on; further words are a new turn. None for no limit."""
     max_turn_duration: float | None = None
-    """A turn that has lasted for so many seconds is over likewise."""
+    """A turn that has lasted for so many seconds is over, though the user talks on. None for no limit."""
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, ("fixed", "dynamic", "manual"))
@@ -88,8 +88,8 @@ class InterruptionOptions:
     """Whether speech may interrupt the agent at all."""
     mode: Literal["pause", "immediate"] | InterruptionPolicy = "pause"
     """`pause`: speech pauses the agent, words interrupt it, silence lets it continue. `immediate`: speech of
-    `min_duration` cuts; with `min_words` it pauses until that many words have come. Or an object that decides
-    (`vivavoce.agents.turn.policy`).
+    `min_duration` cuts; with `min_words` it pauses until that many words have come. Or an object with decisions of its
+    own (`vivavoce.agents.turn.policy`).
     """
     min_duration: float = 0.5
     """Speech shorter than this, from its onset to its last voiced frame, does not touch the agent when it sounds."""
@@ -99,8 +99,9 @@ class InterruptionOptions:
     """Silence without words after which a paused agent continues."""
     max_pause: float | None = 5.0
     """Seconds from the onset of a sound without words after which it is noise: a paused agent continues although the
-    sound does. Several of them hold one speech for twice that together. If the recogniser gives no interims, a voice
-    may hold the agent, or keep a turn open, for 30 s without a new word. None waits for the end of the sound.
+    sound does. Several such sounds hold one speech for at most twice that in total. If the recogniser gives no
+    interims, a voice may hold the agent, or keep a turn open, for 30 s without a new word. None waits for the end of
+    the sound.
     """
     thinking_min_duration: float = 0.3
     """Speech shorter than this releases a held-back answer at once."""
@@ -146,10 +147,10 @@ class WakeUp:
     repeat: int = 1
     """Levels in one silence."""
     backoff: float = 1.0
-    """Each wait is that many times the one before."""
+    """Factor from each wait to the next."""
     then: Literal["close", "hangup"] | None = None
-    """The action after the last level, one more wait later: the session closes with reason `user_away`; with "hangup"
-    the caller is disconnected first, as by `session.hangup()`; None: nothing.
+    """The action after the last level and one more wait: "close" closes the session with reason `user_away`; "hangup"
+    disconnects the caller first, as by `session.hangup()`; None does nothing.
     """
 
     def __post_init__(self) -> None:
@@ -162,10 +163,10 @@ class WakeUp:
 
 
 def wake_up_of(given: float | WakeUp | None) -> WakeUp | None:
-    """Return the value of `wake_up=`; a plain number wakes up once a silence.
+    """Return the value of `wake_up=`; a plain number means one wake-up in a silence.
 
     Raises:
-        ConfigurationError: It means nothing, or the number is not a wait.
+        ConfigurationError: The value is of another kind, or the number is not a wait.
     """
     if given is None or isinstance(given, WakeUp):
         return given
@@ -181,7 +182,7 @@ class PipelineTraits:
     """The traits of a pipeline on which turn-taking depends."""
 
     detector_timeout: float | None = None
-    """Silence after which a turn detector's verdict that has not come counts as complete; None without a detector."""
+    """Silence after which a missing verdict of the turn detector counts as complete; None without a detector."""
     remote_decides: bool = False
     """Whether a remote model ends turns by beginning to answer; pauses then only drop turns that it does not answer."""
     hears_audio: bool = False
@@ -191,7 +192,7 @@ class PipelineTraits:
     emits_interims: bool = True
     """Whether words are reported while the caller speaks, so that sound without any is not speech."""
     max_attempts: int = 0
-    """Answers that may be begun before a turn is over, each on other words; 0: none."""
+    """The most answers that may be begun before a turn is over, each on other words; 0 for none."""
 
     def __post_init__(self) -> None:
         check_number("detector_timeout", self.detector_timeout, at_least=0, unit="s", or_none=True)
@@ -210,11 +211,11 @@ class TurnOptions:
     interruption: InterruptionOptions = InterruptionOptions()
     wake_up: WakeUp | None = None
     away_after: float | None = 15.0
-    """Silence after which the user counts as away; None: never."""
+    """Silence after which the user counts as away, or None for never."""
     max_errors: int = 3
-    """Turns that fail in a row until the session closes with reason `error`."""
+    """Turns in a row that may fail before the session closes with reason `error`."""
     traits: PipelineTraits = PipelineTraits()
-    """Those of the pipeline in use."""
+    """The traits of the pipeline in use."""
 
     def __post_init__(self) -> None:
         check_instance("endpointing", self.endpointing, EndpointingOptions)

@@ -1,4 +1,4 @@
-"""OptionsInUse: the options by which the turn machine decides now. All of its parts read them here."""
+"""OptionsInUse: the options by which the turn machine decides now. All parts of the machine read them here."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class OptionsInUse:
         return self.traits.max_attempts > 0 and not self.traits.remote_decides
 
     def take_agent(self, endpointing: EndpointingOptions, interruption: InterruptionOptions) -> None:
-        """Another agent has the conversation from now on, with these options."""
+        """Use these options, since another agent has the conversation from now on."""
         self.endpointing, self.interruption = endpointing, interruption
 
     def take_pipeline(self, traits: PipelineTraits) -> None:
-        """Another pipeline hears and answers from now on."""
+        """Use these traits, since another pipeline hears and answers from now on."""
         self.traits = traits

@@ -26,7 +26,7 @@ class PipelineChangeRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineReady:
-    """The pipeline that `OpenPipeline` asked for is open; its traits hold from when it takes over.
+    """The pipeline that `OpenPipeline` asked for is open. Its traits hold once it takes over.
 
     Args:
         keeps_ears: Whether all components stay that hear the caller: then it need not wait for the end of a turn.

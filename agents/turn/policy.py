@@ -8,11 +8,11 @@
 
     SessionOptions(interruption=InterruptionOptions(mode=Patient()))
 
-It is asked only about an agent that sounds, or is paused in the middle, and that a voice may cut: never about a
-protected speech, nor about an answer that the caller has not heard yet, which further words of the caller take back so
-that they become one turn. A policy is pure: it answers at once, by the moment alone, and is asked again for each new
-one. One that raises, or answers something else, is overruled by the default; an `error` event of source "policy"
-reports it.
+A policy is asked only about speech that sounds, or is paused in the middle, and that a voice may cut. It is never asked
+about a protected speech, nor about an answer that the caller has not heard yet: further words of the caller take that
+back, so that they become one turn. A policy is pure: it answers at once, by the moment alone, and is asked again for
+each new moment. If it raises, or returns something else, the default is used; an `error` event of source "policy"
+reports that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 Decision = Literal["ignore", "pause", "interrupt"]
-"""`ignore`: the agent goes on, or on again. `pause`: it is held, until words, silence or `max_pause` decide.
+"""`ignore`: the agent continues, paused or not. `pause`: it is held, until words, silence or `max_pause` decide.
 `interrupt`: it is cut, and the caller has the floor."""
 
 Trigger = Literal["speech", "words", "end_of_turn"]
@@ -40,13 +40,13 @@ class InterruptionMoment:
             transcript. `end_of_turn`: the turn is over and would be answered; "pause" then counts as "interrupt", and
             with "ignore" its words are kept as a backchannel's, and not answered.
         text: The caller's words in this turn, the newest guess included; empty where no words have come.
-        is_final: Nothing of it is a guess.
-        is_stable: The guess, if there is one, has not changed for `stable_interim`.
-        is_backchannel: It is made only of backchannels.
-        speech_seconds: How long the caller's newest sound lasts, or lasted, to the last frame of it that is known to
-            be voiced; 0 without a VAD.
-        is_speaking: Whether it still lasts.
-        agent_seconds: For how long the agent's present words have been heard, pauses included.
+        is_final: Whether no part of the text is a guess.
+        is_stable: Whether the guess, if there is one, has been unchanged for `stable_interim`.
+        is_backchannel: Whether the text is made only of backchannels.
+        speech_seconds: Length of the caller's newest sound so far, up to its last frame that is known to be voiced; 0
+            without a VAD.
+        is_speaking: Whether that sound goes on.
+        agent_seconds: Seconds since the agent's present words began to be heard, pauses included.
         is_paused: Whether the agent is held.
         default: The decision of `mode="pause"`.
     """
@@ -74,7 +74,7 @@ def check_policies(mode: object, backchannels: object) -> None:
     """Refuse values that can never decide.
 
     Raises:
-        ConfigurationError: One of them is neither a known value nor something that can be asked, or it is async.
+        ConfigurationError: A value is neither known nor can be asked, or it is async.
     """
     if isinstance(mode, type):
         raise ConfigurationError(

@@ -14,16 +14,16 @@ from vivavoce.agents.turn.deadlines import Deadline, earliest
 from vivavoce.agents.turn.effects import DeadlineDropped, Effect
 
 MOST_ACTS = 3
-"""Times that one deadline may act in one step: a rule may settle in two parts, never in so many."""
+"""The most times that one deadline may act in one step. A rule may settle in two parts, never in more."""
 MOST_GRANTS = 1000
-"""Times that something that waits may begin in one step."""
+"""The most times in one step that something which waits may begin."""
 
 
 class Settling:
     """Counts the acts of one step.
 
     Args:
-        out: Reports go here.
+        out: Receives the reports.
     """
 
     def __init__(self, out: list[Effect]) -> None:
@@ -33,23 +33,23 @@ class Settling:
         self._reported: set[tuple[str, float]] = set()
 
     def begin(self, *, is_input: bool) -> None:
-        """A step begins.
+        """Begin a step.
 
         Args:
-            is_input: An input came, so that a dropped deadline may be of use now.
+            is_input: Whether an input came; a dropped deadline may have an effect then.
         """
         self._acts.clear()
         if is_input:
             self._dropped.clear()
 
     def next(self, deadlines: Iterable[Deadline]) -> Deadline | None:
-        """Return the earliest one that is not dropped."""
+        """Return the earliest deadline that is not dropped."""
         if self._dropped:
             deadlines = (deadline for deadline in deadlines if (deadline.name, deadline.at) not in self._dropped)
         return earliest(deadlines)
 
     def act(self, deadline: Deadline, now: float) -> None:
-        """Act on a deadline that is due, or drop it where acting has led to nothing."""
+        """Act on a deadline that is due, or drop it if acting has had no effect."""
         key = deadline.name, deadline.at
         if self._acts[key] >= MOST_ACTS:
             self._drop(key)
@@ -58,7 +58,7 @@ class Settling:
         deadline.act(now)
 
     def may_grant(self, now: float) -> bool:
-        """Whether something that waits may begin now."""
+        """Return whether something that waits may begin now."""
         key = "a speech, a handoff or an attempt that begins and ends at once", now
         self._acts[key] += 1
         if self._acts[key] > MOST_GRANTS:

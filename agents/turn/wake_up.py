@@ -1,4 +1,4 @@
-"""WakeUps: in a long silence the user counts as away, is woken up level by level, and the session closes.
+"""WakeUps: in a long silence, counts the user as away, wakes the user up level by level, and closes the session.
 
 The silence counts from the last event that was no noise: the user's last words, the end of the agent's last speech or
 tool, the caller's coming. While either side is busy nothing is due. A deadline that passed while mere noise was heard
@@ -20,7 +20,7 @@ from vivavoce.agents.turn.user.user_side import UserSide
 
 
 class WakeUps:
-    """Counts in the user's silence, so that the level and being away end with it.
+    """Counts in the user's silence: the level and the absence end with it.
 
     Args:
         out: Effects go here.
@@ -41,29 +41,29 @@ class WakeUps:
     # --- events that break the silence
 
     def begin(self, now: float) -> None:
-        """The session has started: from now on silence counts."""
+        """Note that the session has started: silence counts from now on."""
         self._quiet_from = now
 
     def caller_came(self, now: float) -> None:
-        """The caller is there, and may be silent."""
+        """Note that the caller is there, and may be silent."""
         if not self._is_present:
             self._is_present = True
             self._quiet_from = now
 
     def caller_left(self) -> None:
-        """No caller is there to be woken up. After a hangup the next caller is a new one, and so are the levels."""
+        """Note that no caller is there. After a hangup the next caller is a new one, and the levels begin anew."""
         self._is_present = False
         if self._is_hung_up_on:
             self._user.silence.restart_levels()
 
     def tools_running(self, event: i.ToolsRunning, now: float) -> None:
-        """Tools have begun to run, or the last one has ended."""
+        """Note that tools have begun to run, or that the last one has ended."""
         if self._has_tools and not event.is_any:
             self._quiet_from = now
         self._has_tools = event.is_any
 
     def changed(self, event: i.WakeUpChanged | i.WakeUpPaused | i.WakeUpResumed | i.WakeUpReset, now: float) -> None:
-        """The application changes the wake-up, pauses it, resumes it with a full wait, or restarts it."""
+        """Change, pause, resume (with a full wait) or restart the wake-up, by the application's request."""
         match event:
             case i.WakeUpChanged():
                 self._wake_up = event.wake_up
@@ -80,7 +80,7 @@ class WakeUps:
 
     @property
     def _is_hung_up_on(self) -> bool:
-        """Whether the silence has outlasted its last level, and that ends the call."""
+        """Whether the silence has outlasted its last level, and the call ends by that."""
         wake_up = self._wake_up
         return wake_up is not None and wake_up.then == "hangup" and self._user.silence.level > wake_up.repeat
 
@@ -88,12 +88,12 @@ class WakeUps:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the caller is there and neither side does anything."""
+        """Whether the caller is there and neither side is active."""
         return self._is_present and not self._has_tools and self._moments.is_silent
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Yield when silence means that the user is away, and when a wake-up is due; for the time when both are
-        idle.
+        """Yield the time when silence means that the user is away, and the time of the next wake-up, while both sides
+        are idle.
         """
         silence = self._user.silence
         quiet_since = max(self._moments.silent_since, self._quiet_from)
@@ -121,7 +121,7 @@ class WakeUps:
 
 
 def _wait(wake_up: WakeUp, level: int) -> float | None:
-    """Return the seconds from one level, 0 for none yet, to the next; None after the last."""
+    """Return the seconds from one level, 0 at the start, to the next; None after the last."""
     if level < wake_up.repeat or (level == wake_up.repeat and wake_up.then is not None):
         return wake_up.after * wake_up.backoff**level
     return None

@@ -37,23 +37,24 @@ MAKING_FAILED = "job %s is not kept for a crash, the next turn tries again: %s"
 PAST_FAILED = "job %s does not know the past of the call that it continues: %s"
 GIVING_BACK_FAILED = "job %s has not continued its call, and the next job may not know the past of it: %s"
 REMOVING_FAILED = "job %s is over and its record is still in the store, which is asked again: %s"
-"""Lines of the log, for the job's id and the error."""
+"""A line of the log, for the job's id and the error."""
 
 REMOVE_WAIT = 10.0
-"""Seconds from the first to the second try to remove the record of a call that is over; then the wait doubles."""
+"""Seconds from the first to the second attempt to remove the record of a call that is over; each later wait is
+doubled."""
 
 REMOVE_MAX_WAIT = 300.0
-"""Longest wait between two of these tries, in seconds."""
+"""Longest wait between two of these attempts, in seconds."""
 
 REMOVE_TRIES = 16
-"""Number of these tries; the last one comes after about an hour."""
+"""The number of these attempts; the last comes after about an hour."""
 
 
 class CallKeeper:
-    """Keeps the record of one job's call in the store; the watch over the job's sessions.
+    """Keeps the record of one job's call in the store, and watches the job's sessions.
 
-    The newest session in the job's room has the record. A store that fails never ends the call: each failure is one
-    line in the log, and that of a session an `error` event too.
+    The record belongs to the newest session in the job's room. A store that fails never ends the call: each failure is
+    one line in the log, and in a session also an `error` event.
 
     Args:
         job: Facts of the job.
@@ -96,17 +97,18 @@ class CallKeeper:
     # --- the record
 
     async def begin(self, tasks: TaskGroup) -> None:
-        """Take the record of the call that the job continues, within 2 s; a new call gets one by a task in `tasks`."""
+        """Take the record of the call that the job continues, within 2 s; for a new call, make one by a task in
+        `tasks`."""
         if self._job.resumes:
             await self._within_limit(PAST_FAILED, self._take)
         else:
             tasks.start_soon(self._within_limit, MAKING_FAILED, self._make)
 
     def end(self, tasks: TaskGroup, *, after: float = 0.0) -> None:
-        """Have the record removed by a task in `tasks`, since the call is over; `after` so many seconds.
+        """Remove the record by a task in `tasks`, after so many seconds, since the call is over.
 
-        A store that fails is asked again for an hour, so the task holds nothing of the call but its names: a context of
-        its own keeps it from the job and the session.
+        If the store fails, the task tries again for an hour. It has only the names of the call, and a context of its
+        own, so that it keeps neither the job nor the session alive.
         """
         self._is_over = True
         _task = Context().run(
@@ -119,7 +121,8 @@ class CallKeeper:
         return self._job.resumes != "" and not self._has_started
 
     async def give_back(self) -> None:
-        """Leave the record, within 2 s, as that of a call whose process is dead, for a worker to dispatch it again."""
+        """Leave the record, within 2 s, as if the call's process had died, so that a worker dispatches the call
+        again."""
         self._is_over = True
         await self._within_limit(GIVING_BACK_FAILED, self._release)
 
@@ -147,7 +150,7 @@ class CallKeeper:
         await self._write(kept)  # the record named the dead agent
 
     async def _write(self, call: RunningCall) -> None:
-        """Write the record. The worker may have made it while the job came to this process: then it is taken over."""
+        """Write the record. The worker may have made it while the job came to this process; then take it over."""
         self._call = self._dated(call)
         await self._calls.write(self._call)
         if self._has_record:
@@ -161,7 +164,7 @@ class CallKeeper:
         self._has_record = True
 
     async def _within_limit(self, failure: str, call: Callable[[], Awaitable[None]]) -> None:
-        """Make a call of the store; its failure is a line in the log."""
+        """Call the store within the limit; a failure is a line in the log."""
         try:
             with anyio.move_on_after(STORE_LIMIT, shield=True) as scope:
                 await call()
@@ -192,7 +195,7 @@ class CallKeeper:
         return self._conversation is not None and self._safety.resumes and not self._has_taken_over
 
     def session_begins(self, session: AgentSession[Any]) -> None:
-        """Remember the session; if it continues the call, it says the sentence."""
+        """Note the session. If it continues the call, let it speak the sentence."""
         session.on(events.Started, self._starts)
         if self.has_conversation:
             self._session = session
@@ -200,7 +203,7 @@ class CallKeeper:
             session.on(events.Closed, self._closes)
 
     async def take_over(self, check: Callable[[Conversation], object]) -> Conversation | None:
-        """Return the conversation; None if the session cannot continue it."""
+        """Return the conversation, or None if the session cannot continue it."""
         self._has_taken_over = True
         assert self._conversation is not None, "there is one, see has_conversation"
         assert self._session is not None, "session_begins() comes first"
@@ -217,7 +220,7 @@ class CallKeeper:
         return conversation
 
     def keeper(self, room: str) -> Keep | None:
-        """Return the call that keeps the conversation of the session that starts now, if it is in the job's room."""
+        """Return the call that keeps the conversation of the starting session, if the session is in the job's room."""
         if room != self._job.room:
             return None
         self._keepers += 1
@@ -248,7 +251,8 @@ class CallKeeper:
 
 
 async def _remove(after: float, calls: CallsInStore, lock: anyio.Lock, job_id: str, lease: str, owner: str) -> None:
-    """Remove a record. If the store stays away, a later look for lost calls removes it, after the process's end."""
+    """Remove a record. If the store stays out of reach, a later look for lost calls removes it, after the process has
+    ended."""
     from tenacity import AsyncRetrying, stop_after_attempt, wait_exponential
 
     def failed(state: RetryCallState) -> None:
@@ -258,7 +262,7 @@ async def _remove(after: float, calls: CallsInStore, lock: anyio.Lock, job_id: s
 
     async def attempt() -> None:
         with anyio.fail_after(STORE_LIMIT, shield=True):
-            async with lock:  # a turn may be written yet
+            async with lock:  # a turn may still be written
                 await calls.remove(lease, owner=owner)
 
     if after:
@@ -281,7 +285,7 @@ def _log_failure(failure: str, job_id: str, error: BaseException) -> None:
 
 
 def call_keeper(control: JobControl, options: WorkerOptions) -> CallKeeper | None:
-    """Return the keeper of a job's call; None if the worker keeps none."""
+    """Return the keeper of a job's call, or None if the worker keeps none."""
     if options.crash_safety is None:
         return None
     return CallKeeper(

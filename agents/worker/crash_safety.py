@@ -1,4 +1,4 @@
-"""CrashSafety, the option of a worker whose calls survive their processes."""
+"""CrashSafety: the option of a worker whose calls survive the death of their processes."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ STORE_CLOSE_LIMIT = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashSafety:
-    """How a worker keeps its calls: if the process of a call dies, the call is dispatched again and goes on.
+    """How a worker keeps its calls: if a call's process dies, the call is dispatched again and continues.
 
     Each option: docs/options.md.
     """
 
     store: SessionStore | None = None
-    """Where running calls are kept; None for `SqliteStore()`, a file in the user's state folder, which only its owner
-    may read. It holds the words of running conversations; the end of a call removes them. With a `RedisStore`, workers
-    of other machines go on with the calls. The worker closes it; a session's memory may use it too.
+    """The store of running calls; None for `SqliteStore()`, a file in the user's state folder that only its owner may
+    read. It holds the words of running conversations; the end of a call removes them. With a `RedisStore`, workers of
+    other machines continue the calls. The worker closes it; a session's memory may use it too.
     """
     sentence: str = field(default="", repr=False)
-    """The agent's first words when it continues a call after a crash; "" for nothing. In their place comes the answer
-    to a turn of the caller that had none.
+    """The agent's first words when it continues a call after a crash; "" for nothing. If a turn of the caller has no
+    answer yet, that answer comes instead.
     """
     resumes: bool = True
-    """Whether `session.start()` continues the conversation by itself; False: `JobContext.resume_from` shows it, and the
-    application decides.
+    """Whether `session.start()` continues the conversation by itself. If False, the application decides:
+    `JobContext.resume_from` has the conversation.
     """
     max_dispatches: int = 3
-    """How often one call is dispatched again, at most."""
+    """The most times that one call is dispatched again."""
     calls: CallsInStore = field(init=False, repr=False, compare=False)
     """The running calls in the store."""
 
@@ -74,7 +74,7 @@ def first_record(job: JobInfo, url: str) -> RunningCall:
 
 
 async def close_store(safety: CrashSafety | None) -> None:
-    """Close the store at the end of a process that used it; a store that fails or hangs holds up nothing."""
+    """Close the store at the end of a process that used it. Errors are ignored, and the wait is limited."""
     if safety is None:
         return
     try:

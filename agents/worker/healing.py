@@ -1,8 +1,8 @@
 """Healing: decides which callers have no agent, and how they get one. Pure: no I/O, no clock, no task.
 
-A server gives a lost dispatch to no worker ever again: one that was made while no worker was registered, one that a
-worker did not answer, one whose agent died. This machine looks at the rooms with a caller for such dispatches of its
-worker's name. It acts only on facts that it has just been given, and waits before it acts:
+A server never gives a lost dispatch to a worker again. A dispatch is lost if no worker was registered when it was made,
+if its worker did not answer, or if its agent died. This machine looks at the rooms with a caller for such dispatches of
+its worker's name. It acts only on facts that it has just been given, and waits before it acts:
 
 - A dispatch is left alone for its first seconds, since a server lists an accepted job only 5 s later.
 - A dispatch with a listed job, but without an agent in the room, is left alone for longer: the agent is about to join,
@@ -32,10 +32,10 @@ LIST_INTERVAL = 2.0
 """Seconds between two lists of the rooms."""
 
 LOOK_AGAIN = 10.0
-"""Seconds after which a room is looked at again in which nothing seemed wrong and whose callers are the same."""
+"""Seconds after which a room is looked at again, if nothing seemed wrong and its callers are the same."""
 
 LOOK_AT_OWN = 60.0
-"""The same for a room in which this worker has an agent."""
+"""The same time for a room in which this worker has an agent."""
 
 NEW_ROOM = 15.0
 """Seconds for which a room is looked at even if the server counts no caller in it: the count is seconds late."""
@@ -44,10 +44,10 @@ LISTED_WITHIN = 5.5
 """Seconds after which a server has listed the job of a new dispatch, if there is one: it asks no worker after 3 s."""
 
 HEALED_WITHIN = 10.0
-"""Seconds that a dispatch of another worker has, or one whose job failed, until the next one is made."""
+"""Seconds from a dispatch of another worker, or one whose job failed, until the next one is made."""
 
 JOINS_WITHIN = 30.0
-"""Seconds that a listed job has until its agent is in the room."""
+"""Seconds from the listing of a job until its agent must be in the room."""
 
 GONE_FOR = 8.0
 """Seconds after which an agent that has left the room counts as dead, unless its worker has deleted the dispatch."""
@@ -56,10 +56,10 @@ AFTER_FAILURE = 3.0
 """Seconds after the failure of a job of this worker until its call is dispatched again."""
 
 SPREAD = 1.0
-"""Most seconds that a worker waits of its own, so that several workers do not act at the same time."""
+"""The longest random wait of a worker, in seconds, which keeps several workers from acting at the same time."""
 
 MAX_JOBS = 3
-"""Jobs of new dispatches that may fail, until a call is given up."""
+"""The number of new dispatches of a call whose jobs may fail before the call is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class RoomsListed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomSeen:
-    """The facts of one room; `participants` is None if it is closed.
+    """The facts of one room; `participants` is None if the room is closed.
 
     Args:
         can_take: Whether the worker could take a job of the room now.
@@ -128,7 +128,7 @@ class JobOver:
     """A job of this worker is over.
 
     Args:
-        has_ghost: Whether its agent is left in the room: its process has died, and nothing else removes it.
+        has_ghost: Whether its agent is left in the room, since its process has died; no other code removes it.
         is_replaced: Whether another agent with its identity took its place in the room.
     """
 
@@ -140,7 +140,7 @@ class JobOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimePassed:
-    """`next_deadline()` has come."""
+    """The time of `next_deadline()` has come."""
 
 
 Input = LookNow | RoomsListed | RoomSeen | LookFailed | DispatchMade | JobTaken | JobOver | TimePassed
@@ -148,19 +148,19 @@ Input = LookNow | RoomsListed | RoomSeen | LookFailed | DispatchMade | JobTaken 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListRooms:
-    """Report `RoomsListed`."""
+    """Report the open rooms by `RoomsListed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookAt:
-    """Report `RoomSeen` of a room."""
+    """Report the facts of a room by `RoomSeen`."""
 
     room: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchAgain:
-    """Make a dispatch in the place of one that was lost."""
+    """Make a dispatch in place of a lost one."""
 
     wanted: NewDispatch
 
@@ -190,7 +190,7 @@ class DeleteDispatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveUp:
-    """Report to the log that a dispatch was healed in vain."""
+    """Write to the log that a dispatch was healed in vain."""
 
     room: str
     dispatch_id: str
@@ -212,25 +212,25 @@ class _Call:
 
     own_wait: float
     attempts: int = 0
-    """How often this worker has healed it without a job."""
+    """The number of dispatches in a row by which this worker healed the call without getting a job."""
     first_seen: dict[str, float] = field(default_factory=dict)
-    """Dispatches, and when each was made by this worker, or seen for the first time."""
+    """The dispatches, with the time when this worker made or first saw each."""
     own: set[str] = field(default_factory=set)
     """Dispatches that this worker has made."""
     absent_since: float | None = None
-    """Since when its agent is missing in the room."""
+    """The time since which the agent is missing in the room."""
     was_live: bool = False
     """Whether its agent has been seen in the room."""
     healed_at: float | None = None
     failed_at: float | None = None
-    """When a job of this worker for it failed."""
+    """The time when a job of this worker for the call failed."""
     is_over: bool = False
     """Whether a job of this worker for it has succeeded."""
     is_given_up: bool = False
 
     @property
     def has_news(self) -> bool:
-        """Whether this worker knows the end of a job of it."""
+        """Whether this worker knows the end of a job of the call."""
         return self.is_over or self.failed_at is not None
 
     def knows_vain(self, dispatch: DispatchFacts) -> bool:
@@ -241,12 +241,12 @@ class _Call:
 @dataclass(slots=True)
 class _Room:
     sid: str
-    """Empty before it has been listed."""
+    """The id of the room; "" until it is listed."""
     since: float
     callers: int = 0
     is_asked: bool = False
     look_at: float = 0.0
-    """When to look at it, unless its callers change."""
+    """The time to look at the room next, unless its callers change."""
     calls: dict[str, _Call] = field(default_factory=dict)
 
 
@@ -266,8 +266,8 @@ class Healing:
         self._rooms: dict[str, _Room] = {}
         self._jobs: dict[str, _Job] = {}
         self._dead: dict[tuple[str, str], float] = {}
-        """Room and identity of dead agents, and until when they may still be listed. A successor has the same identity
-        if the call was healed before.
+        """The time until which a dead agent may still be listed, by room and identity. If the call was healed before,
+        its successor has the same identity.
         """
         self._list_at: float | None = None
         self._effects: list[Effect] = []
@@ -300,7 +300,7 @@ class Healing:
         return effects
 
     def next_deadline(self) -> float | None:
-        """Return when `TimePassed` is due; None before the first `LookNow`."""
+        """Return when `TimePassed` is due, or None before the first `LookNow`."""
         looks = [room.look_at for room in self._rooms.values() if not room.is_asked and self._is_of_interest(room)]
         return min([*looks, *([] if self._list_at is None else [self._list_at])], default=None)
 
@@ -346,7 +346,7 @@ class Healing:
         for dispatch in seen.dispatches:
             if dispatch.agent_name == self._agent_name:
                 families.setdefault(dispatch.heals or dispatch.id, []).append(dispatch)
-        # These facts may be from before a dispatch whose job this worker has seen the end of.
+        # These facts may be from before a dispatch for which this worker has already seen the end of the job.
         room.calls = {root: call for root, call in room.calls.items() if root in families or call.has_news}
         for root, family in families.items():
             call = room.calls.setdefault(root, _Call(self._jitter() * SPREAD))
@@ -399,7 +399,7 @@ class Healing:
             self._heal(room, root, family, seen.room, now)
 
     def _due(self, call: _Call, root: str, family: list[DispatchFacts]) -> float:
-        """Return from when on the call may be healed, if its agent stays away."""
+        """Return the time from which the call may be healed, if its agent stays away."""
         assert call.absent_since is not None, "an agent is missing"
         times = [] if call.healed_at is None else [call.healed_at + LISTED_WITHIN]
         for dispatch in family:
@@ -459,14 +459,14 @@ class Healing:
             call.failed_at = now
         else:
             call.is_over = True
-            if not room.is_asked:  # now, since a draining worker is about to leave: another one would heal the call
+            if not room.is_asked:  # now, since a draining worker is about to leave, and another one would heal the call
                 room.is_asked = True
                 self._effects.append(LookAt(room=job.room))
         room.look_at = min(room.look_at, now)
 
 
 def _is_open(room: _Room, listed: RoomFacts | None, now: float) -> bool:
-    """Return whether a list of rooms still has this one; a list from before it opened does not count."""
+    """Return whether a list of rooms still has this room. A list from before it opened does not count."""
     if listed is None:
         return not room.sid and now < room.since + NEW_ROOM
     return room.sid in ("", listed.sid)

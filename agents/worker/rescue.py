@@ -1,12 +1,12 @@
 """Rescue: finds the calls whose processes have died, and dispatches each of them again, once.
 
-The records in the store name the process of each call. A call of a dead process is claimed in the store,
-so that one worker has it; the dead agent's ghost is removed from the room, and a dispatch is made that names the call.
-The worker that claimed the call takes its job, since it can read the record. A worker that drains gets no dispatch: a
-call whose process has died there goes on in a job that the worker gives itself. A call without a caller is forgotten,
-by a full worker too. So is a call that has another agent, since a worker with a store of its own has healed it: the
-dead agent is known by the sid that the server gave it. Nobody here sees whether a call of another machine still runs:
-it is forgotten a day after its last turn.
+The records in the store name the process of each call. A worker claims a call of a dead process in the store, so that
+it alone has the call. It removes the dead agent's ghost from the room, and makes a dispatch that names the call. The
+worker that claimed the call takes its job, since it can read the record. A worker that drains gets no dispatch: a call
+whose process has died there goes on in a job that the worker gives itself. A call without a caller is forgotten, by a
+full worker too. So is a call that has another agent, since a worker with another store has healed it: the dead agent is
+recognised by the sid that the server gave it. A worker cannot see whether a call of another machine still runs; such a
+call is forgotten a day after its last turn.
 
 A job's process makes the record of its call. It takes a moment to begin there, in which its worker may die; so the
 worker makes the record when the server assigns the job, and the job takes it over.
@@ -39,23 +39,23 @@ INTERVAL = 2.0
 """Seconds between two looks at the store."""
 
 TAKEN_WITHIN = 6.0
-"""Seconds in which a job must take a call that was dispatched again; then it is dispatched once more. A server asks no
-worker after 3 s.
+"""Seconds in which a job must take a call that was dispatched again; after that it is dispatched once more. A server
+asks no worker after 3 s.
 """
 
 OLD = 86400.0
-"""Seconds after the last change of a record; then its call is forgotten if it has no caller."""
+"""Seconds since the last change of a record after which its call is forgotten if it has no caller."""
 
 SERVED_AFTER = 30.0
-"""Seconds for which another agent is seen in a lost call until the call counts as that agent's. A server lists a dead
-agent for up to 20 s, and the record may not know that the server had given it a new sid.
+"""Seconds for which another agent must be in a lost call until the call counts as that agent's. A server lists a dead
+agent for up to 20 s, and may have given it a new sid that the record lacks.
 """
 
 STORE_LIMIT = 5.0
 """Seconds for one call of the store."""
 
 SIDE_BY_SIDE = 8
-"""Calls that are dispatched again at the same time."""
+"""The most calls that are dispatched again at the same time."""
 
 
 class Rescue:
@@ -73,13 +73,14 @@ class Rescue:
         self._safety = safety
         self._is_failing = False
         self._undispatched: set[str] = set()
-        """Leases of calls whose last try here failed, before or after the claim; no free slot: no try."""
+        """Leases of calls whose last attempt here failed, before or after the claim; a call without a free slot is not
+        attempted."""
         self._ghosts: dict[str, tuple[str, str]] = {}
-        """By lease: the owner that the record had, and the sid of the dead agent that was removed then."""
+        """By lease: the owner in the record, and the sid of the dead agent that was removed."""
         self._served: dict[str, tuple[str, float]] = {}
-        """By lease: the owner that the record had, and since when another agent is seen in the call."""
+        """By lease: the owner in the record, and the time since which another agent is in the call."""
         self._slots = 0
-        """How many more calls with a caller the look may dispatch."""
+        """The number of further calls with a caller that this look may dispatch."""
         self._notes: deque[JobAssigned | JobEnded] = deque()
         self._noted = anyio.Event()
 
@@ -90,10 +91,11 @@ class Rescue:
     async def check(self) -> None:
         """Check that the store can be used as it is configured.
 
-        That it is away, or of another version after a rollback, is no reason not to start: `look()` reports it.
+        A store that is out of reach, or of another version after a rollback, does not stop the start: `look()` reports
+        it.
 
         Raises:
-            ConfigurationError: It never can.
+            ConfigurationError: The store can never be used.
         """
         try:
             with anyio.fail_after(STORE_LIMIT):
@@ -104,7 +106,7 @@ class Rescue:
             logger.debug("The records of running calls cannot be read yet: %s", describe(error))
 
     async def look(self) -> None:
-        """Dispatch the calls again whose processes have died. After a failure the next look tries again."""
+        """Dispatch again the calls whose processes have died. After a failure the next look tries again."""
         try:
             with anyio.fail_after(STORE_LIMIT):
                 kept = await self._calls.read()
@@ -127,7 +129,7 @@ class Rescue:
                 tasks.start_soon(self._rescue, call, limiter)
 
     def note(self, note: JobAssigned | JobEnded) -> None:
-        """A job is about to begin in a process of this worker, or is over; `keep_records()` runs."""
+        """Note that a job is about to begin in a process of this worker, or is over, while `keep_records()` runs."""
         if isinstance(note, JobEnded) and not note.is_process_lost:
             for waiting in self._notes:
                 if isinstance(waiting, JobAssigned) and waiting.job.id == note.job_id:
@@ -162,9 +164,9 @@ class Rescue:
             await self._calls.remove(note.job_id, owner=owner_of_job(note.job_id))
 
     async def recall(self, wanted: NewDispatch) -> NewDispatch:
-        """Return a dispatch that is made in the place of a lost one; it names the lost call if that is kept.
+        """Return the dispatch to make in place of a lost one; if the lost call is kept, it names the call.
 
-        Such a call may have been on another machine, of which only its absence from the room is known.
+        The call may have been on another machine; all that is known then is that its agent is not in the room.
         """
         try:
             with anyio.fail_after(STORE_LIMIT):
@@ -184,12 +186,12 @@ class Rescue:
         return replace(wanted, resumes=call.lease)
 
     async def _claim(self, found: RunningCall) -> RunningCall | None:
-        """Return the record as this process's own; None: another process has it."""
+        """Return the record, now owned by this process, or None if another process has it."""
         with anyio.fail_after(STORE_LIMIT):
             return await self._calls.claim(found.lease, owner=found.owner, by=rescuer(), at=self._worker.clock.wall())
 
     async def _count_dispatch(self, call: RunningCall) -> None:
-        """Note a dispatch, or a job of the worker's own, that is about to be made."""
+        """Count a dispatch, or a job of the worker's own, that is about to be made."""
         with anyio.fail_after(STORE_LIMIT):
             await self._calls.write(replace(call, dispatched=call.dispatched + 1, written_at=self._worker.clock.wall()))
 
@@ -202,7 +204,8 @@ class Rescue:
         self._worker.post(CallLeft(lease=call.lease))
 
     def _is_drained_here(self, call: RunningCall) -> bool:
-        """Whether the worker drains and the call is to go on in it without a dispatch: nobody takes an earlier one."""
+        """Return whether the worker drains and the call must continue in it without a dispatch: no worker takes an
+        earlier one."""
         return call.lease in self._worker.status().lost_calls
 
     def _is_of_ours(self, call: RunningCall) -> bool:
@@ -224,7 +227,7 @@ class Rescue:
             try:
                 present = await self._server.participants(call.room) or ()
                 has_caller = any(_is_caller_of(call, one) for one in present)
-                if has_caller and not self._is_lost(call):  # an old one that still runs, for all that is known
+                if has_caller and not self._is_lost(call):  # an old call that may still run
                     return
                 served = self._served_for(call, present)
                 if not has_caller or (served or 0.0) > SERVED_AFTER:
@@ -233,7 +236,7 @@ class Rescue:
                     return
                 elif self._is_drained_here(call):
                     await self._dispatch(call, present)
-                elif self._slots <= 0:  # another worker may have room for it, or this one at a later look
+                elif self._slots <= 0:  # another worker may have room for it, or this worker at a later look
                     await self._remove_ghost(call, present)
                     return
                 else:
@@ -246,15 +249,15 @@ class Rescue:
                 self._failed("The record of the call in room %s: %s", call, error)
 
     def _ghost(self, call: RunningCall, present: tuple[ParticipantFacts, ...]) -> ParticipantFacts | None:
-        """Return the dead agent; without a known sid the first agent with its identity is taken for it."""
+        """Return the dead agent. If its sid is not known, that is the first agent with its identity."""
         owner, removed = self._ghosts.get(call.lease, ("", ""))
-        sid = call.sid or (removed if call.owner in (owner, rescuer()) else "")  # else a job had the call since then
+        sid = call.sid or (removed if call.owner in (owner, rescuer()) else "")  # if not, a job has had the call since
         return next((one for one in present if one.identity == call.identity and sid in ("", one.sid)), None)
 
     def _served_for(self, call: RunningCall, present: tuple[ParticipantFacts, ...]) -> float | None:
-        """Return for how many seconds another agent is seen in the call; None: there is none."""
+        """Return the seconds since another agent joined the call, or None without one."""
         names = {call.identity}
-        if not call.participant:  # else the dispatch is one for the agents of all participants
+        if not call.participant:  # if not, the dispatch is for the agents of all participants
             template = self._worker.options.identity
             names |= {agent_identity(one, job_id=call.dispatch_id, room=call.room) for one in (None, template)}
         ghost = self._ghost(call, present)
@@ -269,13 +272,13 @@ class Rescue:
         return now - since
 
     async def _remove_ghost(self, call: RunningCall, present: tuple[ParticipantFacts, ...]) -> None:
-        """Remove the dead agent: for as long as a server lists it, workers of other machines heal nothing there."""
+        """Remove the dead agent: while a server lists it, workers of other machines heal nothing in the room."""
         if (ghost := self._ghost(call, present)) is not None:
             self._ghosts[call.lease] = call.owner, ghost.sid
             await self._server.remove(call.room, ghost.identity)
 
     async def _forget_lost(self, found: RunningCall) -> None:
-        if (call := await self._claim(found)) is not None:  # else another worker has it
+        if (call := await self._claim(found)) is not None:  # if not, another worker has the call
             await self._forget(call)
         else:
             self._leave(found)
@@ -286,9 +289,9 @@ class Rescue:
         logger.log(level, text, call.room, describe(error))
 
     async def _dispatch(self, found: RunningCall, present: tuple[ParticipantFacts, ...]) -> None:
-        """Dispatch a call again, or have the worker run its job; `present`: those in its room."""
+        """Dispatch a call again, or have the worker run its job; `present` are the participants in its room."""
         call = await self._claim(found)
-        if call is None:  # another worker has it
+        if call is None:  # another worker has the call
             self._leave(found)
             return
         await self._remove_ghost(found, present)

@@ -1,4 +1,4 @@
-"""Denoising: the stage of a denoiser, which is left out from its first failure on."""
+"""Denoising: the stage of a denoiser, which is bypassed from its first failure on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Denoising:
     """Cleans frames until the denoiser fails; later frames pass as they are.
 
     Args:
-        input_rate: Hz of the frames pushed; those returned have the denoiser's rate.
+        input_rate: Hz of the frames pushed; the returned frames have the denoiser's rate.
         emit: Receives the failure, once.
     """
 

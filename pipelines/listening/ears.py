@@ -38,7 +38,7 @@ from vivavoce.pipelines.turn_detector.base import TurnContext
 from vivavoce.pipelines.vad.base import VADEvent, VADSpeechEnded, VADSpeechStarted, VADVoicePaused
 
 LAST_UTTERANCE = 10.0
-"""Seconds for which a recogniser hears on an utterance in whose midst its successor was taken."""
+"""Seconds for which a recogniser hears the end of an utterance during which its successor took over."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,7 @@ class _Way:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Leaving:
-    """A recogniser whose successor was taken in the midst of speech, which it hears to its end, or until then."""
+    """A recogniser whose successor took over during speech; it hears that speech to its end, or until `until`."""
 
     recognizer: Recognizer
     until: float
@@ -102,21 +102,21 @@ class Ears:
         self._model_needs_vad = needs_vad
         self._model, self._model_rate = model, model_rate
         self.is_speaking = False
-        """Whether, by the VAD, the caller speaks."""
+        """Whether the caller is speaking, by the VAD."""
         self._spoke_at = 0.0
         self._behind = 0.0
-        """Seconds of audio that follow the frame which is heard, while earlier audio is heard."""
+        """Seconds of audio that follow the present frame, while earlier audio is heard."""
         self._recents: list[RecentFrames] = []
-        """The last audio, for each change to other components that is being prepared."""
+        """The last audio, one buffer for each change of components that is being prepared."""
         self._ways: tuple[_Way, ...] = ()
         self._leaving: _Leaving | None = None
-        """The recogniser that hears on although its successor was taken."""
+        """The recogniser that still hears an utterance after its successor took over."""
         self._settling: Recognizer | None = None
-        """The one that has left, in whose time the caller has spoken last."""
+        """The recogniser that was left last and may still settle the caller's last speech."""
         self._set_up(self._made(components, context, None))
 
     def _made(self, components: SpeechComponents, context: PipelineContext, old: EarParts | None) -> EarParts:
-        """Return the stages of `components`: those of `old` for the components that stay, and new ones."""
+        """Return the stages of `components`: the stages of `old` for the components that stay, and new ones."""
 
         def stays(kind: str) -> bool:
             return old is not None and getattr(old.components, kind) is getattr(components, kind)
@@ -138,7 +138,7 @@ class Ears:
         return EarParts(components, denoising, recognizer, predictor, activity)
 
     def _set_up(self, parts: EarParts) -> None:
-        """Put the stages into the way of a frame."""
+        """Connect the stages to the frames."""
         components, leaving = parts.components, self._leaving
         stt, detector, vad, denoise = components.stt, components.turn_detector, components.vad, components.denoise
         self._parts = parts
@@ -159,7 +159,7 @@ class Ears:
         self._stages = (*(way.listener for way in ways), *self._recents)
 
     def _way(self, stage: Listener, wanted: int) -> _Way:
-        """Return the way of a frame to that stage; the present one if nothing on it changes."""
+        """Return the way of a frame to that stage: the present one if nothing on it changes."""
         for way in self._ways:
             if way.stage is stage and way.rate == self._rate:
                 return way
@@ -182,7 +182,7 @@ class Ears:
 
     @property
     def parts(self) -> EarParts:
-        """Its stages."""
+        """The stages of the ears."""
         return self._parts
 
     # --- lifetime
@@ -243,7 +243,7 @@ class Ears:
             self._leave()
 
     def stop(self) -> None:
-        """The audio stops: have the recogniser settle its utterance; later audio begins in silence."""
+        """Have the recogniser settle its utterance, since the audio stops; later audio begins in silence."""
         if self._activity is not None:
             self._activity.reset()
         if self._recognizer is not None and (self.is_speaking or not self.has_vad):
@@ -252,13 +252,14 @@ class Ears:
         self._leave()
 
     def commit(self) -> None:
-        """The turn is over: have the recogniser settle its utterance. Continuing speech is another utterance."""
+        """Have the recogniser settle its utterance, since the turn is over. Speech that goes on is another
+        utterance."""
         if self._recognizer is not None and (self.is_speaking or not self.has_vad):
             self._recognizer.flush()
             self._begin_rest(self._recognizer)
 
     def clear(self) -> None:
-        """Have the recogniser forget its utterance. If the speech continues, the rest of it is another utterance."""
+        """Have the recogniser forget its utterance. Speech that goes on is another utterance."""
         if self._recognizer is not None:
             self._recognizer.discard()
             self._begin_rest(self._recognizer)
@@ -268,14 +269,15 @@ class Ears:
             recognizer.speech_started(0.0)
 
     def predict_end_of_turn(self, text: str, agent_text: str) -> None:
-        """Ask the turn detector, if any, in the background; a newer question or new speech replaces the question."""
+        """Ask the turn detector, if any, in the background. A newer question or new speech replaces the question."""
         if self._predictor is not None:
             self._predictor.ask(TurnContext(text=text, agent_text=agent_text))
 
     # --- other components
 
     def others(self, components: SpeechComponents, emit: Callable[[PipelineEvent], None]) -> EarParts:
-        """Return the stages of other components, and those that stay; the new ones emit their events to `emit`."""
+        """Return the stages for other components, with the present stages of components that stay; new stages send
+        events to `emit`."""
         return self._made(components, replace(self._context, emit=emit), self._parts)
 
     def keep_recent(self) -> RecentFrames:
@@ -286,15 +288,15 @@ class Ears:
         return recent
 
     def forget_recent(self, recent: RecentFrames) -> None:
-        """Keep that audio no more."""
+        """Stop keeping that audio."""
         self._recents = [other for other in self._recents if other is not recent]
         self._stages = tuple(stage for stage in self._stages if stage is not recent)
 
     def take(self, parts: EarParts, recent: RecentFrames | None) -> EarParts:
-        """Hear with these stages from here on, and return those before. New ones hear the `recent` audio first.
+        """Hear with these stages from now on, and return the stages before. New stages hear the `recent` audio first.
 
-        Speech that goes on begins again for the session: a speech that only the old VAD has heard ends. Its old
-        recogniser hears it to its end, for `LAST_UTTERANCE` at most, and the new one hears from there.
+        If the caller is speaking, report a new start of speech; end a speech that only the old VAD reported. The old
+        recogniser hears the speech to its end, for `LAST_UTTERANCE` at most; the new one begins after that.
         """
         if self.is_speaking and parts.activity is not self._parts.activity:
             self._on_speech_ended(0.0)
@@ -323,7 +325,7 @@ class Ears:
         return old
 
     def _replace(self, recognizer: Recognizer) -> None:
-        """Leave a recogniser, at once in silence, else when its utterance is over."""
+        """Leave a recogniser: at once in silence, otherwise when its utterance is over."""
         if self.is_speaking:
             self._leaving = _Leaving(recognizer, self._clock.now() + LAST_UTTERANCE)
             recognizer.hear_out(self._leave)
@@ -334,7 +336,7 @@ class Ears:
         recognizer.leave()
 
     def _leave(self) -> None:
-        """Have the recogniser that hears its last utterance settle that; its successor hears from here on."""
+        """Have the recogniser settle its last utterance and leave it; its successor hears from now on."""
         if self._leaving is None:
             return
         old, self._leaving = self._leaving.recognizer, None
@@ -351,7 +353,7 @@ class Ears:
                 self._emit(RecogniserBack() if old.is_lost else RecogniserLost())
 
     def _become_past(self) -> None:
-        """Words from here on are of the present recogniser, and not of the one that has left."""
+        """Note that words from now on come from the present recogniser, and not from the one before."""
         if self._settling is not None:
             self._settling.become_past()
             self._settling = None

@@ -13,7 +13,7 @@ from vivavoce.pipelines.speech import SpeechComponents
 
 
 class EarsChange(ConnectionChange):
-    """Changes the ears, and with them whatever else the connection changes.
+    """Changes the ears, and with them the other parts of the connection that change.
 
     Args:
         emit: Receives the events of the new components from `take()` on.
@@ -63,7 +63,7 @@ class EarsChange(ConnectionChange):
             self._recent = self._ears.keep_recent()
 
     def take(self) -> None:
-        """Have the new components serve from here on, and leave the old ones."""
+        """Use the new components from now on, and leave the old ones."""
         old, new, on_take = self._old, self._new, self._on_take
         self._is_taken = True
         self._unused = [stage for stage in old.streams if not _is_in(stage, new)]
@@ -75,7 +75,7 @@ class EarsChange(ConnectionChange):
             old.predictor.leave()
 
     def close(self) -> None:
-        """Close the streams that are not in use: the old ones after `take()`, else the new ones."""
+        """Close the streams that are not in use: the old streams after `take()`, otherwise the new ones."""
         if not self._is_taken and self._recent is not None:
             self._ears.forget_recent(self._recent)
         unused, self._unused = self._unused, []

@@ -1,4 +1,4 @@
-"""Recognizer: the stage of an STT, across lost streams; the audio between two streams is kept for the second one."""
+"""Recognizer: the stage of an STT. If a stream is lost, the audio until the next one is kept for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEPT_SECONDS = 10.0
 class Recognizer(ReconnectingStream[STTStream, STTEvent]):
     """Emits one session's transcripts.
 
-    The words of a lost stream's interim are emitted as a final transcript, since the next stream will not hear them.
+    The words of a lost stream's interim are emitted as a final transcript, since the next stream does not hear them.
 
     Args:
         stt: Shared; only the streams opened here are closed here.
@@ -60,19 +60,19 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         self._kept = RecentFrames(KEPT_SECONDS, dropping("stt"))
         self._stream: STTStream | None = None
         self._before: STTStream | None = None
-        """A stream that was lost, and may have kept audio for the next one."""
+        """A lost stream that may have kept audio for the next one."""
         self._has_given_up = False
         self._speech_at: float | None = None
         self._is_flush_due = False
         self._interim = ""
         self._successor_speaks = False
-        """Whether another recogniser may have words by now, so that the words of this one are past."""
+        """Whether another recogniser may have words by now: then the words of this one are past."""
         self._life = anyio.CancelScope()
         self._leaves_at: TimerHandle | None = None
-        """When no words of a recogniser that was left can be late any more."""
+        """The timer for the time after which no words of this recogniser can come any more, once it was left."""
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Recognise until cancelled, or left.
+        """Recognise until cancelled, or until left.
 
         Raises:
             ProviderError: The first stream cannot be opened.
@@ -88,7 +88,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         """Hear the present utterance to its end; another recogniser hears the next one.
 
         Args:
-            on_lost: Called if it is lost for good before; that is no loss for the pipeline.
+            on_lost: Called if the recogniser is lost for good before that, which is not a loss of the pipeline.
         """
         emit = self._emit
 
@@ -102,19 +102,19 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         self._emit = emit_but_loss
 
     def leave(self) -> None:
-        """Hear no more: another recogniser has taken over. `run()` ends when no words can be late any more.
+        """Stop hearing, since another recogniser has taken over. `run()` ends when no words can come any more.
 
-        Until then it settles what it has heard.
+        Until then it settles the audio that it has heard.
         """
         self._emit = partial(self._emit_late, self._emit)
         self._leaves_at = self._clock.call_at(self._clock.now() + LATE_WORDS, self._life.cancel)
 
     def become_past(self) -> None:
-        """Its successor may have words from here on."""
+        """Note that the successor may have words from now on."""
         self._successor_speaks = True
 
     def _emit_late(self, emit: Callable[[PipelineEvent], None], event: PipelineEvent) -> None:
-        """Emit an event of a recogniser that was left: its finals still matter, and a failure to close it."""
+        """Emit an event of this recogniser after it was left: finals, and a failure to close it."""
         if isinstance(event, UserFinal):
             if event.text.strip():
                 emit(replace(event, is_past=self._successor_speaks))
@@ -123,7 +123,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
 
     @property
     def is_lost(self) -> bool:
-        """Whether its stream was lost, and no other one is open yet."""
+        """Whether the stream was lost and no other one is open yet."""
         return self._lost is not None
 
     @property
@@ -161,7 +161,6 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             self._is_flush_due = True
 
     def discard(self) -> None:
-        """Forget the current utterance."""
         self._interim = ""
         self._is_flush_due = False
         if self._stream is not None:
@@ -177,7 +176,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             self._leave_broken(error)
 
     def _leave_broken(self, error: BaseException) -> None:
-        """Keep frames for the next stream from here on."""
+        """Keep the frames from now on for the next stream."""
         self._leave_stream()
         self._break(error)
 

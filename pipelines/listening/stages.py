@@ -27,7 +27,7 @@ class Resampled:
 
     @property
     def held(self) -> float:
-        """Seconds of audio that it has not passed on yet."""
+        """Seconds of audio that are not passed on yet."""
         return self._resampler.held
 
     def push(self, frame: AudioFrame) -> None:

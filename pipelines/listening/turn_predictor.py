@@ -19,7 +19,7 @@ from vivavoce.pipelines.turn_detector.base import EndOfTurnPrediction, TurnConte
 logger = logging.getLogger(__name__)
 
 COMPLETE = EndOfTurnPrediction(complete=True, probability=1.0)
-"""The verdict where the detector gives none."""
+"""The verdict that is used when the detector gives none."""
 
 VERDICTS = Expected(EndOfTurnPrediction, complete=bool, probability=(int, float))
 """The verdicts that `TurnDetectorStream.predict()` may return."""
@@ -55,13 +55,13 @@ class TurnPredictor(Reopening[TurnDetectorStream]):
             self.failed(error)
 
     def ask(self, question: TurnContext) -> None:
-        """Ask; an older question that is still open gets no verdict."""
+        """Ask the detector; an older question that is still open gets no verdict."""
         self._scope.cancel()
         self._question = question
         self._asked.set()
 
     def forget(self) -> None:
-        """Drop the open question: the user speaks again."""
+        """Drop the open question, since the user speaks again."""
         self._scope.cancel()
         self._question = None
 
@@ -71,12 +71,12 @@ class TurnPredictor(Reopening[TurnDetectorStream]):
         self._life.cancel()
 
     async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Do `run()` as a part of its own."""
+        """Run `run()` as a part of its own."""
         task_status.started()
         await self.run()
 
     async def run(self) -> None:
-        """Answer questions until cancelled, or left."""
+        """Answer questions until cancelled, or until left."""
         with self._life:
             await self._answer()
 

@@ -25,7 +25,7 @@ VAD_EVENTS = Expected(VADSpeechStarted, VADSpeechEnded, VADVoicePaused, VADVoice
 
 class VoiceActivity(Reopening[VADStream]):
     """Detects speech. A VAD that raises, or returns something unexpected, is opened again; after three failures in a
-    row it is given up.
+    row it is not used any more.
 
     Args:
         on_event: Called with each event of a frame.
@@ -37,7 +37,7 @@ class VoiceActivity(Reopening[VADStream]):
         self._on_event = on_event
 
     def push(self, frame: AudioFrame) -> None:
-        """Have the VAD hear a frame; once it is given up, nothing happens."""
+        """Have the VAD hear a frame; do nothing if it has been given up."""
         if self.stream is None:
             return
         try:

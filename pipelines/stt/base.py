@@ -20,7 +20,7 @@ class STTCapabilities:
         emits_interims: Whether interim transcripts come before the final one.
         emits_end_of_turn: Whether it judges that a turn is over (`STTEndOfTurn`).
         needs_flush: Whether it finalises only after `flush()` at the end of speech, so that it needs a VAD. It then
-            reports one final for each flush, an empty one where it heard no words.
+            reports one final for each flush, an empty one if it heard no words.
     """
 
     sample_rate: int = 16000
@@ -31,7 +31,7 @@ class STTCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class STTInterim:
-    """The utterance, as recognised so far; each one replaces the one before."""
+    """The recognised words of the utterance so far; each interim replaces the one before."""
 
     text: str = field(repr=False)
     language: str = ""
@@ -87,17 +87,18 @@ class STTStream(ABC):
         """End the stream and free its connection. Calling it twice is fine."""
 
     def speech_started(self, ago: float) -> None:
-        """The VAD reports speech that began `ago` seconds before the end of the newest frame pushed.
+        """Take the VAD's report of speech that began `ago` seconds before the end of the newest frame pushed.
 
-        For recognisers that ignore silence; others need not implement it. `ago` is 0 just after a `flush()` in
+        Recognisers that ignore silence need it; others need not implement it. `ago` is 0 just after a `flush()` in
         mid-speech: the same speech goes on, as another utterance.
         """
 
     def flush(self) -> None:
-        """The utterance is over: make its final transcript at once.
+        """Make the final transcript of the utterance at once: the utterance is over.
 
-        Speech has ended, or the turn was ended in mid-speech; then `speech_started(0.0)` follows, and the audio from
-        there on belongs to the next utterance: none of its words may be lost, and no earlier word may come again.
+        Called when speech has ended, or when the turn was ended in mid-speech. In the second case `speech_started(0.0)`
+        follows, and later audio belongs to the next utterance: none of its words may be lost, and no earlier word may
+        come again.
         """
 
     def discard(self) -> None:
@@ -106,9 +107,9 @@ class STTStream(ABC):
     def replay(
         self, push: Callable[[AudioFrame], None], speech_started: Callable[[float], None], flush: Callable[[], None]
     ) -> None:
-        """The stream is lost: make the calls again whose words it has not settled, for the next stream.
+        """Make the calls of the unsettled audio again, to the next stream: this stream is lost.
 
-        For a stream that keeps audio, such as a fallback's; others need not implement it.
+        Streams that keep audio, such as a fallback's, need it; others need not implement it.
         """
 
 
@@ -125,6 +126,6 @@ class STT(Component, ABC):
         """Connect and return a stream that is ready for audio.
 
         Raises:
-            ProviderError: It cannot be opened. A retryable one, and any other exception, is tried again
-                (`stt_reconnect`).
+            ProviderError: It cannot be opened. After a retryable error, and after any other exception, it is tried
+                again (`stt_reconnect`).
         """

@@ -1,4 +1,4 @@
-"""FallbackSTT: goes on with the next recogniser if one fails, which hears the audio of the open utterance again."""
+"""FallbackSTT: continues with the next recogniser if one fails; it hears the audio of the open utterance again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FallbackSTTOptions(FallbackOptions):
     """
 
     open_timeout: float = 4.0
-    """Seconds for each recogniser to open a stream; the session's own limit is for all of them together."""
+    """Seconds for each recogniser to open a stream. The session's own limit is for all of them together."""
     final_limit: float = 2.0
     """Seconds from the end of speech to its final transcript, after which the next recogniser takes over."""
     kept_seconds: float = 15.0
@@ -79,19 +79,19 @@ class FallbackSTT(STT):
 
     @property
     def members(self) -> tuple[STT, ...]:
-        """All of them, in order of preference."""
+        """All recognisers, in order of preference."""
         return self._members.components
 
     @property
     def capabilities(self) -> STTCapabilities:
-        """The abilities that all have and the needs that one has, at the rate of the first one."""
+        """The abilities that all recognisers have and the needs that one has, at the rate of the first one."""
         return self._capabilities
 
     async def open(self) -> FallbackStream:
         """Open a stream of the first recogniser that works.
 
         Raises:
-            ProviderError: None does.
+            ProviderError: No recogniser works.
         """
         errors: list[ProviderError] = []
         for member, successor in self._members.line():

@@ -9,12 +9,13 @@ from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.stt.base import STTEvent
 
 Purpose = Literal["successor", "witness", "return"]
-"""Why another stream is opened: the present one is lost or late, it is in doubt, or a preferred one may work."""
+"""The reason why another stream is opened: the present one is lost or late, it is in doubt, or a preferred one may
+work."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberTraits:
-    """The ways of one recogniser.
+    """The behaviour of one recogniser.
 
     Args:
         provider: For errors.
@@ -28,26 +29,26 @@ class MemberTraits:
 
     @property
     def shows_words(self) -> bool:
-        """Whether it shows words while they are spoken; others may wait for the end."""
+        """Whether the recogniser shows words while they are spoken; others may wait for the end."""
         return self.emits_interims and not self.needs_flush
 
 
 @dataclass(slots=True)
 class MemberStream:
-    """A stream that serves, or may soon."""
+    """A stream that serves, or may soon serve."""
 
     id: int
     member: int = -1
     since: float = 0.0
-    """When it began to hear."""
+    """The time when it began to hear."""
     is_open: bool = False
     is_slow: bool = False
     purpose: Purpose = "successor"
     heard: int | None = None
-    """For a witness, the number of ended utterances that it hears; None: it hears all. Words of later ones would show
-    nothing, since the serving recogniser may still report them in time."""
+    """For a witness, the number of ended utterances that it hears, or None for all. Words of later utterances would
+    prove nothing, since the serving recogniser may still report them in time."""
     settled: int = 0
-    """Utterances that have ended and in which it, as a witness, heard no words."""
+    """The number of ended utterances in which it, as a witness, heard no words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open a stream of the first of these members, in the order of preference; answered by an input."""
+    """Open a stream of the first of these members, in the order of preference; the result is an input."""
 
     stream: int
     among: frozenset[int]
@@ -70,8 +71,8 @@ class Replay:
     """Have a stream hear the unsettled audio.
 
     Args:
-        begin: Utterances, ended ones, that it has heard already.
-        end: The number of ended utterances up to which it hears; None: all audio, and that from now on.
+        begin: The number of ended utterances that it has heard already.
+        end: The number of ended utterances up to which it hears; None for all audio, later audio included.
     """
 
     stream: int
@@ -81,7 +82,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Have a stream hear no further audio."""
+    """Keep further audio from a stream."""
 
     stream: int
 
@@ -95,7 +96,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class MarkFailed:
-    """A member failed; `is_slow`: by its silence."""
+    """Note that a member failed; `is_slow` if by its silence."""
 
     member: int
     is_slow: bool
@@ -103,24 +104,24 @@ class MarkFailed:
 
 @dataclass(frozen=True, slots=True)
 class MarkWorking:
-    """A member has heard words."""
+    """Note that a member has heard words."""
 
     member: int
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """A member serves from now on; `failures`: of the members in whose place it does."""
+    """Let a member serve from now on; `failures` are those of the members that it replaces."""
 
     member: int
     failures: tuple[tuple[int, ProviderError], ...]
     dropped: int
-    """Frames that it does not hear: more than is kept."""
+    """The number of frames that it does not hear, since fewer are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """No member works."""
+    """Report that no member works."""
 
     errors: tuple[ProviderError, ...]
 

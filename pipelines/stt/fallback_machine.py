@@ -6,9 +6,9 @@ carries out in their order. The rules:
 - The recogniser that serves is replaced if its stream is lost, or if it owes a final for longer than the limit. Words
   are owed after an interim, and by a recogniser that needs a flush after every flush. It goes on until the next one is
   open; if its final comes before that, nothing changes.
-- Other recognisers need not report on noise. If such a one is silent in clear speech, the next one hears that speech
-  as a *witness* beside it. If the witness hears words, it takes over. If no other one hears any, it was noise, and
-  nothing changes. A recogniser is never its own witness.
+- Other recognisers need not report on noise. If one is silent in clear speech, the next recogniser hears that speech
+  too, as a *witness*. If the witness hears words, it takes over. If no other recogniser hears any, the sound was noise,
+  and nothing changes. A recogniser is never its own witness.
 - A successor hears the audio that no final has settled. Words that an interim has shown are never dropped: if no
   recogniser makes a final of them, the interim becomes one. A final that may be of those words or of new ones counts
   as new: words that come twice are better than words that are lost.
@@ -44,17 +44,18 @@ CLEAR_SPEECH = 1.0
 """Seconds of speech, by the VAD, in which a recogniser should hear words."""
 
 STABLE_AFTER = 5.0
-"""A stream that lived this many seconds ends a row of failures."""
+"""Seconds of life after which a stream ends a row of failures."""
 
 ROUNDS = 2
 """How often each member may fail in a row."""
 
 SILENCE = 0.5
-"""Seconds without speech and events, after which the call goes back to a preferred member, and between two looks."""
+"""Seconds without speech and events after which the call goes back to a preferred member; also between two checks for
+one."""
 
 
 class FallbackMachine:
-    """Decides for one stream. The first member's stream is number 0, and open.
+    """Decides for one stream. The first member's stream has number 0, and is open.
 
     Args:
         first: The member that serves.
@@ -73,23 +74,23 @@ class FallbackMachine:
         self._serving: MemberStream | None = MemberStream(0, first, now, is_open=True)
         self._relief: MemberStream | None = None
         self._shown = ""
-        """Words of the serving stream's interim."""
+        """The words of the serving stream's interim."""
         self._carried = ""
-        """Words that an earlier stream has shown, in audio that is heard again."""
+        """The words that an earlier stream has shown, in audio that is heard again."""
         self._row: list[ProviderError] = []
-        """Failures since a member worked."""
+        """The failures since a member worked."""
         self._failures: list[tuple[int, ProviderError]] = []
-        """Members that were lost, or could not be opened, since there is no stream that serves."""
+        """The members that were lost or could not be opened while no stream serves."""
         self._refused: set[int] = set()
-        """Members that could not be opened in this search."""
+        """The members that could not be opened in this search."""
         self._late: set[int] = set()
-        """Members that owe words of this audio for too long."""
+        """The members that owe words of this audio for too long."""
         self._silent: set[int] = set()
-        """Witnesses that heard no words in it."""
+        """The witnesses that heard no words in this audio."""
         self._doubted: int | None = None
-        """The number of ended utterances that a witness hears; None: all audio."""
+        """The number of ended utterances that a witness hears; None for all audio."""
         self._is_reopened = False
-        """Whether the serving member was opened anew for this audio."""
+        """Whether the serving member was opened again for this audio."""
         self._active_at = now
         self._words_at = now
         self._looked_at = now
@@ -103,7 +104,6 @@ class FallbackMachine:
     # --- the caller; its frames go to `audio`
 
     def speech_started(self, ago: float, now: float) -> list[Decision]:
-        """Speech began."""
         self._active_at = now
         relief = self._relief
         if (
@@ -119,12 +119,11 @@ class FallbackMachine:
         return self._take_decided()
 
     def flush(self, now: float) -> None:
-        """The utterance is over."""
+        """Note that the utterance is over."""
         self._active_at = now
         self.audio.flush(now)
 
     def discard(self, now: float) -> list[Decision]:
-        """Forget the utterance."""
         self._active_at = now
         self.audio.discard()
         self._shown = self._carried = ""
@@ -144,7 +143,7 @@ class FallbackMachine:
         return self._take_decided()
 
     def opened(self, stream: int, member: int, now: float) -> list[Decision]:
-        """The stream that was asked for is open."""
+        """Note that the requested stream is open."""
         relief = self._relief
         if relief is None or relief.id != stream:
             return [Close(stream)]
@@ -154,13 +153,13 @@ class FallbackMachine:
         return self._take_decided()
 
     def none_left(self, stream: int, now: float) -> list[Decision]:
-        """No member that was asked for may be opened now."""
+        """Note that none of the requested members may be opened now."""
         if self._relief is not None and self._relief.id == stream:
             self._search_failed(self._relief, now)
         return self._take_decided()
 
     def lost(self, stream: int, member: int, error: ProviderError, now: float) -> list[Decision]:
-        """A stream could not be opened, failed or ended."""
+        """Note that a stream could not be opened, failed or ended."""
         if self._serving is not None and stream == self._serving.id:
             self._serving_lost(self._serving, error, now)
         elif self._relief is not None and stream == self._relief.id:
@@ -171,15 +170,15 @@ class FallbackMachine:
 
     @property
     def deadline(self) -> float | None:
-        """When `due()` has something to decide; None: not before another input."""
+        """The time when `due()` has something to decide, or None until another input."""
         times = (self._late_at(), self._witness_until(), self._looks_at())
         return min((time for time in times if time is not None), default=None)
 
     def due(self, now: float, better: int | None) -> list[Decision]:
-        """A deadline has come.
+        """Decide what is due at this time.
 
         Args:
-            better: A member that works and is preferred to the one that serves.
+            better: A working member that is preferred to the serving one, if any.
         """
         witness_until, late_at, looks_at = self._witness_until(), self._late_at(), self._looks_at()
         if witness_until is not None and witness_until <= now:
@@ -196,7 +195,7 @@ class FallbackMachine:
         return self._take_decided()
 
     def _late_at(self) -> float | None:
-        """When the serving recogniser is late, unless another one is on its way already."""
+        """Return when the serving recogniser is late, or None if another one is already about to take over."""
         serving, relief, audio = self._serving, self._relief, self.audio
         if serving is None or (relief is not None and relief.purpose != "return"):
             return None
@@ -236,7 +235,7 @@ class FallbackMachine:
         return self.audio.is_quiet and not self._carried and now >= self._active_at + SILENCE
 
     def _looks_at(self) -> float | None:
-        """When to look for a preferred member, and to go back to one whose stream is open."""
+        """Return when to look for a preferred member, or when to go back to one whose stream is open."""
         serving, relief = self._serving, self._relief
         if serving is None or not self.audio.is_quiet or self._carried:
             return None
@@ -347,7 +346,7 @@ class FallbackMachine:
     # --- another one
 
     def _search(self, purpose: Purpose, now: float) -> None:
-        """Have the next member opened, or use the one that is."""
+        """Have the next member opened, or use the member whose stream is open."""
         if self._relief is not None:  # it was to take over in a silence
             self._relief.purpose = purpose
             if purpose == "witness":
@@ -398,7 +397,7 @@ class FallbackMachine:
             self._search(relief.purpose, now)
 
     def _take_over(self, relief: MemberStream, now: float) -> None:
-        """Have that stream serve; a witness has heard the audio already."""
+        """Let that stream serve; if it is a witness, it has heard the audio already."""
         old, self._serving, self._relief = self._serving, relief, None
         has_heard = relief.purpose == "witness"
         if old is not None:
@@ -435,7 +434,7 @@ class FallbackMachine:
                 self._conclude(now)
 
     def _witness_serves(self, witness: MemberStream, event: STTEvent | None, now: float) -> None:
-        """Have a witness take over, by an event with words; it goes on with the audio that was held back from it."""
+        """Let a witness take over by an event with words; it goes on with the audio that was kept from it."""
         self.audio.settle(witness.settled)
         self._take_over(witness, now)
         before = len(self.audio.ended)
@@ -464,7 +463,7 @@ class FallbackMachine:
             self._relief = None
 
     def _conclude(self, now: float) -> None:
-        """All members were asked, and none has more words of the utterances that have ended."""
+        """End a search in which no member had more words of the ended utterances."""
         assert self._serving is not None
         if self._take_shown(now, goes_on=self.audio.open.is_speech and self.audio.open.has_words):
             self.audio.forget_noise(now, None)
@@ -475,7 +474,7 @@ class FallbackMachine:
         self._forget_search()
 
     def _take_shown(self, now: float, *, goes_on: bool) -> list[str]:
-        """Make finals of the words that were shown; not of the open utterance if it goes on."""
+        """Make finals of the words that were shown; leave those of the open utterance if it goes on."""
         shown = self.audio.take_shown("" if goes_on else self._carried, now, goes_on=goes_on)
         if not goes_on or any(are_same(self._carried, text) for text in shown):
             self._carried = ""

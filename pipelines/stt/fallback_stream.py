@@ -55,7 +55,7 @@ class _Branch:
         self.number = number
         self._scope: anyio.CancelScope | None = None
         self.is_left = False
-        """Whether it broke, or is not needed any more."""
+        """Whether the branch broke, or is not needed any more."""
         self.member: Member[STT] | None = None
         self.stream: STTStream | None = None
         self.resampler: Resampler | None = None
@@ -74,7 +74,7 @@ class _Branch:
             self._scope.cancel()
 
     def opens(self, member: Member[STT]) -> None:
-        """A stream of that member is being opened."""
+        """Note that a stream of that member is being opened."""
         self.member = member
 
     def begin(self, stream: STTStream, rate: int) -> None:
@@ -134,21 +134,19 @@ class FallbackStream(STTStream):
     # --- the caller
 
     def push(self, frame: AudioFrame) -> None:
-        """Take one frame."""
         self._audio.push(frame)  # also after the loss, until the next stream is opened
         if not self._is_closed:
             for branch in self._hearing:
                 self._push(branch, frame)
 
     def speech_started(self, ago: float) -> None:
-        """Speech began."""
         self._do(self._machine.speech_started(ago, self._clock.now()))
         if not self._is_closed:
             for branch in self._hearing:
                 self._speech_started(branch, ago)
 
     def flush(self) -> None:
-        """The utterance is over; its final transcript is due within the limit."""
+        """End the utterance; its final transcript is due within the limit."""
         self._machine.flush(self._clock.now())
         if not self._is_closed:
             for branch in self._hearing:
@@ -156,7 +154,6 @@ class FallbackStream(STTStream):
             self._watch()
 
     def discard(self) -> None:
-        """Forget the utterance."""
         self._do(self._machine.discard(self._clock.now()))
         if not self._is_closed:
             for branch in self._hearing:
@@ -201,7 +198,7 @@ class FallbackStream(STTStream):
         self._do(self._machine.due(now, None if better is None else better.number))
 
     def _lost(self, branch: _Branch, error: ProviderError) -> None:
-        """A branch failed; it ends."""
+        """End a branch that failed."""
         if branch.number in self._branches:
             self._leave(branch.number)
             assert branch.member is not None
@@ -359,7 +356,6 @@ class FallbackStream(STTStream):
             return
 
     def _end(self) -> None:
-        """End all streams."""
         self._is_closed = True
         self._watchdog.close()
         for number in list(self._branches):
@@ -368,7 +364,6 @@ class FallbackStream(STTStream):
         self._send.close()
 
     async def aclose(self) -> None:
-        """End all streams."""
         if not self._is_closed:
             self._end()
         try:

@@ -9,17 +9,17 @@ from vivavoce.pipelines.core.words import after_common_words, words_of
 LATE_FINAL = 5.0
 """Seconds in which the recogniser's own final of such words may still come."""
 ALIKE = 0.5
-"""Share of equal words from which a final counts as one of those words."""
+"""Share of equal words above which a final counts as a final of those words."""
 SURE_WORDS = 3
-"""Words of which a repetition is no chance: fewer may be said again by the caller, such as "hello"."""
+"""The number of words above which a repetition is no accident: the caller may repeat fewer words, such as "hello"."""
 
 
 class PassedOnWords:
-    """Knows whether a transcript is a second one of words that were passed on. It is judged by its words.
+    """Knows whether a transcript repeats words that were passed on. It is judged by its words.
 
-    If nothing can have been said since, a transcript like those words is of them, also a revision. Otherwise a
-    transcript with a further word may be the caller's correction ("five five one", "no, five six one"): the
-    whole goes on, since words that come twice are better than words that are lost.
+    If no words can have been said since, a transcript like those words repeats them, even if revised. Otherwise a
+    transcript with a further word may be the caller's correction ("five five one", "no, five six one"): the whole goes
+    on, since words that come twice are better than words that are lost.
     """
 
     def __init__(self) -> None:
@@ -28,25 +28,25 @@ class PassedOnWords:
         self._is_followed = False
 
     def add(self, text: str, now: float) -> None:
-        """These words were passed on as a final."""
+        """Note that these words were passed on as a final."""
         self._texts.append(text)
         self._until, self._is_followed = now + LATE_FINAL, False
 
     def follow(self) -> None:
-        """An utterance has ended since, or other words were shown: a final may be of those."""
+        """Note that an utterance has ended since, or that other words were shown: a final may belong to these."""
         self._is_followed = True
 
     def forget(self) -> None:
-        """No second final of them can come."""
+        """Forget the words: no second final of them can come."""
         self._texts.clear()
 
     def are_shown(self, text: str, now: float, *, has_vad: bool) -> bool:
-        """Whether an interim, before any new speech, shows only such words again."""
+        """Return whether an interim, before any new speech, shows only such words again."""
         is_in_time = not self._is_followed and now <= self._until
         return is_in_time and any(self._is_again(passed, text, has_vad) for passed in self._texts)
 
     def news(self, text: str, now: float, *, has_vad: bool) -> str | None:
-        """Return the words of a final that are new; None if it is only of such words.
+        """Return the words of a final that are new, or None if it has only such words.
 
         Args:
             has_vad: Whether a VAD reports speech, so that it is known whether anything was said since.

@@ -1,9 +1,9 @@
 """UnsettledAudio: the caller's audio whose words are not known yet, with the calls between, for the next recogniser.
 
-A final settles the utterances up to the newest one of which it has the words; all, if it has the words of none. Those
-behind it stay if they have an interim, or if nothing can have been reported of them: there was no interim since they
-began, and the final has no more words than were shown before. A recogniser that reports on each utterance settles them
-in their order, also those that are kept no more.
+A final settles the utterances up to the newest one of which it has the words; all, if it has the words of none. Later
+utterances stay if they have an interim, or if no words of them can have been reported: there was no interim since they
+began, and the final has no more words than were shown before. A recogniser that reports on each utterance settles the
+utterances in their order, including those that are no longer kept.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.passed_on_words import SURE_WORDS, PassedOnWords
 
 ALIKE = 0.5
-"""Share of shown words from which a final may be of them."""
+"""Share of shown words above which a final may belong to them."""
 SURELY_ALIKE = 0.75
-"""Share of words from which an interim is of words that were shown before, though others may have been said since."""
+"""Share of words above which an interim belongs to words that were shown before, even if others may have been said
+since."""
 PRE_ROLL = 1.0
-"""Seconds of audio before the onset of speech that are kept, where a VAD reports the onset."""
+"""Seconds of audio that are kept before the onset of speech, if a VAD reports the onset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,9 @@ class Utterance:
         began_at: When speech began.
         shown: Words of its newest interim, while no final has settled them.
         ended_at: When it ended, or was heard again; None while it is open.
-        is_excused: Whether every recogniser was asked for its words in vain, so that none owes them any more.
-        is_covered: Whether an interim that came since it began was of an earlier one, and may have its words too.
+        is_excused: Whether every recogniser was asked for its words in vain: none owes them any more.
+        is_covered: Whether an interim that came since it began belonged to an earlier utterance, and may have its words
+            too.
     """
 
     items: deque[AudioFrame | SpeechStarted] = field(default_factory=deque)
@@ -57,7 +59,8 @@ class Utterance:
     is_covered: bool = False
 
     def show(self, text: str) -> None:
-        """Its interim is this now; a beginning of words that were shown already is heard again."""
+        """Set the interim; if it is only the beginning of words that were shown already, the utterance is being heard
+        again."""
         if not self.shown.startswith(text):
             self.shown = text
 
@@ -77,21 +80,21 @@ class UnsettledAudio:
         self.ended: deque[Utterance] = deque()
         """Utterances that have ended, oldest first."""
         self.open = Utterance()
-        """The present one."""
+        """The utterance that is being spoken."""
         self._dropped = 0
         self._passed_on = PassedOnWords()
         self._left_off = 0
-        """Ended utterances that are kept no more, though a recogniser that reports on each has yet to do so."""
+        """The number of ended utterances that are not kept any more, and on which a recogniser that reports on each has
+        yet to report."""
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no words are known to be on their way."""
+        """Whether no words are expected."""
         return not (self.ended or self.open.is_speech or self.open.has_words)
 
     # --- calls of the pipeline
 
     def push(self, frame: AudioFrame) -> None:
-        """Keep a frame."""
         utterance = self.open
         seconds = frame.duration
         utterance.items.append(frame)
@@ -108,7 +111,6 @@ class UnsettledAudio:
             self._dropped += before - len(utterance.items)
 
     def speech_started(self, ago: float, now: float) -> None:
-        """Note the onset of speech."""
         self.has_vad = True
         if not self.open.is_speech:
             self.open.is_speech, self.open.is_covered = True, False
@@ -128,7 +130,7 @@ class UnsettledAudio:
             self._left_off += 1
 
     def discard(self) -> None:
-        """Forget all of it."""
+        """Forget all audio."""
         self.take_recogniser()
         self.ended.clear()
         self.open = Utterance()
@@ -136,17 +138,18 @@ class UnsettledAudio:
     # --- events of the recogniser
 
     def are_passed_on(self, text: str, now: float) -> bool:
-        """Whether an interim shows only words again that were passed on as a final."""
+        """Return whether an interim shows only words that were passed on as a final."""
         return not self.open.is_speech and self._passed_on.are_shown(text, now, has_vad=self.has_vad)
 
     def interim(self, text: str, overdue: float, *, one_each: bool, at_most: int | None = None) -> None:
-        """These words are on their way: of the utterance that is spoken, else of one that has ended.
+        """Note words that are about to be settled: of the present utterance, or of one that has ended.
 
         Args:
-            one_each: Whether the recogniser reports one final for each flush, so that these are of the oldest one.
+            one_each: Whether the recogniser reports one final for each flush, so that the words belong to the oldest
+                utterance.
             at_most: As for `final()`.
-            overdue: Sounds that ended before then were noise, since a recogniser that hears words reported nothing of
-                them; one that reports on each has yet to do so.
+            overdue: Sounds that ended before that time were noise: a recogniser that hears words reported nothing of
+                them. Not for a recogniser that reports on each utterance.
         """
         self._passed_on.follow()
         heard = list(self.ended)[:at_most]
@@ -168,16 +171,16 @@ class UnsettledAudio:
             blank[0 if one_each else -1].shown = text
 
     def take_recogniser(self) -> None:
-        """Another recogniser hears what is kept, and reports on nothing else."""
+        """Note that another recogniser hears the kept audio, and reports on nothing else."""
         self._left_off = 0
         self._passed_on.forget()
 
     def final(self, text: str, now: float, *, one_each: bool, at_most: int | None = None) -> str | None:
-        """A final settles the utterances to which it belongs; return its new words, None if it has none.
+        """Settle the utterances to which a final belongs; return its new words, or None without any.
 
         Args:
             one_each: Whether the recogniser reports one final for each flush. Others may settle several by one.
-            at_most: The number of ended utterances that it has heard; None: all.
+            at_most: The number of ended utterances that it has heard; None for all.
         """
         is_left_off = one_each and self._left_off > 0
         if is_left_off:
@@ -207,17 +210,17 @@ class UnsettledAudio:
         self.ended = deque([*behind, *list(self.ended)[len(heard) :]])
 
     def _begin_rest(self) -> None:
-        """The words of the open utterance so far are known; if its speech goes on, the rest is another utterance."""
+        """Settle the words of the open utterance so far; if its speech goes on, the rest is another utterance."""
         self.open = Utterance(is_speech=self.open.is_speech, began_at=self.open.began_at)
         if self.open.is_speech:
             self.open.items.append(SpeechStarted(0.0))
 
     def take_shown(self, before: str, now: float, *, goes_on: bool) -> list[str]:
-        """Return the words that were shown and not settled, oldest first, to pass them on; their audio is kept no more.
+        """Return the words that were shown and not settled, oldest first, to be passed on; drop their audio.
 
         Args:
-            before: Words that an earlier recogniser has shown of this audio, perhaps more of them.
-            goes_on: Whether those of the open utterance are left.
+            before: The words of this audio that an earlier recogniser has shown, perhaps more of them.
+            goes_on: Whether the words of the open utterance are left out.
         """
         shown = [one.shown for one in (*self.ended, *([] if goes_on else [self.open])) if one.shown]
         if before:
@@ -240,14 +243,15 @@ class UnsettledAudio:
         return shown
 
     def settle(self, number: int) -> int:
-        """The oldest ones, so many, hold no words; return how many there were."""
+        """Drop the `number` oldest utterances, which have no words; return the number dropped."""
         number = min(number, len(self.ended))
         for _ in range(number):
             self.ended.popleft()
         return number
 
     def forget_noise(self, now: float, number: int | None) -> None:
-        """No recogniser hears words in the oldest utterances, so many; None: in all, nor so far in the open one."""
+        """Drop the `number` oldest utterances, in which no recogniser hears words; None drops all, and counts the open
+        one so far as noise."""
         self._left_off += self.settle(len(self.ended) if number is None else number)
         if number is None:
             self.open.began_at, self.open.voiced = now, 0.0
@@ -255,7 +259,7 @@ class UnsettledAudio:
             self.open.shown = ""
 
     def excuse(self, now: float) -> None:
-        """No recogniser owes words of these utterances any more; the next one hears them all the same."""
+        """Note that no recogniser owes words of these utterances any more; the next one hears them all the same."""
         for one in self.ended:
             one.is_excused = True
         self.open.began_at = now
@@ -271,7 +275,7 @@ class UnsettledAudio:
         begin: int = 0,
         end: int | None = None,
     ) -> None:
-        """Make the kept calls again, in their order: those of the utterances from `begin` on, up to `end`."""
+        """Make the kept calls again, in their order: the calls of the utterances from `begin` on, up to `end`."""
         for utterance in [*self.ended, self.open][begin:end]:
             for item in list(utterance.items):
                 if isinstance(item, SpeechStarted):
@@ -282,7 +286,7 @@ class UnsettledAudio:
                 flush()
 
     def take_dropped(self) -> int:
-        """Return the number of frames beyond the limit, which the next recogniser does not hear, and count anew."""
+        """Return the number of frames beyond the limit, which the next recogniser does not hear, and reset it."""
         dropped, self._dropped = self._dropped, 0
         return dropped
 
@@ -299,7 +303,7 @@ def _likeness(one: str, other: str) -> float:
 
 
 def are_same(one: str, other: str) -> bool:
-    """Whether two texts that were shown are surely of the same utterance."""
+    """Return whether two shown texts surely belong to the same utterance."""
     return _likeness(one, other) >= SURELY_ALIKE
 
 

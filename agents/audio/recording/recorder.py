@@ -22,7 +22,8 @@ from vivavoce.pipelines.media.stereo_file import StereoFile, create
 logger = logging.getLogger(__name__)
 
 LAG = 0.5
-"""Seconds after which no more audio of a moment comes: more than a sink queues, or an event loop is late."""
+"""Seconds after which no more audio of a moment arrives: longer than the queue of a sink or a delay of the event
+loop."""
 PERIOD = 0.5
 """Seconds between two writes."""
 WRITE_LIMIT = 5.0
@@ -93,7 +94,7 @@ class Recorder:
             self._caller.heard(frame, self._clock.now() - self._begin)
 
     def wrote(self, frame: AudioFrame, queued: int) -> None:
-        """Add the agent's next frame, which the sink has queued: `queued` samples with its own."""
+        """Add the agent's next frame, which the sink has queued; with it, `queued` samples are in the queue."""
         if not (self._is_over or self.is_paused):
             ahead = (queued - frame.samples) / frame.sample_rate
             self._agent.plays(frame, self._clock.now() - self._begin + max(0.0, ahead))

@@ -34,7 +34,7 @@ CONSENT = "the consent hook"
 CONSENT_LIMIT = 60.0
 """Seconds for the consent; after them nothing is recorded."""
 _ON_REQUEST = RecordingOptions(autostart=False)
-"""Of a session that is given none."""
+"""The options of a session that has none."""
 
 
 class SessionRecording:
@@ -77,8 +77,8 @@ class SessionRecording:
         await self._control.stop()
 
     def pause(self) -> None:
-        """Record silence on both sides, for example while the caller reads a card number; if nothing is recorded,
-        nothing happens."""
+        """Record silence on both sides, for example while the caller reads a card number. Without a recording it has no
+        effect."""
         if self._control.recorder is not None:
             self._control.recorder.pause()
 
@@ -92,7 +92,7 @@ class RecordingControl:
     """The recordings of a session, which its `recording` shows and starts.
 
     Args:
-        options: None: nothing is recorded until `start()` is called, with the default options.
+        options: None records only after `start()`, with the default options.
     """
 
     def __init__(self, context: SessionContext, options: RecordingOptions | None) -> None:

@@ -25,7 +25,7 @@ class RecordedSink(AudioSink):
         self.queued = sink.queued  # type: ignore[method-assign]  # called three times a frame, and not reported
 
     def listen(self, listener: Listener | None) -> None:
-        """Report to that listener from now on; None: to none."""
+        """Report to that listener from now on, or to none with None."""
         self._listener = listener
 
     @property

@@ -75,7 +75,7 @@ class Track:
         return self._out
 
     def forget(self, samples: int) -> None:
-        """Remove the first samples of those that `take` returned: they are written."""
+        """Remove the first `samples` samples of those that `take` returned: they are written."""
         del self._out[: samples * BYTES_PER_SAMPLE]
         self._taken += samples
 

@@ -19,7 +19,8 @@ from vivavoce.agents.graphs.machine.rules import (
 )
 
 ConditionFunction = Callable[..., Any]
-"""`f(session)`, or `f(session, params)` with the given params; plain or async; truth is that the condition holds."""
+"""`f(session)`, or `f(session, params)` with the given params; plain or async. The condition holds if the result is
+true."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +28,7 @@ class Condition:
     """A function that must return truth for a transition to be taken.
 
     Args:
-        params: A second argument for the function; None: it takes the session alone.
+        params: A second argument for the function; None if it takes the session alone.
     """
 
     function: ConditionFunction
@@ -39,7 +40,7 @@ class Condition:
 
 
 def words(trigger: Trigger, *, has_conditions: bool) -> str:
-    """Return a trigger as the call that makes it."""
+    """Return a trigger as the text of the call that makes it."""
     match trigger:
         case OnEvent(name=name):
             return f"when_event({name!r})" if name else "when_event()"

@@ -67,7 +67,7 @@ def _templates(states: Sequence[State], intents: Sequence[Intent]) -> Iterator[t
 
 
 def _takes_any(model: type[BaseModel]) -> bool:
-    """Return whether a model may take places that are not its fields: as extras, or by a validator before them."""
+    """Return whether a model may take places that are not fields: as extras, or by a validator before the fields."""
     from pydantic import RootModel
 
     validators = model.__pydantic_decorators__.model_validators.values()
@@ -76,7 +76,7 @@ def _takes_any(model: type[BaseModel]) -> bool:
 
 
 def _misfits(model: type[BaseModel], places: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the places that a model has no field for, and the fields that it needs and that have no place."""
+    """Return the places for which a model has no field, and the fields that it needs and that have no place."""
     if _takes_any(model):
         return (), ()
     fields = _fields(model)
@@ -87,7 +87,7 @@ def _misfits(model: type[BaseModel], places: Sequence[str]) -> tuple[Sequence[st
 
 
 def _fields(model: type[BaseModel]) -> dict[str, list[str]]:
-    """Return, for each field of a model, the names by which a dict gives its value; at least one."""
+    """Return, for each field of a model, the names by which a dict may give its value."""
     from pydantic import AliasChoices
 
     config = model.model_config

@@ -16,7 +16,7 @@ class Intent:
     Args:
         name: Unique in the graph.
         examples: Sentences of callers with that intent.
-        slots: Model of the details that such a sentence may hold; None: it has none.
+        slots: Model of the details that such a sentence may hold, or None without details.
         description: Words for the model that judges.
     """
 

@@ -51,7 +51,6 @@ class Transition:
         return isinstance(self.trigger, OnState) and not self.conditions
 
     def rule(self) -> Rule:
-        """Return the machine's rule."""
         return Rule(self.trigger, self.target.name, is_judged=bool(self.conditions))
 
     def __repr__(self) -> str:
@@ -104,19 +103,19 @@ class State:
         intents: IntentClassifier | ModelIntents,
     ) -> None:
         self.name = name
-        """Unique in the graph."""
+        """The name, unique in the graph."""
         self.is_initial = is_initial
-        """Whether sessions begin here."""
+        """Whether sessions begin in this state."""
         self.instructions = instructions
         """Added to the agent's instructions while the graph is here."""
         self.tools = tuple(tools)
         """Added to the agent's tools while the graph is here."""
         self.intents = intents
-        """Who judges the intent of speech while the graph is here."""
+        """The classifier of the caller's words while the graph is here."""
         self.transitions: list[Transition] = []
         """The ways out of this state."""
         self.builders: list[TransitionBuilder] = []
-        """All that were begun, for the check that each has a target."""
+        """All builders of transitions, so that the check finds those without a target."""
         self.global_intent: Intent | None = None
         """The intent that leads here from every state."""
         self.on_enter: Callable[..., Any] | None = None
@@ -161,7 +160,8 @@ class State:
         self._begin(OnState()).go_to(state)
 
     def when_event(self, event: GraphEvent | str | None = None) -> TransitionBuilder:
-        """For an event of that name: a `GraphEvent`'s, or a session event's, such as "key_pressed"; None: any."""
+        """Begin a transition for an event of that name: a `GraphEvent`'s, or a session event's, such as "key_pressed";
+        None for any."""
         if event is None:
             return self._begin(OnEvent())
         name = event.name if isinstance(event, GraphEvent) else event
@@ -170,7 +170,7 @@ class State:
         return self._begin(OnEvent(name))
 
     def when_condition(self, f: ConditionFunction, params: Mapping[str, Any] | None = None) -> TransitionBuilder:
-        """Without an event: judged on entry and when private data change.
+        """Begin a transition without an event: judged on entry and when private data change.
 
         Args:
             f: `f(session)`, or `f(session, params)` if `params` are given; plain or async.
@@ -178,18 +178,19 @@ class State:
         return self._begin(OnState()).with_condition(f, params)
 
     def when_intent_matched(self, intent: Intent) -> TransitionBuilder:
-        """For speech with that intent."""
+        """Begin a transition for speech with that intent."""
         _check_intent(intent)
         return self._begin(OnIntent(intent.name))
 
     def when_no_intent_matched(self) -> TransitionBuilder:
-        """For speech with none of the state's intents and of the global states'."""
+        """Begin a transition for speech with none of the intents of the state and of the global states."""
         return self._begin(OnIntent())
 
     def when_variable_matches_operation(
         self, name: str, operation: Callable[[Any, Any], Any], target: object
     ) -> TransitionBuilder:
-        """When `operation(value, target)` holds for the private data `name`, None if there are none: without an event.
+        """Begin a transition for the time when `operation(value, target)` holds, without an event; `value` is the
+        private data `name`, or None.
 
         Args:
             operation: For example `operator.ge`.
@@ -202,7 +203,7 @@ class State:
         return self.when_condition(_Compared(name, operation, target))
 
     def when_file_received(self, allowed_types: Sequence[str] | str | None = None) -> TransitionBuilder:
-        """For a file of the caller of one of these MIME types; None: of any."""
+        """Begin a transition for a file of the caller of one of these MIME types; None for any type."""
         if allowed_types is None:
             return self._begin(OnFile())
         types = (allowed_types,) if isinstance(allowed_types, str) else tuple(allowed_types)
@@ -211,23 +212,23 @@ class State:
         return self._begin(OnFile(types))
 
     def when_form_submitted(self, form_id: str | None = None) -> TransitionBuilder:
-        """For a submitted form of `session.memory.post(Form(Model))`.
+        """Begin a transition for a submitted form of `session.memory.post(Form(Model))`.
 
         Args:
-            form_id: The name of the form's model; None: any form.
+            form_id: The name of the form's model; None for any form.
         """
         return self._begin(OnForm() if form_id is None else OnForm(check_text("form_id", form_id)))
 
     def when_tool_called(self, name: str) -> TransitionBuilder:
-        """For a call of that tool by the model, when it has its result."""
+        """Begin a transition for a call of that tool by the model, once the call has its result."""
         return self._begin(OnTool(check_text("name", name)))
 
     def when_failed(self) -> TransitionBuilder:
-        """For a body that raised."""
+        """Begin a transition for a body that raised."""
         return self._begin(OnFailure())
 
     def after(self, seconds: float) -> TransitionBuilder:
-        """After so many seconds in the state."""
+        """Begin a transition for the time after so many seconds in the state."""
         check_number("seconds", seconds, above=0, unit="s")
         if seconds == math.inf:
             raise ConfigurationError("need seconds that come, got inf; leave the transition out")
@@ -251,7 +252,7 @@ def transition_of(source: State, index: int, target: State) -> str:
     """Return a transition in words, for turn records and events.
 
     Args:
-        index: Among those of `source`, with the global transitions behind them.
+        index: Its index among the transitions of `source`, followed by the global ones.
     """
     if index < len(source.transitions):
         return repr(source.transitions[index])

@@ -32,7 +32,7 @@ class StateGraph:
         self._states: list[State] = []
         self._intents: list[Intent] = []
         self._checked: tuple[tuple[object, ...], tuple[str, ...], GraphRules] | None = None
-        """The parts of the graph at its last check, the warnings, and the rules; sessions share them."""
+        """The parts of the graph at its last check, the warnings, and the rules; sessions share the rules."""
 
     @property
     def states(self) -> tuple[State, ...]:
@@ -60,7 +60,7 @@ class StateGraph:
             initial: Whether sessions begin here.
             instructions: Added to the agent's instructions while the graph is here.
             tools: Added to the agent's tools while the graph is here; one replaces the agent's of the same name.
-            intents: Who judges the intent of speech in this state; None: as for the graph.
+            intents: Who judges the intent of speech in this state; None for that of the graph.
         """
         checked_name(name)
         check_flag("initial", initial)
@@ -105,7 +105,8 @@ class StateGraph:
         return intent
 
     def check(self) -> tuple[str, ...]:
-        """Check the graph, unless it is as it was at the last check, and return the warnings; a session calls it too.
+        """Check the graph, unless it has not changed since the last check, and return the warnings; a session calls it
+        too.
 
         Raises:
             GraphError: The graph has faults; it names all of them.
@@ -129,7 +130,7 @@ class StateGraph:
         return self._checked[1], self._checked[2]
 
     def _parts(self) -> tuple[object, ...]:
-        """Return all that may change in a graph, to see whether it did."""
+        """Return all parts of a graph that may change, so that a change can be found."""
         of_states = (
             (one, one.on_enter, one.on_no_match, one.global_intent, *one.transitions, len(one.builders))
             for one in self._states

@@ -1,1 +1,1 @@
-"""Who judges the intent of the caller's words: the port, and the classifiers of vivavoce."""
+"""The port that judges the intent of the caller's words, and the classifiers of vivavoce."""

@@ -23,7 +23,7 @@ class IntentMatch:
     Args:
         name: Of the intent.
         score: From 0 to 1; below 0.4 it is no intent.
-        slots: The details in the words, as the object of the intent's model; None: it has no model.
+        slots: The details in the words, as the object of the intent's model, or None without a model.
     """
 
     name: str
@@ -36,7 +36,7 @@ class IntentMatch:
 
 
 class IntentClassifier(ABC):
-    """Judges words before they are answered. It is a description that sessions share.
+    """Judges the intent of words before they are answered. It is a description that sessions share.
 
     It needs a pipeline whose turns the session decides, since a server that decides them answers at once.
     """
@@ -49,7 +49,7 @@ class IntentClassifier(ABC):
         an `error` event.
 
         Args:
-            intents: Those of the state and of the global states.
+            intents: The intents of the state and of the global states.
             history: The conversation, the words included; a copy.
         """
 
@@ -71,7 +71,7 @@ async def match_of(
 
 
 class ModelIntents:
-    """Lets the model that answers choose: it gets each intent as a tool, and the graph moves when it calls that.
+    """Lets the answering model choose: each intent is a tool of the model, and the graph moves when the model calls it.
 
     The default. It costs no time before the answer, and works where a model's server decides turns. Fallback bodies
     and `when_no_intent_matched()` need a classifier instead, since nothing is judged before the answer.

@@ -93,7 +93,7 @@ def _described(intent: Intent) -> dict[str, Any]:
 
 
 def _slots(intent: Intent, values: object) -> BaseModel | None:
-    """Return the details; None if the words lack some that the model of the intent needs."""
+    """Return the details, or None if the words lack a detail that the model of the intent needs."""
     if intent.slots is None:
         return None
     from pydantic import ValidationError

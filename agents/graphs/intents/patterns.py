@@ -29,12 +29,12 @@ MAX_TEXT = 1000
 """Characters of a turn that are judged."""
 
 MAX_PLACE = 6
-"""Words that a place of a template takes at most; one with signs inside, such as "10:30", counts once."""
+"""The most words that a place of a template takes. A word with signs inside, such as "10:30", counts once."""
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _SLOT = re.compile(r"\{(\w+)\}")
 _SIGNS = re.compile(r"['’.:-]+")
-"""Between two words that count as one in a place."""
+"""The signs between two words that count as one in a place."""
 
 
 class PatternIntents(IntentClassifier):
@@ -87,7 +87,7 @@ class PatternIntents(IntentClassifier):
 
         try:
             return 1.0, intent.slots.model_validate(values)
-        except ValidationError:  # the words do not fit the model: this example does not hold
+        except ValidationError:  # the words do not fit the model: this example does not count
             return 0.0, None
 
 
@@ -103,8 +103,6 @@ _Parts: TypeAlias = "tuple[str | _Place, ...]"
 
 
 class _Said:
-    """The words of a caller."""
-
     def __init__(self, text: str) -> None:
         self._text = unicodedata.normalize("NFC", text)
         self._spans = [match.span() for match in _WORD.finditer(self._text)]
@@ -115,9 +113,9 @@ class _Said:
         """Numbers of the words behind which a place may end."""
 
     def values(self, parts: _Parts) -> dict[str, str] | None:
-        """Return the words at the places of a template, where the text has it first; None: nowhere.
+        """Return the words at the places of a template, where it first fits the text, or None if it fits nowhere.
 
-        A place before a word takes as few words as fit, another one as many.
+        A place before a word takes as few words as possible, any other place as many as possible.
         """
         if not all(isinstance(part, _Place) or part in self.known for part in parts):
             return None
@@ -137,9 +135,9 @@ class _Said:
         return values
 
     def _fits(self, parts: _Parts) -> list[list[bool]]:
-        """Return, by part and word, whether the text has that part and all later ones from that word on.
+        """Return, by part and word, whether that part and all later ones fit the text from that word on.
 
-        Each is looked at once, from the last to the first, so that the time does not grow with the number of readings.
+        Each pair is looked at once, from the last to the first: the time does not grow with the number of readings.
         """
         fits = [[True] * (len(self._plain) + 1)]
         for part in reversed(parts):
@@ -152,13 +150,13 @@ class _Said:
         return fits[::-1]
 
     def _places(self, at: int) -> list[int]:
-        """Return the ends of a place that begins with that word."""
+        """Return the possible ends of a place that begins with that word."""
         first = bisect_right(self._ends, at)
         return self._ends[first : first + MAX_PLACE]
 
 
 def places_of(example: str) -> tuple[str, ...]:
-    """Return the names of the places of a template, each once; () for an example that has none."""
+    """Return the names of the places of a template, each once; () for an example without places."""
     return tuple(dict.fromkeys(_SLOT.findall(unicodedata.normalize("NFC", example))))
 
 
@@ -176,13 +174,11 @@ def _words(text: str) -> list[str]:
 
 @lru_cache(maxsize=1000)
 def _known(example: str) -> frozenset[str]:
-    """Return the words of an example."""
     return frozenset(_words(_plain(example)))
 
 
 @lru_cache(maxsize=1000)
 def _parts(template: str) -> _Parts:
-    """Return the parts of a template."""
     parts: list[str | _Place] = []
     for number, text in enumerate(_SLOT.split(unicodedata.normalize("NFC", template))):
         parts += [_Place(text)] if number % 2 else [_plain(word) for word in _words(text)]

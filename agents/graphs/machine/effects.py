@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Judge the condition of the state's transition with that index, and answer by `Judged`."""
+    """Judge the condition of the state's transition with that index; the answer is `Judged`."""
 
     question: int
     state: str
@@ -18,7 +18,7 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Classify:
-    """Find the intent of speech among `intents`, and answer by `Classified`."""
+    """Find the intent of speech among `intents`; the answer is `Classified`."""
 
     question: int
     event_id: str
@@ -27,7 +27,7 @@ class Classify:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The graph is in another state, or again in the same one.
+    """Report that the graph is in another state, or again in the same one.
 
     Args:
         source: The state before; "" at the beginning.
@@ -44,7 +44,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class RunBody:
-    """Run the state's body, or its fallback body, and report its end by `BodyEnded`."""
+    """Run the state's body, or its fallback body; its end is reported by `BodyEnded`."""
 
     run: int
     state: str
@@ -54,7 +54,8 @@ class RunBody:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Speech has been judged, or an intent that the model chose: once for each, unless its turn is undone before.
+    """Report that speech, or an intent chosen by the model, has been judged: once for each, unless its turn is undone
+    before.
 
     Without a body the model answers.
     """
@@ -65,10 +66,11 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class EventDropped:
-    """Too many events wait, for a state that takes them or for the end of the present cause: the oldest is dropped.
+    """Report that the oldest event was dropped: too many wait for a state that takes them, or for the end of the
+    present cause.
 
     Args:
-        event_id: "" for a requested move.
+        event_id: Id of the event; "" for a requested move.
     """
 
     event_id: str
@@ -76,7 +78,7 @@ class EventDropped:
 
 @dataclass(frozen=True, slots=True)
 class MovesExceeded:
-    """One event caused so many moves that the graph stops in this state."""
+    """Report that one event caused too many moves: the graph stops in this state."""
 
     state: str
     event_id: str

@@ -10,7 +10,7 @@ from vivavoce.agents.graphs.machine.rules import Event
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The session has begun; `on_enter` of its agent is over."""
+    """The session has begun: `on_enter` of its agent is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class IntentChosen:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The answer to `Judge`; a condition that raised does not hold."""
+    """The answer to `Judge`; False for a condition that raised."""
 
     question: int
     holds: bool
@@ -38,7 +38,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """The answer to `Classify`; intent "" is none."""
+    """The answer to `Classify`; intent "" for none."""
 
     question: int
     intent: str
@@ -60,14 +60,14 @@ class DataChanged:
 
 @dataclass(frozen=True, slots=True)
 class MoveRequested:
-    """The application moves to a state of the graph."""
+    """The application asks for a move to a state."""
 
     state: str
 
 
 @dataclass(frozen=True, slots=True)
 class TurnUndone:
-    """The turn whose speech that event was did not end: the caller went on speaking."""
+    """The turn with that event's speech was withdrawn: the caller went on speaking."""
 
     event_id: str
 

@@ -25,13 +25,14 @@ from vivavoce.agents.graphs.machine.rules import (
 from vivavoce.agents.graphs.machine.saved import Saved
 
 MAX_MOVES = 32
-"""Moves that one cause may lead to."""
+"""The most moves that one cause may lead to."""
 
 MAX_WAITING = 64
-"""Events that wait for a later state; events and requests that wait for the end of the present cause."""
+"""The most events that wait for a later state; also the most events and requests that wait for the end of the present
+cause."""
 
 MIN_SCORE = 0.4
-"""An intent with a lower score is none."""
+"""The lowest score of an intent; below it, the speech has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class _Place:
 
     state: str = ""
     return_to: str = ""
-    """The state before the chain of a global state; "" outside of one."""
+    """The state before the chain of a global state; "" outside of such a chain."""
     stay: int = 0
     """Counts the entries into states."""
 
@@ -89,7 +90,7 @@ class _Search:
     next: int = 0
     """Position, among the rules of that kind, of the rule to look at."""
     intent: str | None = None
-    """The intent of the speech; None: not judged yet."""
+    """The intent of the speech; None until it is judged."""
     timer: int | None = None
     """Index of the rule whose timer was due."""
 
@@ -114,7 +115,6 @@ class GraphMachine:
         self._waiting: list[Event] = [] if saved is None else list(saved.waiting)
         self._arrivals: deque[_Arrival] = deque(() if saved is None else (i.DataChanged(), *saved.arrivals))
         self.is_begun = False
-        """Whether the conversation has begun."""
         self._cause: _Cause | None = None
         self._search: _Search | None = None
         self._question: int | None = None
@@ -136,24 +136,24 @@ class GraphMachine:
 
     @property
     def question(self) -> int | None:
-        """The question whose answer is awaited; one about a turn that was withdrawn is not."""
+        """The question whose answer is awaited, or None. A question about a withdrawn turn does not count."""
         return self._question
 
     @property
     def to_judge(self) -> set[str]:
-        """The ids of the event that is judged, and of those that are yet to be for the first time."""
+        """The ids of the event that is being judged, and of the events that have not been judged yet."""
         arrived = (one.event if isinstance(one, i.IntentChosen) else one for one in self._arrivals)
         return {one.id for one in arrived if isinstance(one, Event)} | {self._event_id} - {""}
 
     @property
     def is_judging_data(self) -> bool:
-        """Whether changed data wait for an answer to be judged, or for what is judged before them; not for a body."""
+        """Whether changed data are still to be judged; False while only a body is waited for."""
         if self._body is not None or not self.is_begun:
             return False
         return i.DataChanged() in self._arrivals or (self._cause is not None and self._cause.event is None)
 
     def next_deadline(self) -> float | None:
-        """Return when the machine wants a `Tick`, if nothing else comes."""
+        """Return when the machine needs a `Tick`, or None."""
         return min(self._timers.values(), default=None)
 
     def handle(self, event: i.GraphInput, *, now: float) -> list[e.GraphEffect]:
@@ -171,9 +171,10 @@ class GraphMachine:
         return effects
 
     def to_json(self, *, now: float) -> dict[str, Any]:
-        """Return the state for `restored()`: a body that runs is over then, an event that is judged is judged again.
+        """Return the state for `restored()`. A body that runs counts as over; an event that is being judged is judged
+        again.
 
-        Speech is not in it, since its text is not, and the caller of another session did not say it there.
+        It has no speech: the text is not kept, and the caller has not said it in the next session.
         """
         cause = self._cause
         judged: tuple[Event, ...] = ()
@@ -215,7 +216,7 @@ class GraphMachine:
                 assert_never(event)
 
     def _arrive(self, arrival: Event | i.IntentChosen | i.MoveRequested) -> None:
-        """Add an arrival. Of too many the oldest is dropped; not speech, whose turn waits for it."""
+        """Add an arrival. If there are too many, drop the oldest, but never speech, whose turn waits for it."""
         self._arrivals.append(arrival)
         droppable = [one for one in self._arrivals if _is_droppable(one)]
         if len(droppable) > MAX_WAITING:
@@ -236,7 +237,7 @@ class GraphMachine:
             self._move(self._rules.initial, "begin", None, now)
 
     def _take_due(self, now: float) -> None:
-        """Turn timers that are due into arrivals, in the order of their times."""
+        """Add the timers that are due to the arrivals, in the order of their times."""
         for _, rule in sorted((due, rule) for rule, due in self._timers.items() if due <= now):
             del self._timers[rule]
             self._arrivals.append(_Timer(rule, self._place.stay))
@@ -286,7 +287,7 @@ class GraphMachine:
     # --- judging
 
     def _advance(self, now: float) -> None:
-        """Judge until an answer or the end of a body is awaited, or nothing is left."""
+        """Judge on, until the machine waits for an answer or for the end of a body, or nothing is left."""
         while self._question is None and self._body is None:
             if self._cause is None and not self._next_cause(now):
                 return
@@ -294,8 +295,8 @@ class GraphMachine:
                 self._look_further(now)
 
     def _next_cause(self, now: float) -> bool:
-        """Begin with an event that waits, or with the next arrival; return False if there is none."""
-        if self._tried < len(self._waiting):  # the state is another one since they were judged
+        """Begin with an event that waits, or with the next arrival; return False without one."""
+        if self._tried < len(self._waiting):  # the state has changed since they were judged
             self._begin_cause(self._waiting.pop(self._tried), "waiting", "event")
             return True
         if not self._arrivals:
@@ -337,7 +338,7 @@ class GraphMachine:
         return _Cause(event, origin, self._place, dict(self._timers))
 
     def _look_further(self, now: float) -> None:
-        """Look at the next rules: take the first that holds, or ask."""
+        """Look at the next rules: take the first one that holds, or ask a question."""
         assert self._search is not None
         search, rules = self._search, self._here.rules
         indices = self._here.by_kind[search.kind]
@@ -453,7 +454,6 @@ class GraphMachine:
         self._out.append(e.RunBody(self._body, self._place.state, self._cause.event_id, is_fallback))
 
     def _finish(self) -> None:
-        """End the cause."""
         cause = self._cause
         assert cause is not None
         if cause.is_speech:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 EventKind: TypeAlias = Literal["speech", "file", "form", "tool", "event"]
 
 SearchKind: TypeAlias = Literal["event", "timer", "failure", "state"]
-"""The rules to look at: those for events, for timers, for a body that raised, or for the state itself."""
+"""The kind of rules to look at: for events, for timers, for a body that raised, or for the state itself."""
 
 
 USER_TURN = "user_turn"
@@ -19,7 +19,7 @@ USER_TURN = "user_turn"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event as the machine knows it; its data stay outside.
+    """An event without its data, which the machine does not get.
 
     Args:
         id: Unique in the session.
@@ -36,14 +36,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class OnEvent:
-    """An event of that name; "": any event."""
+    """An event of that name; "" for any event."""
 
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class OnIntent:
-    """Speech with that intent; "": speech without an intent of the state and of the global states."""
+    """Speech with that intent; "" for speech with none of the intents of the state and of the global states."""
 
     intent: str = ""
 
@@ -64,7 +64,7 @@ class OnForm:
 
 @dataclass(frozen=True, slots=True)
 class OnTool:
-    """A call of that tool."""
+    """A call of that tool by the model."""
 
     tool: str
 
@@ -76,14 +76,15 @@ class OnFailure:
 
 @dataclass(frozen=True, slots=True)
 class OnTimer:
-    """So many seconds in the state."""
+    """The end of so many seconds in the state."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class OnState:
-    """No event: judged on entry, and when private data change. Without a condition the transition is automatic."""
+    """The trigger without an event: judged on entry, and when private data change. Without a condition the transition
+    is automatic."""
 
 
 Trigger: TypeAlias = OnEvent | OnIntent | OnFile | OnForm | OnTool | OnFailure | OnTimer | OnState
@@ -101,7 +102,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class StateRules:
-    """The rules of one state, in order; those of the global states last. Sessions share it."""
+    """The rules of one state, in order, those of the global states last. Sessions share them."""
 
     rules: tuple[Rule, ...] = ()
     has_body: bool = False
@@ -109,13 +110,13 @@ class StateRules:
     is_end: bool = False
     """Whether the state has no transition of its own."""
     has_classifier: bool = True
-    """Whether intents are judged before the answer; else the answering model chooses one, and the runtime reports it by
-    `IntentChosen`.
+    """Whether intents are judged before the answer; if not, the answering model chooses one, and the runtime reports it
+    by `IntentChosen`.
     """
 
     @cached_property
     def intents(self) -> tuple[str, ...]:
-        """The intents that speech may have here, each once."""
+        """The intents that speech may have in this state, each once."""
         named = (rule.trigger.intent for rule in self.rules if isinstance(rule.trigger, OnIntent))
         return tuple(dict.fromkeys(intent for intent in named if intent))
 
@@ -170,7 +171,7 @@ class GraphRules:
 
 
 def fits(trigger: Trigger, event: Event, intent: str | None) -> bool:
-    """Return whether an event sets a trigger off.
+    """Return whether an event fits a trigger.
 
     Args:
         intent: The intent of speech, "" for none; None if it was not judged.

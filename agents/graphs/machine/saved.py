@@ -18,7 +18,7 @@ class Saved:
     """The state of a machine.
 
     Args:
-        state: "" before the beginning.
+        state: The present state; "" before the beginning.
         return_to: The state to return to after the chain of a global state; "" outside of one.
         timers: Index of a rule of the state, and the seconds that are left.
         waiting: Events that wait for a later state.
@@ -37,7 +37,7 @@ class Saved:
         return tuple(event for event in (*self.waiting, *self.arrivals) if event.kind != "speech")
 
     def to_json(self) -> dict[str, Any]:
-        """Return it for `json.dumps`."""
+        """Return the state for `json.dumps`."""
         return {
             "version": VERSION,
             "state": self.state,
@@ -49,7 +49,7 @@ class Saved:
 
 
 def restored(data: object, rules: GraphRules) -> Saved:
-    """Return the state of `Saved.to_json()`, checked against the rules of the graph that goes on.
+    """Return the state of `Saved.to_json()`, checked against the rules of this graph.
 
     Raises:
         ConfigurationError: It is of another version, shape or graph.

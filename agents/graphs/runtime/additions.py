@@ -15,7 +15,7 @@ from vivavoce.agents.tools.context import RunContext
 from vivavoce.pipelines.llm.tools import Tool
 
 PREFIX = "intent_"
-"""Of the names of tools by which the answering model chooses an intent."""
+"""The beginning of the names of tools by which the answering model chooses an intent."""
 
 Choose = Callable[[Intent, RunContext, Any], Awaitable[str]]
 """Takes an intent that the model has chosen, with its slots, and returns the output of the call."""
@@ -34,7 +34,7 @@ def additions_of(state: State, intents: Sequence[Intent], choose: Choose) -> Add
 
 
 def _name(intent: Intent, taken: set[str]) -> str:
-    """Return the name of the intent's tool, and note it as taken: two intents may have the same letters of ASCII."""
+    """Return the name of the intent's tool, and mark it as taken: two intents may have the same ASCII letters."""
     wanted = PREFIX + re.sub(r"[^A-Za-z0-9_-]+", "_", intent.name)[:50]
     numbered = (wanted if number == 1 else f"{wanted}_{number}" for number in count(1))
     name = next(one for one in numbered if one not in taken)

@@ -37,7 +37,7 @@ class AttachedGraph(GraphRuntime):
         """Check that the pipeline knows the words in time, and has a model where that is to choose intents.
 
         Raises:
-            CapabilityError: It does not, or has none.
+            CapabilityError: It does not know them in time, or has no model.
         """
         check_turns(self._rules, pipeline)
         check_model(self._rules, agent, pipeline)
@@ -55,7 +55,7 @@ class AttachedGraph(GraphRuntime):
         self._kept.check(data)
 
     def restore(self, data: Any) -> None:
-        """Go on from that state.
+        """Continue from that state.
 
         Raises:
             ConfigurationError: It is of another graph or shape.

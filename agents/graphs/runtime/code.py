@@ -20,13 +20,13 @@ from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 THREADS = 4
-"""Plain bodies that run at a time; one that hangs counts until it ends."""
+"""Plain bodies that run at the same time; a body that hangs counts until it ends."""
 
 Body = Callable[..., Any]
 
 
 class BodyRun(Run):
-    """One run of a body. Where it asks for speech, or awaits a task, its limit stands still and its text ends."""
+    """One run of a body. While the body waits for speech or a task, its limit does not count."""
 
     def __init__(self, context: SessionContext, name: str, limit: float, voice: BodyVoice, answer_id: str) -> None:
         clock: Clock = "between its speeches"
@@ -34,12 +34,13 @@ class BodyRun(Run):
         self._voice = voice
 
     def hold(self) -> None:
-        """Stop the clock of its limit, until `release()` was called as often."""
+        """Stop the clock of the limit until `release()` was called as often."""
         self._voice.split()
         super().hold()
 
     def speaks(self, handle: SpeechHandle) -> None:
-        """Note a speech; the one of its own text ends with the body, so that its limit counts meanwhile."""
+        """Note a speech that the body asked for. The speech of the body's own text ends with the body, so the limit
+        counts meanwhile."""
         if self._voice.is_beginning:
             self.handles.append(handle)
         else:
@@ -47,7 +48,7 @@ class BodyRun(Run):
 
 
 class GraphCode:
-    """Runs code in tasks of the session, and reports its end by a call.
+    """Runs code in tasks of the session, and calls back at its end.
 
     Args:
         limit: Seconds for one run between its speeches; for a body also between the pieces of its text.
@@ -59,9 +60,9 @@ class GraphCode:
         self._threads = ThreadPool(THREADS, name="body")
         self._body: Run | None = None
         self._questions: list[Run] = []
-        """Those that are not over: the one that is asked, and those about turns that were withdrawn meanwhile."""
+        """The questions that are not over: the present one, and those about turns that were withdrawn meanwhile."""
         self._of_state: Run | None = None
-        """The last question of a transition without an event."""
+        """The last question about a transition without an event."""
 
     # --- bodies
 
@@ -78,7 +79,7 @@ class GraphCode:
         self._context.group.start_soon(self._end, run, partial(self._ended, run, voice, on_end), name=f"end of {name}")
 
     def wait_for(self, answer_id: str) -> None:
-        """That answer waits for the code that runs: speech that the code asks for comes before it."""
+        """Have that answer wait for the code that runs: speech of the code then comes before it."""
         for run in self._running:
             run.answers(answer_id)
 
@@ -108,7 +109,7 @@ class GraphCode:
                 result = await result
             if isinstance(result, AsyncIterable):
                 await self._speak(result, voice)
-            elif isinstance(result, str | Iterator):  # nobody would hear it
+            elif isinstance(result, str | Iterator):  # no text of the body would be heard
                 remedy = "yield its text in an async def, or speak by session.say()"
                 raise ConfigurationError(f"a body must {remedy}, got {shown(result)} returned")
         finally:
@@ -139,7 +140,8 @@ class GraphCode:
         *,
         answer_id: str,
     ) -> None:
-        """Judge conditions in order; `on_end` is called with whether all of them hold. One that raises does not.
+        """Judge conditions in order; `on_end` is called with whether all of them hold. A condition that raises does not
+        hold.
 
         Args:
             answer_id: The answer that waits for it; empty outside of turns.
@@ -167,7 +169,7 @@ class GraphCode:
     def is_judging_here(self) -> bool:
         """Whether the calling code is the condition of a transition without an event.
 
-        Private data that it changes do not have it judged again, which would have no end.
+        Private data changed by such a condition do not lead to another judgement, which would never end.
         """
         run = self._of_state
         return run is not None and not run.is_over and run in self._context.hooks.runs_here()
@@ -194,17 +196,15 @@ class GraphCode:
     # --- the end
 
     def cut(self) -> None:
-        """Cut the code that runs."""
         for run in self._running:
             run.cut()
 
     def is_waiting_for(self, speech_id: str) -> bool:
-        """Whether the code that runs has asked for that speech, so that it may wait for its end."""
+        """Return whether the code that runs has asked for that speech, and so may wait for its end."""
         return any(speech_id == handle.id for run in self._running for handle in run.handles)
 
     @property
     def is_running(self) -> bool:
-        """Whether a body, a condition or a classifier runs."""
         return bool(self._running)
 
     @property
@@ -212,6 +212,6 @@ class GraphCode:
         return [run for run in (self._body, *self._questions) if run is not None and not run.is_over]
 
     async def ended(self) -> None:
-        """Wait for the end of the code that was cut; the caller limits it."""
+        """Wait for the end of the code that was cut; the caller sets the limit."""
         for run in self._running:
             await run.wait()

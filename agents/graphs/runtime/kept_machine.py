@@ -19,7 +19,7 @@ class KeptMachine:
     """The machine of one session.
 
     Args:
-        record: Writes the machine's steps into the session's trace; None: no trace is written.
+        record: Writes the machine's steps into the session's trace; None without a trace.
     """
 
     def __init__(self, rules: GraphRules, clock: Clock, record: RecordStep | None) -> None:
@@ -28,10 +28,10 @@ class KeptMachine:
         self._make: Callable[..., GraphMachine] = GraphMachine if record is None else partial(RecordedGraph, record)
         self.machine = self._make(rules)
         self._last: dict[str, Any] | None = None
-        """The state at the close."""
+        """The state at the close; None before."""
 
     def close(self) -> None:
-        """Keep the state as it is now: snapshots have this one from now on."""
+        """Keep the present state: later snapshots have it."""
         self._last = self.machine.to_json(now=self._clock.now())
 
     def take(self) -> Callable[[], Any]:
@@ -48,7 +48,7 @@ class KeptMachine:
         restored(data, self._rules)
 
     def restore(self, data: Any) -> tuple[Event, ...]:
-        """Go on from that state; return its events, whose data are lost.
+        """Continue from that state; return its events, which have lost their data.
 
         Raises:
             ConfigurationError: It is of another graph or shape.

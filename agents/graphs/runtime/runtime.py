@@ -82,10 +82,10 @@ class GraphRuntime(Attached):
         self._has_ended = False
         self._limit = JudgeLimit()
         self._turns: dict[str, JudgedTurn] = {}
-        """Turns by their events; the event of a turn has the id of the speech that answers it."""
+        """Turns by the ids of their events; the event of a turn has the id of the speech that answers it."""
         self._waiters: dict[str, WaitingTool] = {}
         self._chosen: set[str] = set()
-        """The calls that have chosen an intent, and were answered by a body."""
+        """The ids of calls that have chosen an intent and were answered by a body."""
         self._data_done = anyio.Event()
         self._events: dict[str, GraphEvent] = {}
         self.event: GraphEvent | None = None
@@ -98,15 +98,15 @@ class GraphRuntime(Attached):
 
     @property
     def _is_open(self) -> bool:
-        """Whether it takes events: the session is in its room, perhaps before it takes a conversation over."""
+        """Whether events are taken: the session is in its room, perhaps before it takes a conversation over."""
         return self._context.live.transport is not None and not self._has_ended
 
     async def begin(self) -> None:
-        """Begin the task: `restore()` comes no more, which would lose the events that the machine has taken."""
+        """Begin the task. `restore()` must not be called later: it would lose the events that the machine has taken."""
         self._context.group.start_soon(self._run, name=KEY)
 
     def entered(self) -> None:
-        """The conversation begins, or goes on."""
+        """Begin the conversation, or continue it."""
         self._limit.counts()
         self._post(i.Begun())
         if self._machine.state:
@@ -127,7 +127,7 @@ class GraphRuntime(Attached):
         return self._code.is_running
 
     async def aclose(self) -> None:
-        """Wait for the end of that."""
+        """Wait for the end of the code that runs."""
         await self._code.ended()
 
     # --- reading
@@ -138,7 +138,6 @@ class GraphRuntime(Attached):
 
     @property
     def state(self) -> State | None:
-        """The present state."""
         return self._states.get(self._machine.state)
 
     @property
@@ -164,7 +163,8 @@ class GraphRuntime(Attached):
         self._post(i.MoveRequested(state))
 
     def data_changed(self) -> None:
-        """Private data have changed, or the application wants transitions to be judged; in any thread."""
+        """Note that private data have changed, or that the application wants transitions to be judged; from any
+        thread."""
         if self._is_open and not self._code.is_judging_here:
             self._context.inbox.on_loop(self._note_data)
 
@@ -175,7 +175,8 @@ class GraphRuntime(Attached):
             self._post(i.DataChanged())
 
     async def on_tool_result(self, call: ToolCall, output: str) -> bool:
-        """Take the call of a tool, if a state waits for one of that name; wait until it, or changed data, is judged."""
+        """Take the call of a tool, if a state waits for that tool; wait until it is judged, with the data it
+        changed."""
         rules = self._rules.states.values()
         tool = calling_tool()
         speech_id = "" if tool is None else tool.speech_id
@@ -189,13 +190,13 @@ class GraphRuntime(Attached):
         return await self._judged(event, i.EventReceived(event), output, turn, speech_id)
 
     async def _data_judged(self, turn: JudgedTurn | None, speech_id: str) -> None:
-        """Wait until private data, which a tool of that speech has perhaps changed, are judged; not for a body."""
+        """Wait until private data that a tool of that speech may have changed are judged; do not wait for a body."""
         is_waiting = not (self._data_done.is_set() or self._is_waited_for(speech_id))
         if is_waiting and await self._limit.in_time(self._data_done) and turn is not None:
             turn.spoken.record.answered_in(self._machine.state)
 
     async def _choose(self, intent: Intent, context: RunContext, slots: Any) -> str:
-        """Take an intent that the answering model has chosen; return the output of its call."""
+        """Take an intent chosen by the answering model; return the output of the call."""
         self.intent = IntentMatch(intent.name, 1.0, slots)
         turn = self._turns.get(context.speech.id)
         event = Event(new_id("event"), "speech", USER_TURN)
@@ -212,7 +213,8 @@ class GraphRuntime(Attached):
         return f"The conversation is in the state {self._machine.state!r} now; follow its instructions."
 
     def _is_waited_for(self, speech_id: str) -> bool:
-        """Whether the code that runs, or `on_enter`, may wait for that speech, or for the task in conversation."""
+        """Return whether the code that runs, or `on_enter`, may wait for that speech or for the task in
+        conversation."""
         if not self._machine.is_begun:
             return True
         is_task = AgentControl.of(self._context.live.agent).is_task
@@ -221,9 +223,9 @@ class GraphRuntime(Attached):
     async def _judged(
         self, event: Event, given: i.GraphInput, data: Any, turn: JudgedTurn | None, speech_id: str
     ) -> bool:
-        """Send an event of a tool, which that turn or speech has called, and wait until it is judged.
+        """Send the event of a tool that this turn or speech has called, and wait until the event is judged.
 
-        An event that is judged only after the body for which the tool works is not waited for.
+        It does not wait where the event can be judged only after the body for which the tool works.
 
         Returns:
             Whether a body ran.
@@ -278,7 +280,7 @@ class GraphRuntime(Attached):
             self._report(f"the graph did not judge a turn within {JUDGE_LIMIT:g} s; the model answers it")
 
     def undo(self, turn: TurnInHand) -> None:
-        """Judge the turn no more, and take its move back unless a body answers it."""
+        """Stop judging the turn, and take its move back unless a body answers it."""
         self._undo(turn.handle.id)
 
     def _undo(self, speech_id: str) -> None:
@@ -345,7 +347,7 @@ class GraphRuntime(Attached):
                 self._post(i.BodyEnded(effect.run, has_failed=True))
 
     def _forget(self) -> None:
-        """Let go of events that are judged, of the tools that wait for them, and of turns that are over."""
+        """Forget events that are judged, the tools that wait for them, and turns that are over."""
         live = self._machine.to_judge.union(map(_event_of, self._inputs))
         if not (self._machine.is_judging_data or i.DataChanged() in self._inputs):
             self._data_done.set()
@@ -450,7 +452,8 @@ class GraphRuntime(Attached):
     # --- small parts
 
     def _answer_of(self, event_id: str) -> str:
-        """The answer that waits for code about that event: of its turn, else of one that is to be judged; "": none."""
+        """Return the id of the answer that waits for code about that event: of its turn, else of a turn not judged yet;
+        "" if none."""
         if (turn := self._turns.get(event_id)) is not None and turn.takes_answer:
             return turn.spoken.handle.id
         return next((one.spoken.handle.id for one in self._turns.values() if one.is_waiting), "")

@@ -19,7 +19,7 @@ class Receive(Protocol):
 
 
 def listen(emitter: SessionEmitter, rules: GraphRules, receive: Receive) -> None:
-    """Have the session's own events that the graph names received, and those that are posted for it."""
+    """Pass the session's events that the graph names to `receive`, and those that extensions post for it."""
     emitter.on(ev.GraphEventPosted, lambda posted: receive(posted.event))
     names = {event.name for event in ev.EVENT_TYPES} - {ev.GraphEventPosted.name}
     triggers = [rule.trigger for state in rules.states.values() for rule in state.rules]

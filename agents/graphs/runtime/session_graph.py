@@ -45,14 +45,14 @@ class SessionGraph:
 
     @property
     def intent(self) -> IntentMatch | None:
-        """The intent of the caller's last words, with score and slots; None: they had none."""
+        """The intent of the caller's last words, with score and slots, or None without one."""
         return self._runtime.intent
 
     def receive_event(self, event: GraphEvent) -> None:
         """Give the graph an event of the application.
 
         Raises:
-            ConfigurationError: It is none.
+            ConfigurationError: It is not a `GraphEvent`.
             SessionNotStartedError, SessionClosedError: The graph takes no events now.
         """
         check_instance("event", event, GraphEvent)

@@ -1,4 +1,5 @@
-"""JudgedTurn, WaitingTool: who waits for the graph, at most for a JudgeLimit. BodyVoice: the way of a body's text."""
+"""JudgedTurn, WaitingTool: what waits for the graph. JudgeLimit: for how long at most. BodyVoice: takes a body's
+text."""
 
 from __future__ import annotations
 
@@ -15,21 +16,22 @@ from vivavoce.agents.extension.turn_in_hand import TurnInHand
 KEY = "graph"
 """The key of `GraphOptions`, and the source of `error` events."""
 JUDGE_LIMIT = 30.0
-"""Seconds for which a turn or a tool waits until it is judged, without those of bodies, which have their own limits."""
+"""Seconds for which a turn or a tool waits until it is judged. Bodies do not count; they have limits of their own."""
 
 
 class JudgeLimit:
-    """The limit of those waits, which begins anew behind each body; it stands still before the beginning."""
+    """The limit of those waits. It begins anew after each body, and does not count before the beginning of the
+    conversation."""
 
     def __init__(self) -> None:
         self._counts_since = math.inf
 
     def counts(self) -> None:
-        """Begin it anew: the conversation begins, or no body runs any more."""
+        """Begin the limit anew: the conversation begins, or no body runs any more."""
         self._counts_since = anyio.current_time()
 
     def stands_still(self) -> None:
-        """Let it stand still, since a body runs."""
+        """Stop the limit, since a body runs."""
         self._counts_since = math.inf
 
     async def in_time(self, judged: anyio.Event) -> bool:
@@ -46,46 +48,46 @@ class BodyVoice(ABC):
     """Takes the text that a body yields."""
 
     is_beginning = False
-    """Whether it asks for the speech of that text now."""
+    """Whether the body is now asking for the speech of that text."""
 
     @abstractmethod
     def push(self, text: str) -> bool:
-        """Speak a piece; return whether more is wanted: not once the caller has interrupted."""
+        """Speak a piece; return whether more is wanted, which is False once the caller has interrupted."""
 
     def split(self) -> None:
-        """The body asks for speech of its own, or awaits a task: its next text comes behind that."""
+        """Note that the body asks for speech of its own, or awaits a task: its next text comes after that."""
 
     def close(self) -> None:
-        """The body has no more text."""
+        """Note that the body has no more text."""
 
 
 class JudgedTurn(BodyVoice):
-    """One turn. Its bodies answer it by one text, in the order in which they run."""
+    """A turn of the caller. Its bodies answer it by one text, in the order in which they run."""
 
     def __init__(self, spoken: TurnInHand) -> None:
         self.spoken = spoken
         self.decided = anyio.Event()
-        """Set when it is judged, or a body answers it."""
+        """Set when the turn is judged, or a body answers it."""
         self._parts: TextParts | None = None
         self._is_settled = False
 
     @property
     def is_over(self) -> bool:
-        """Whether its answer is over."""
+        """Whether the answer to the turn is over."""
         return self.spoken.handle.is_done
 
     @property
     def takes_answer(self) -> bool:
-        """Whether a body may answer it."""
+        """Whether a body may answer the turn."""
         return not (self.spoken.is_remote or self._is_settled or self.spoken.handle.is_done)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its answer waits for the judgement."""
+        """Whether the answer waits for the judgement."""
         return self.takes_answer and not self.decided.is_set()
 
     def answer(self) -> None:
-        """A body begins to answer it."""
+        """Note that a body begins to answer the turn."""
         if self._parts is None:
             self._parts = TextParts(has_limit=True)
             self.spoken.answer(self._parts)
@@ -93,19 +95,20 @@ class JudgedTurn(BodyVoice):
         self.decided.set()
 
     def moved(self, transition: str, *, is_undone: bool) -> None:
-        """It has led to a move, by that transition if one is named; `is_undone`: the move was taken back."""
+        """Note that the turn has led to a move, by `transition` if given; with `is_undone`, that the move was taken
+        back."""
         self.spoken.note_taken(KEY, is_taken=not is_undone)
         if transition:
             self.spoken.record.moved(transition)
 
     def judged(self, state: str) -> None:
-        """It is judged, and the conversation is in that state."""
+        """Note that the turn is judged; the conversation is now in `state`."""
         self.spoken.note_taken(KEY, is_taken=True)
         self.spoken.record.answered_in(state)
         self.settle()
 
     def settle(self) -> None:
-        """It is judged, and all of its bodies have ended."""
+        """Note that the turn is judged, and that all of its bodies have ended."""
         self._is_settled = True
         if self._parts is not None:
             self._parts.close()
@@ -127,12 +130,12 @@ class WaitingTool:
         self.ran_body = False
 
     def body_runs(self) -> None:
-        """A body answers."""
+        """Note that a body answers."""
         self.ran_body = True
 
 
 class SayVoice(BodyVoice):
-    """Speaks the text of a body outside of turns, by `say()`: one for each text between speeches that it asks for."""
+    """Speaks the text of a body outside of turns: one `say()` for each text between speeches that the body asks for."""
 
     def __init__(self, context: SessionContext) -> None:
         self._context = context
@@ -140,7 +143,6 @@ class SayVoice(BodyVoice):
         self._parts: TextParts | None = None
 
     def push(self, text: str) -> bool:
-        """Speak a piece."""
         handle = self._handle
         if handle is not None and handle.is_done and (self._parts is not None or handle.outcome != "completed"):
             return False
@@ -156,11 +158,10 @@ class SayVoice(BodyVoice):
         return True
 
     def split(self) -> None:
-        """End the text: the next piece begins another one."""
+        """End the text; the next piece begins another text."""
         self.close()
         self._parts = None
 
     def close(self) -> None:
-        """End the text."""
         if self._parts is not None:
             self._parts.close()

@@ -20,7 +20,7 @@ def heard_messages(items: Iterable[ChatItem]) -> list[ChatMessage]:
 
 
 def newest(messages: list[ChatMessage], n: int | None, until: float | None) -> list[ChatMessage]:
-    """Return the newest `n` messages of those up to and including a time; None: no limit."""
+    """Return the newest `n` messages up to and including a time; None for no limit."""
     found = [message for message in messages if until is None or message.created_at <= until]
     return found if n is None else found[len(found) - min(n, len(found)) :]
 
@@ -29,7 +29,7 @@ def checked_time(until_timestamp: float | datetime | None) -> float | None:
     """Return a time as seconds since the Unix epoch.
 
     Raises:
-        ConfigurationError: It is none, or a datetime without a time zone.
+        ConfigurationError: It is not a time, or is a datetime without a time zone.
     """
     if isinstance(until_timestamp, datetime):
         if until_timestamp.tzinfo is None:

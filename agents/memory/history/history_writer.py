@@ -15,7 +15,7 @@ from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.chat_context import ChatItem
 
 NAME = "history"
-"""Of this part, in the store's health."""
+"""The name of this part in the store's health."""
 BATCH = 100
 """Changes in one write."""
 WRITE_LIMIT = 10.0
@@ -51,7 +51,7 @@ class HistoryWriter:
 
     @property
     def lost(self) -> int:
-        """The changes that were lost; after the close, those that waited in vain too."""
+        """The number of lost changes; after the close, changes that waited in vain are included."""
         return self._queue.lost
 
     def open(self) -> None:
@@ -63,11 +63,11 @@ class HistoryWriter:
         self._queue.begin_with(("added", item) for item in items)
 
     def put(self, kind: ChangeKind, item: ChatItem) -> None:
-        """Note a change; after the close it is lost."""
+        """Note a change; one that comes after the close is lost."""
         self._queue.put((kind, item))
 
     async def aclose(self) -> None:
-        """Write the waiting changes and end; the caller limits it.
+        """Write the waiting changes and end; the caller sets the limit.
 
         Raises:
             SessionError: Some changes were not written.
@@ -92,5 +92,4 @@ class HistoryWriter:
 
 
 def _nothing(_: str | None) -> tuple[None, None]:
-    """Remove an entry."""
     return None, None

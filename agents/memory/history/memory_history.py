@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LOG = "reasoning"
 KEEP = 10_000
-"""Newest records of the log that are kept."""
+"""The newest records of the log, which are kept."""
 PAGE = 1_000
 """Records of one call to the store."""
 
@@ -39,18 +39,18 @@ class MemoryHistory:
     """The history of one session: the items of its own call, and those of earlier calls with its id.
 
     Args:
-        own: The history of the call, in its own process; None: another process reads all from the store.
+        own: The history of the call, in its own process; None in another process, which reads all from the store.
     """
 
     def __init__(self, base: MemoryBase, own: HistoryControl | None) -> None:
         self._base = base
         self._own = own
         self._earlier: list[ChatItem] | None = None if own is None else []
-        """The items of the store that may be of earlier calls; None: they have not been read."""
+        """The items of the store that may be of earlier calls; None until they are read."""
         self._state = SessionState(base)
 
     def read_earlier(self) -> None:
-        """Read the items of earlier calls when they are asked for next: the store may have some, or others now."""
+        """Read the items of earlier calls again at the next request, since the store may have other items now."""
         self._earlier = None
 
     async def messages(self) -> list[ChatMessage]:
@@ -58,7 +58,7 @@ class MemoryHistory:
         return heard_messages(await self._items())
 
     async def save(self, kind: SavedKind, payload: Json) -> None:
-        """Keep a reasoning event, which belongs to the turn that the calling code is part of."""
+        """Keep a reasoning event. It belongs to the turn of the calling code."""
         turn_id = "" if self._own is None else present_turn()
         event = ReasoningEvent(
             id=new_id("reasoning"), kind=kind, payload=payload, at=self._base.clock.wall(), turn_id=turn_id

@@ -19,9 +19,9 @@ class ReasoningEvent:
     """A step of an agent's reasoning, or a tool call or its result.
 
     Args:
-        payload: The given one. Of a `tool_call`: `call_id`, `name` and `arguments` (JSON text); of a `tool_result`:
-            `call_id`, `name`, `output` and `is_error`.
-        at: When, in seconds since the Unix epoch; of tool calls, when they came into the history.
+        payload: As given to `save_reasoning_event()`. Of a `tool_call`: `call_id`, `name` and `arguments` (JSON text);
+            of a `tool_result`: `call_id`, `name`, `output` and `is_error`.
+        at: Time in seconds since the Unix epoch; for tool calls, the time when they came into the history.
         turn_id: The turn in which it happened; empty outside any turn.
         reply_id: The id of the reply's message in the history; empty while there is none.
     """
@@ -41,7 +41,7 @@ def event_record(event: ReasoningEvent) -> str:
 
 
 def link_record(event_ids: Sequence[str], reply_id: str) -> str:
-    """Return the record that events belong to a reply."""
+    """Return the record that links events to a reply."""
     return json.dumps({"links": list(event_ids), "reply_id": reply_id})
 
 
@@ -60,7 +60,7 @@ def saved_events(records: Iterable[str]) -> list[ReasoningEvent]:
 
 
 def pending(events: Iterable[ReasoningEvent]) -> list[str]:
-    """Return the ids of events outside any turn that belong to no reply yet."""
+    """Return the ids of events outside any turn that have no reply yet."""
     return [event.id for event in events if not event.turn_id and not event.reply_id]
 
 
@@ -82,7 +82,7 @@ def tool_events(items: Iterable[ChatItem]) -> list[ReasoningEvent]:
 
 
 def with_replies(events: Iterable[ReasoningEvent], replies: Sequence[ChatMessage]) -> list[ReasoningEvent]:
-    """Return the events, oldest first, those of a turn with the last message of its reply.
+    """Return the events, oldest first. Events of a turn get the last message of its reply.
 
     Args:
         replies: The agent's messages, oldest first.

@@ -17,17 +17,17 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 NAME = "snapshot"
-"""Of this part, in the store's health."""
+"""The name of this part in the store's health."""
 PAUSE = 5.0
 """Seconds from a failed write to the next try."""
 
 Take = Callable[[], Callable[[], dict[str, Any]]]
-"""Takes the conversation as it is now; the returned call, from any thread, makes its data, with the ids of its items in
+"""Takes the conversation as it is now; the returned call makes its data, from any thread, with the ids of its items in
 place of the history."""
 
 
 class Snapshots:
-    """Writes the snapshots of one session. Each takes the place of the one before, therefore none is lost for good."""
+    """Writes the snapshots of one session. Each replaces the snapshot before it, so none is lost for good."""
 
     def __init__(self, context: SessionContext, base: MemoryBase, health: StoreHealth) -> None:
         self._context = context
@@ -37,10 +37,10 @@ class Snapshots:
         self._take: Take | None = None
         self._news = anyio.Event()
         self._has_any = False
-        """Whether there was any news: a session whose start fails leaves the snapshot of an earlier call alone."""
+        """Whether anything has changed. A session whose start fails leaves the snapshot of an earlier call alone."""
 
     def open(self, take: Take) -> None:
-        """Take the conversation by that call from now on."""
+        """Use that call to take the conversation."""
         self._take = take
 
     def begin(self) -> None:
@@ -48,12 +48,12 @@ class Snapshots:
         self._context.group.start_soon(self._run, name="snapshots in the session store")
 
     def changed(self) -> None:
-        """Have the conversation kept soon, as it is then."""
+        """Store the conversation soon, as it is then."""
         self._has_any = True
         self._news.set()
 
     async def keep(self) -> bool:
-        """Keep the conversation as it is now; return whether that is done, or there is nothing to keep."""
+        """Store the conversation as it is now; return False if the write failed."""
         if self._base.is_lost or not self._has_any:
             return True
         try:

@@ -12,7 +12,7 @@ from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.llm.chat_json import HISTORY_VERSION, item_from_json, item_to_json
 
 HISTORY = "history"
-"""The namespace of a session's items, by their ids: those of all calls under the session's id."""
+"""The namespace of a session's items, by their ids; it has the items of all calls under the session's id."""
 SNAPSHOT = "snapshot"
 """The namespace of a session's newest snapshot, which has one entry, `HEAD`."""
 HEAD = "head"
@@ -23,7 +23,7 @@ def item_text(item: ChatItem, *, images: bool) -> str:
     """Return the text of an item.
 
     Args:
-        images: Whether pictures are in it, as base64; an item that is too long with them goes without.
+        images: Whether pictures are in it, as base64. An item that is too long with its pictures is kept without them.
     Raises:
         StoreValueError: It is longer than 1 MiB.
     """
@@ -44,13 +44,13 @@ def items_of(entries: Mapping[str, str]) -> list[ChatItem]:
 
 
 def in_order(items: Iterable[ChatItem]) -> list[ChatItem]:
-    """Return items of one or more calls in the order of time; sequence numbers are those of one call."""
+    """Return items of one or more calls in the order of time; sequence numbers count within one call only."""
     return sorted(items, key=lambda item: (item.created_at, item.sequence))
 
 
 def whole_snapshot(head: str, entries: Mapping[str, str]) -> dict[str, Any]:
-    """Return a snapshot, with its history. Items that the store does not have are left out, and so is a turn without an
-    answer whose words are among them.
+    """Return a snapshot with its history. Items that the store lacks are left out, and so is an unanswered turn whose
+    words are among them.
 
     Args:
         head: The text of `HEAD`.

@@ -56,10 +56,10 @@ class InProcessStore(SessionStore):
         self._sessions: dict[str, _Session] = {}
         self._leases: dict[str, tuple[str, float]] = {}
         self._news: dict[Place, set[anyio.Event]] = {}
-        """The calls that wait for a record, by log."""
+        """The waiting calls of `follow()`, by log."""
 
     async def read(self, place: Place, entry: str) -> str | None:
-        """Return the text of an entry; None: there is none."""
+        """Return the text of an entry, or None without one."""
         return self._entries(place).get(entry)
 
     async def read_all(self, place: Place) -> dict[str, str]:
@@ -67,7 +67,7 @@ class InProcessStore(SessionStore):
         return dict(self._entries(place))
 
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
-        """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
+        """Set the text of an entry; with `nx` only if it does not exist. Return whether it was written."""
         if nx and entry in self._entries(place):
             return False
         self._used(place.session_id).namespaces.setdefault(place.name, {})[entry] = text
@@ -114,7 +114,7 @@ class InProcessStore(SessionStore):
                 log.closed_by = ""
 
     async def follow(self, starts: Mapping[Place, int], limit: int, seconds: float) -> dict[Place, list[Record]]:
-        """Return the next records of logs, as soon as there are any; none after that time."""
+        """Return the next records of logs as soon as there are any, or none after that time."""
         await checkpoint()  # the reader of a long log must not hold the event loop
         found = self._next_records(starts, limit)
         if found or seconds <= 0:
@@ -151,7 +151,7 @@ class InProcessStore(SessionStore):
         return self._clock.now() < self._leases.get(session_id, ("", -math.inf))[1]
 
     async def keep(self, session_id: str, seconds: float | None) -> None:
-        """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
+        """Have the session erased after so many seconds without use, unless it is pinned or held; None for never."""
         self._used(session_id).keep = seconds
 
     async def sweep(self, limit: int = SWEPT) -> list[str]:
@@ -171,12 +171,12 @@ class InProcessStore(SessionStore):
         return over
 
     async def summaries(self) -> list[SessionSummary]:
-        """Return all sessions, those written last first."""
+        """Return all sessions, the one written last first."""
         found = [self._summary(session_id) for session_id in self._sessions]
         return sorted(found, key=lambda one: one.used_at, reverse=True)
 
     async def delete(self, session_id: str) -> bool:
-        """Erase a session; return whether there was one."""
+        """Erase a session; return whether it existed."""
         self._leases.pop(session_id, None)
         session = self._sessions.pop(session_id, None)
         return session is not None
@@ -195,7 +195,7 @@ class InProcessStore(SessionStore):
             own[name] = {**entries, **own.get(name, {})}
 
     def close_log(self, place: Place, closed_by: str) -> None:
-        """Close a log as it is, for that reason."""
+        """Close a log, for that reason, and add nothing to it."""
         self._used(place.session_id).logs.setdefault(place.name, _Log()).closed_by = closed_by
 
     def _summary(self, session_id: str) -> SessionSummary:

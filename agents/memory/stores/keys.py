@@ -6,7 +6,7 @@ from vivavoce.agents.core.values import Json
 from vivavoce.pipelines.core.errors import StoreTypeError
 
 MAX_KEY = 512
-"""Characters."""
+"""Characters of a key."""
 
 Path = tuple[str, ...]
 """The names of a key, from the entry inwards."""
@@ -16,7 +16,8 @@ def path_of(key: str) -> Path:
     """Return the names of a key.
 
     Raises:
-        ValueError: It is no key: not a str, empty, too long, a name in it is empty, or it holds a control character.
+        ValueError: It is not a key: not a str, empty or too long, a name in it is empty, or it holds a control
+            character.
     """
     if not isinstance(key, str):
         raise ValueError(f"a key must be a str, got {type(key).__name__}")
@@ -52,7 +53,7 @@ def placed(value: Json, path: Path, new: Json) -> Json:
 
 
 def removed(value: Json, path: Path) -> bool:
-    """Remove the value at `path` from the dict `value`; return whether there was one. Parents stay."""
+    """Remove the value at `path` from the dict `value`; return whether it existed. Parents stay."""
     exists, parent = found(value, path[:-1])
     if not exists or not isinstance(parent, dict) or path[-1] not in parent:
         return False

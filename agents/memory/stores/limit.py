@@ -12,7 +12,7 @@ from vivavoce.pipelines.core.errors import StoreUnavailable
 T = TypeVar("T")
 
 CALL_LIMIT = 10.0
-"""Seconds in which SqliteStore and RedisStore end each call, also one whose caller sets no limit."""
+"""Seconds in which SqliteStore and RedisStore end each call, even if its caller sets no limit."""
 
 
 async def within(seconds: float, call: Awaitable[T]) -> T:

@@ -40,21 +40,21 @@ from vivavoce.pipelines.core.errors import (
 T = TypeVar("T")
 
 TRIES = 200
-"""Attempts to change an entry that others change at the same time."""
+"""The most attempts to change an entry that others change at the same time."""
 
 USED_INTERVAL = 1.0
 """Seconds between two notes that a session is used."""
 
 MAX_NOTED = 10_000
-"""Keys with such a note in memory; then the old ones are dropped."""
+"""The most keys with such a note in memory; beyond that the old notes are dropped."""
 
 PAGE = 100
 """Sessions that one step of a sweep looks at, or that one call reads."""
 
 NEVER = "never"
-"""The time after which a session is erased that is not to be erased."""
+"""Stands for the time when a session is erased that is never to be erased."""
 
-# Texts are never empty, so that an empty argument means: there is none.
+# Texts are never empty, so that an empty argument means "none".
 CHANGE = """
 local text = redis.call('HGET', KEYS[1], ARGV[1])
 if (text or '') ~= ARGV[2] then return 0 end
@@ -126,7 +126,7 @@ return redis.call('ZREM', KEYS[6], ARGV[1])
 """
 
 UNABLE = ("OutOfMemoryError", "ReadOnlyError", "MasterDownError", "OOM", "READONLY", "MASTERDOWN", "MISCONF")
-"""Refusals that pass: memory or disk are full, or the server is a replica now."""
+"""Errors that pass: memory or disk are full, or the server is a replica now."""
 
 
 class RedisStore(SessionStore):
@@ -136,7 +136,7 @@ class RedisStore(SessionStore):
     A connection that was closed while it was idle is replaced before that.
 
     Args:
-        url: `redis://host:port/database`, `rediss://…` or `unix://…`; may hold a password, which nothing shows.
+        url: `redis://host:port/database`, `rediss://…` or `unix://…`; may hold a password, which is never shown.
         prefix: Begins each key, so that programs may share a database.
         clock: Time of sessions that are erased when they are idle.
         timeout: Seconds for one call to Redis; calls of a session end earlier, by `MemoryOptions.timeout`.
@@ -184,14 +184,14 @@ class RedisStore(SessionStore):
         scripts = [self._redis.register_script(text) for text in (CHANGE, APPEND, LOG, REOPEN, HOLD, RELEASE, ERASE)]
         self._change, self._append, self._log, self._reopen, self._hold, self._release, self._erase = scripts
         self._noted: dict[str, float] = {}
-        """When it was last noted that a key, and its session, is used."""
+        """The time of the last note that a key, and its session, is used."""
 
     def __reduce__(self) -> tuple[Callable[..., RedisStore], tuple[str, str]]:
-        """Be the same database in another process, with connections of its own."""
+        """Make the same store in another process, with connections of its own."""
         return (partial(RedisStore, timeout=self._timeout), (self._url, self._prefix))
 
     async def read(self, place: Place, entry: str) -> str | None:
-        """Return the text of an entry; None: there is none."""
+        """Return the text of an entry, or None without one."""
         async with self._reaching():
             return _text(await self._redis.hget(self._namespace(place), entry))
 
@@ -201,7 +201,7 @@ class RedisStore(SessionStore):
             return _texts(await self._redis.hgetall(self._namespace(place)))
 
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
-        """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
+        """Set the text of an entry; with `nx` only if it does not exist. Return whether it was written."""
         async with self._reaching():
             key = self._namespace(place)
             await self._use(place.session_id, key)
@@ -216,7 +216,7 @@ class RedisStore(SessionStore):
                 await self._redis.hset(key, mapping=dict(texts))
 
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
-        """Change an entry by a function: again with the newer text, if another call came between."""
+        """Change an entry by a function, and again with the newer text if another call came between."""
         for _ in range(TRIES):
             before = await self.read(place, entry)
             after, result = change(before)
@@ -270,7 +270,7 @@ class RedisStore(SessionStore):
             await self._reopen(keys=[self._key(session_id, "closed")], args=[closed_by])
 
     async def follow(self, starts: Mapping[Place, int], limit: int, seconds: float) -> dict[Place, list[Record]]:
-        """Return the next records of logs, as soon as there are any; none after that time."""
+        """Return the next records of logs as soon as there are any, or none after that time."""
         places = {self._log_key(place): place for place in starts}
         after = {key: f"{starts[place]}-0" for key, place in places.items()}
         block = max(1, round(seconds * 1000)) if seconds > 0 else None
@@ -295,7 +295,7 @@ class RedisStore(SessionStore):
             return bool(await self._redis.exists(self._key(session_id, "lease")))
 
     async def keep(self, session_id: str, seconds: float | None) -> None:
-        """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
+        """Have the session erased after so many idle seconds, unless it is pinned or held; None for never."""
         async with self._reaching():
             calls, now = self._redis.pipeline(transaction=False), self._clock.wall()
             calls.hset(f"{self._prefix}:keep", session_id, NEVER if seconds is None else repr(seconds))
@@ -307,7 +307,7 @@ class RedisStore(SessionStore):
             await calls.execute()
 
     async def sweep(self, limit: int = SWEPT) -> list[str]:
-        """Erase up to `limit` sessions whose time is over; return their ids. Each is looked at once in its time."""
+        """Erase up to `limit` sessions whose time is over; return their ids. Each is looked at when its time comes."""
         over: list[str] = []
         while True:
             now = self._clock.wall()
@@ -346,7 +346,7 @@ class RedisStore(SessionStore):
         return SessionSummary.of(session_id, await self.read_all(Place(session_id, METADATA)), 0.0).is_pinned
 
     async def summaries(self) -> list[SessionSummary]:
-        """Return all sessions, those written last first."""
+        """Return all sessions, the one written last first."""
         async with self._reaching():
             used = await self._redis.zrange(f"{self._prefix}:sessions", 0, -1, desc=True, withscores=True)
         found: list[SessionSummary] = []
@@ -364,14 +364,14 @@ class RedisStore(SessionStore):
         return found
 
     async def delete(self, session_id: str) -> bool:
-        """Erase a session; return whether there was one."""
+        """Erase a session; return whether it existed."""
         return await self._forget(session_id)
 
     async def _forget(self, session_id: str, used_at: float | None = None) -> bool:
-        """Erase a session; return whether there was one.
+        """Erase a session; return whether it existed.
 
         Args:
-            used_at: Only if it was used last at that time, and has no holder.
+            used_at: Only if the session was used last at that time, and has no holder.
         """
         async with self._reaching():
             own = [self._key(session_id, "keys"), self._key(session_id, "lease"), *self._log_facts(session_id)]
@@ -399,9 +399,9 @@ class RedisStore(SessionStore):
         return _joined(self._prefix, session_id, *names)
 
     async def _use(self, session_id: str, key: str) -> None:
-        """Note, now and then, that a key of a session is used.
+        """Note, from time to time, that a key of a session is used.
 
-        It comes before the write: a process that dies in between leaves no key that `delete()` does not know.
+        Call it before the write: if the process dies in between, `delete()` still knows the key.
         """
         now = self._clock.wall()
         if now - self._noted.get(key, -math.inf) < USED_INTERVAL:
@@ -416,7 +416,7 @@ class RedisStore(SessionStore):
         self._noted[key] = now
 
     def _reaching(self, waiting: float = 0.0) -> _Reaching:
-        """Return the block of a call that Redis may let wait for so many seconds."""
+        """Return the block for a call that may wait in Redis for so many seconds."""
         denied = None if self._version.is_known else self._denied
         return _Reaching(self._lost, self._refused, denied, self._timeout + waiting, self._place)
 
@@ -429,7 +429,7 @@ class _Reaching:
     Args:
         lost: Redis' errors of a server that could not be reached.
         refused: Redis' other errors.
-        denied: Redis' error for a wrong password; None: the password was right before, and the server's has changed.
+        denied: Redis' error for a wrong password; None once the password was right: the server's has changed.
         place: The server's host and port, or its socket.
     """
 

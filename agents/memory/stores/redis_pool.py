@@ -14,7 +14,7 @@ from vivavoce.agents.memory.stores.redis_version import RedisVersion
 from vivavoce.pipelines.core.clock import Clock
 
 MAX_CONNECTIONS = 10_000
-"""As many as Redis allows by default: each reader that waits for records has one, and a session has some readers."""
+"""The default limit of Redis: each reader that waits for records has a connection, and a session has some readers."""
 
 IDLE = 0.5
 """Seconds after which an idle connection is asked whether it is alive; the shortest `timeout` of a Redis is 1 s."""
@@ -49,7 +49,7 @@ class CheckedPool(ConnectionPool):
         super().__init__(**settings)
         self._clock = clock
         self._released: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-        """When a connection was used last."""
+        """The time of the last use of each connection."""
 
     @property
     def place(self) -> str:
@@ -66,7 +66,7 @@ class CheckedPool(ConnectionPool):
             await super().ensure_connection(connection)
 
     async def release(self, connection: Any) -> None:
-        """Take a connection back."""
+        """Take a connection back from a call."""
         self._released[connection] = self._clock.now()
         await super().release(connection)
 

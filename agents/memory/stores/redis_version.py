@@ -26,7 +26,7 @@ class RedisVersion:
 
     @property
     def is_known(self) -> bool:
-        """Whether the server has taken a connection, and so the password."""
+        """Whether the server has accepted a connection, and with it the password."""
         return self._is_new_enough
 
     async def connected(self, connection: Any) -> None:

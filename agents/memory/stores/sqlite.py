@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 VERSION = 1
 
 LOOK_INTERVAL, LONGEST_LOOK = 0.05, 0.25
-"""Seconds between two looks whether a process has written to the file; longer ones while none does."""
+"""Seconds between two looks whether a process has written to the file; the second value is for files without writes."""
 READ_INTERVAL = 2.0
 """Seconds after which the records are read in any case: the file's times are coarse."""
 
@@ -61,13 +61,13 @@ USED_INTERVAL = 1.0
 """Seconds between two notes that a session is used."""
 
 MAX_NOTED = 10_000
-"""Sessions with such a note in memory; then the old ones are dropped."""
+"""The most sessions with such a note in memory; beyond that the old notes are dropped."""
 
 LINGER = 1.0
 """Seconds for which the thread waits for further calls."""
 
 EMPTYING_LIMIT = 1.0
-"""Seconds in which the other processes must leave the file alone for a moment, so that its log can be emptied."""
+"""Seconds within which the other processes must leave the file alone for a moment, so that its log can be emptied."""
 
 Written = tuple[int, ...]
 """Marks of the last write to the file."""
@@ -76,7 +76,7 @@ Written = tuple[int, ...]
 class SqliteStore(SessionStore):
     """Keeps sessions in a file. Its calls run in a thread; calls that wait at the same time share one transaction.
 
-    A call whose caller has stopped waiting is not begun any more; one that has begun takes effect.
+    A call whose caller has stopped waiting is not begun; a call that has begun takes effect.
 
     The file holds the words of conversations: only its owner may read it (mode 0600). Erased words are overwritten, in
     the file's log too as soon as no other process is reading or writing for a moment.
@@ -96,11 +96,11 @@ class SqliteStore(SessionStore):
         self._timeout = timeout
         self._clock = LoopClock() if clock is None else clock
         self._inherited: tuple[sqlite3.Connection, ...] = ()
-        """Connections of the process that this one was forked from: SQLite forbids even to close them here."""
+        """Connections of the process from which this one was forked. SQLite forbids even to close them here."""
         self._begin()
 
     def _begin(self) -> None:
-        """Set what belongs to one process."""
+        """Set the attributes that belong to one process."""
         self._process = os.getpid()
         self._thread = SerialThread("session store", linger=LINGER)
         self._waiting: deque[SqliteCall] = deque()
@@ -110,14 +110,14 @@ class SqliteStore(SessionStore):
         """Whether that batch has not begun."""
         self._opened: sqlite3.Connection | None = None
         self._noted: dict[str, float] = {}
-        """When it was last noted in the file that a session is used. Only the thread uses it."""
+        """The times of the last notes in the file that a session is used. Only the thread uses it."""
         self._holds_erased = False
         """Whether the file's log may hold words that were erased."""
         self._marks: Written = ()
         self._marked_at = -math.inf
 
     def __reduce__(self) -> tuple[Callable[..., SqliteStore], tuple[Path | None]]:
-        """Be the same file in another process, with a connection of its own."""
+        """Make the same store in another process, with a connection of its own."""
         return (partial(SqliteStore, timeout=self._timeout), (self._given,))
 
     @property
@@ -126,7 +126,7 @@ class SqliteStore(SessionStore):
         return state_folder() / "sessions.db" if self._given is None else self._given
 
     async def read(self, place: Place, entry: str) -> str | None:
-        """Return the text of an entry; None: there is none."""
+        """Return the text of an entry, or None without one."""
         return await self._run(lambda database: text_of(database, place, entry), only_reads=True)
 
     async def read_all(self, place: Place) -> dict[str, str]:
@@ -134,7 +134,7 @@ class SqliteStore(SessionStore):
         return await self._run(lambda database: entries_of(database, place), only_reads=True)
 
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
-        """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
+        """Set the text of an entry; with `nx` only if it does not exist. Return whether it was written."""
 
         def write(database: sqlite3.Connection) -> bool:
             conflict = "DO NOTHING" if nx else "DO UPDATE SET text = excluded.text"
@@ -209,7 +209,7 @@ class SqliteStore(SessionStore):
         )
 
     async def follow(self, starts: Mapping[Place, int], limit: int, seconds: float) -> dict[Place, list[Record]]:
-        """Return the next records of logs, as soon as there are any; none after that time."""
+        """Return the next records of logs as soon as there are any, or none after that time."""
         until = self._clock.now() + seconds
         while True:
             written = await self._written()
@@ -253,7 +253,7 @@ class SqliteStore(SessionStore):
         return await self._run(look, only_reads=True)
 
     async def keep(self, session_id: str, seconds: float | None) -> None:
-        """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
+        """Have the session erased after so many seconds without use, unless it is pinned or held; None for never."""
         now = self._clock.wall()
         await self._run(
             lambda database: (
@@ -282,7 +282,7 @@ class SqliteStore(SessionStore):
         return erased
 
     async def summaries(self) -> list[SessionSummary]:
-        """Return all sessions, those written last first."""
+        """Return all sessions, the one written last first."""
 
         def read(database: sqlite3.Connection) -> list[SessionSummary]:
             rows = database.execute("SELECT session_id, used_at FROM sessions ORDER BY used_at DESC").fetchall()
@@ -293,7 +293,7 @@ class SqliteStore(SessionStore):
         return await self._run(read, only_reads=True)
 
     async def delete(self, session_id: str) -> bool:
-        """Erase a session; return whether there was one."""
+        """Erase a session; return whether it existed."""
         was_there = await self._run(lambda database: self._erase(database, session_id))
         await self._empty_log(is_needed=was_there)
         return was_there
@@ -304,7 +304,7 @@ class SqliteStore(SessionStore):
         await self._thread.run(self._close)
 
     async def _written_since(self, written: Written, seconds: float) -> None:
-        """Wait until a process has written to the file, which SQLite does not report, or for so long."""
+        """Wait until a process has written to the file, for at most so many seconds; SQLite reports no writes."""
         pause, until = LOOK_INTERVAL, self._clock.now() + seconds
         while (left := until - self._clock.now()) > 0:
             await anyio.sleep(min(left, pause))
@@ -313,7 +313,7 @@ class SqliteStore(SessionStore):
             pause = min(1.5 * pause, LONGEST_LOOK)
 
     async def _written(self) -> Written:
-        """Return marks of the last write that are at most `LOOK_INTERVAL` old: readers side by side share them."""
+        """Return marks of the last write, at most `LOOK_INTERVAL` old, so that several readers share one look."""
         self._check_process()
         if self._clock.now() - self._marked_at >= LOOK_INTERVAL:
             self._marked_at = self._clock.now()
@@ -321,7 +321,7 @@ class SqliteStore(SessionStore):
         return self._marks
 
     def _look(self) -> Written:
-        """Return size and time of the file and of its log. In the thread: a disk may hang."""
+        """Return size and time of the file and of its log. Runs in the thread, since a disk may hang."""
         marks: list[int] = []
         for path in (self.path, f"{self.path}-wal"):
             try:
@@ -365,7 +365,7 @@ class SqliteStore(SessionStore):
             self._begin()
 
     def _batch(self) -> asyncio.Future[None]:
-        """Return the end of a batch that has not begun, and will carry out the calls that wait now."""
+        """Return the future of a batch that has not begun; it carries out the calls that wait now."""
         loop = asyncio.get_running_loop()
         if not self._is_due or self._last is None or self._last.get_loop() is not loop:
             self._is_due = True  # before the thread can begin
@@ -406,7 +406,7 @@ class SqliteStore(SessionStore):
                 call.fail(self._described(error))
 
     def _note(self, used: Iterable[str], now: float) -> None:
-        """Note in memory that it is in the file that sessions are used."""
+        """Remember the times that the file has for the use of sessions."""
         if len(self._noted) >= MAX_NOTED:
             self._noted = {one: at for one, at in self._noted.items() if now - at < USED_INTERVAL}
         self._noted.update(dict.fromkeys(used, now))
@@ -435,13 +435,13 @@ class SqliteStore(SessionStore):
         return self._opened
 
     async def _empty_log(self, *, is_needed: bool) -> None:
-        """Empty the log of changes, which holds erased words still."""
+        """Empty the log of changes, which still holds erased words."""
         self._holds_erased = self._holds_erased or is_needed
         if self._holds_erased:
             self._holds_erased = not await within(self._timeout, self._thread.run(self._was_log_emptied))
 
     def _was_log_emptied(self) -> bool:
-        """Empty the log; return False if other processes use it all the time: the next sweep tries again."""
+        """Empty the log; return False if other processes use it all the time. The next sweep tries again."""
         try:
             database = self._database()
             database.execute(f"PRAGMA busy_timeout = {round(EMPTYING_LIMIT * 1000)}")

@@ -19,18 +19,19 @@ class SqliteCall:
         self._error: Exception | None = None
         self._is_given_up = False
         self.uses = uses
-        """The session that it writes to."""
+        """The session that the call writes to."""
         self.only_reads = only_reads
-        """Whether it changes nothing, and therefore need not wait for other processes that write."""
+        """Whether the call changes nothing, and so need not wait for other processes that write."""
         self.has_written = False
-        """Whether it has changed the file; a call that changes nothing succeeds on a full disk."""
+        """Whether the call has changed the file. A call that changes nothing succeeds on a full disk."""
 
     def give_up(self) -> None:
-        """Do not begin any more: its caller waits no longer, and may have called again."""
+        """Cancel the call if it has not begun: its caller has stopped waiting, and may have called again."""
         self._is_given_up = True
 
     def carry_out(self, database: sqlite3.Connection) -> None:
-        """Run it, unless it was given up. An error of its own, before it has changed anything, is its caller's only."""
+        """Run the call, unless it was given up. An error of the call before it has changed anything goes to its caller
+        only."""
         if self._is_given_up:
             return
         before = database.total_changes

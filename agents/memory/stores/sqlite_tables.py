@@ -31,11 +31,11 @@ AND NOT EXISTS (SELECT 1 FROM entries WHERE entries.session_id = sessions.sessio
     AND namespace = '{METADATA}' AND entry = 'pinned' AND text = 'true')
 LIMIT ?
 """
-"""Finds the sessions whose time is over."""
+"""The query for the sessions whose time is over."""
 
 
 def text_of(database: sqlite3.Connection, place: Place, entry: str) -> str | None:
-    """Return the text of an entry; None: there is none."""
+    """Return the text of an entry, or None without one."""
     row = database.execute(
         "SELECT text FROM entries WHERE session_id = ? AND namespace = ? AND entry = ?",
         (place.session_id, place.name, entry),
@@ -60,7 +60,7 @@ def state_of(database: sqlite3.Connection, place: Place) -> LogState:
 
 
 def next_records(database: sqlite3.Connection, starts: Mapping[Place, int], limit: int) -> dict[Place, list[Record]]:
-    """Return the next records of logs, of those that have any."""
+    """Return the next records of logs, without the logs that have none."""
     found: dict[Place, list[Record]] = {}
     for place, start in starts.items():
         rows = database.execute(
@@ -73,7 +73,7 @@ def next_records(database: sqlite3.Connection, starts: Mapping[Place, int], limi
 
 
 def erase(database: sqlite3.Connection, session_id: str) -> bool:
-    """Erase a session; return whether there was one."""
+    """Erase a session; return whether it existed."""
     rows = [database.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)).rowcount for table in TABLES]
     return rows[0] > 0
 

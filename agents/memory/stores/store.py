@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Change = Callable[[str | None], tuple[str | None, T]]
-"""Takes the text of an entry (None: there is none); returns its new text (None: remove it) and a result. A store may
-call it again, with a newer text. An unchanged text is not written.
+"""Takes the text of an entry, or None without one; returns its new text, or None to remove it, and a result. A store
+may call it again, with a newer text. An unchanged text is not written.
 """
 
 CALLS = "vivavoce.calls"
@@ -35,7 +35,8 @@ METADATA = "metadata"
 """The namespace with `created_date`, `user`, `name` and `pinned`."""
 
 KEEP = 7 * 24 * 3600.0
-"""Seconds for which a session is kept that `keep()` was not called for: one that was written to after it was erased."""
+"""Seconds for which a session is kept without a call of `keep()`, such as a session that is written to after it was
+erased."""
 
 SWEPT = 20
 """Sessions that one sweep erases."""
@@ -63,7 +64,7 @@ class LogState:
 
     Args:
         next_index: The index of the next record to come.
-        closed_by: Why it takes no more records; empty: it takes them.
+        closed_by: The reason why it takes no more records; "" while it takes them.
     """
 
     next_index: int = 0
@@ -77,7 +78,7 @@ class SessionSummary:
     Args:
         id: The session's id.
         metadata: The entries of its metadata.
-        used_at: When it was written last, seconds since the Unix epoch.
+        used_at: Time of the last write, in seconds since the Unix epoch.
     """
 
     id: str
@@ -105,7 +106,7 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def read(self, place: Place, entry: str) -> str | None:
-        """Return the text of an entry; None: there is none."""
+        """Return the text of an entry, or None without one."""
 
     @abstractmethod
     async def read_all(self, place: Place) -> dict[str, str]:
@@ -113,7 +114,7 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
-        """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
+        """Set the text of an entry; with `nx` only if it does not exist. Return whether it was written."""
 
     async def write_many(self, place: Place, texts: Mapping[str, str]) -> None:
         """Set the texts of these entries, by name; after an error some of them may be set."""
@@ -124,7 +125,7 @@ class SessionStore(ABC):
     async def change(self, place: Place, entry: str, change: Change[T]) -> T:
         """Change an entry by a function, atomically, and return the function's result.
 
-        An exception of the function changes nothing, and is raised here.
+        If the function raises, nothing changes, and the exception is raised here.
         """
 
     async def append(self, place: Place, entry: str, item: str) -> int:
@@ -145,7 +146,7 @@ class SessionStore(ABC):
         A closed log stays as it is, and the result is None.
 
         Args:
-            closes: Close the log behind these records, for that reason; empty: leave it open.
+            closes: The reason for which to close the log behind these records; "" leaves it open.
         """
 
     @abstractmethod
@@ -158,22 +159,22 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def follow(self, starts: Mapping[Place, int], limit: int, seconds: float) -> dict[Place, list[Record]]:
-        """Return the next records of logs, as soon as there are any; none after that time.
+        """Return the next records of logs as soon as there are any, or none after that time.
 
         Args:
             starts: For each log, the index of its first record to return; if that was dropped, the oldest one left.
-            limit: Records of one log.
-            seconds: 0: return at once.
+            limit: The most records of one log.
+            seconds: Seconds to wait; 0 to return at once.
         Returns:
             The logs with records, each with one or more.
         """
 
     async def records(self, place: Place, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` records from index `start` on, or from the oldest one that is left."""
+        """Return up to `limit` records from index `start` on, or from the oldest record that is left."""
         return (await self.follow({place: start}, limit, 0.0)).get(place, [])
 
     async def wait(self, place: Place, start: int, seconds: float) -> None:
-        """Return when there is a record with index `start` or higher, or after that time."""
+        """Return when the record with index `start` or a later one exists, or after that time."""
         await self.follow({place: start}, 1, seconds)
 
     # --- sessions
@@ -183,7 +184,7 @@ class SessionStore(ABC):
         """Take or renew the lease of a session for so long; return False if another holder has it.
 
         Args:
-            takes_over: Take it from the other holder, who receives False from its next call.
+            takes_over: Whether to take it from another holder, whose next call returns False.
         """
 
     @abstractmethod
@@ -196,29 +197,29 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def keep(self, session_id: str, seconds: float | None) -> None:
-        """Have the session erased once it is idle for so long, unless it is pinned or held; None: never.
+        """Have the session erased after so many seconds without use, unless it is pinned or held; None for never.
 
-        Without this call it is a week.
+        Without this call the time is a week.
         """
 
     @abstractmethod
     async def sweep(self, limit: int = SWEPT) -> list[str]:
         """Erase up to `limit` sessions whose time is over; return their ids.
 
-        Running sessions call it now and then. Where none runs for long, a job of yours may.
+        Running sessions call it from time to time. If none runs for long, a job of your own may call it.
         """
 
     @abstractmethod
     async def summaries(self) -> list[SessionSummary]:
-        """Return all sessions, those written last first."""
+        """Return all sessions, the one written last first."""
 
     async def sessions(self, user: str | None = None) -> list[SessionSummary]:
-        """Return the sessions of a user, those written last first; None: of all users."""
+        """Return the sessions of a user, or of all users for None; the one written last first."""
         found = [one for one in await self.summaries() if one.id != CALLS]
         return [one for one in found if user is None or one.metadata.get("user", "") == user]
 
     async def history(self, session_id: str) -> ChatContext:
-        """Return the conversation of a session, all calls under its id in the order of time; empty if there is none.
+        """Return the conversation of a session: all calls under its id in the order of time; empty without any.
 
         Raises:
             ConfigurationError: `session_id` is no id, or an item is of another version or shape.
@@ -233,8 +234,8 @@ class SessionStore(ABC):
     async def snapshot(self, session_id: str) -> dict[str, Any]:
         """Return the snapshot of a session's newest call, for `start(resume_from=…)`.
 
-        It is as `session.snapshot()` was after the newest turn that is over, or after the close. Pictures are in it if
-        the store keeps them (`MemoryOptions.images`), and an item that the store has lost is left out.
+        It equals `session.snapshot()` after the newest turn that is over, or after the close. Pictures are in it if the
+        store keeps them (`MemoryOptions.images`), and an item that the store has lost is left out.
 
         Args:
             session_id: The id of the session's memory, `session.memory.id`.
@@ -256,7 +257,7 @@ class SessionStore(ABC):
 
     @abstractmethod
     async def delete(self, session_id: str) -> bool:
-        """Erase a session with its namespaces, logs and lease; return whether there was one."""
+        """Erase a session with its namespaces, logs and lease; return whether it existed."""
 
     async def aclose(self) -> None:
         """Release the store's resources."""
@@ -266,7 +267,7 @@ def check_session_id(session_id: object) -> None:
     """Check that it is the id of a session.
 
     Raises:
-        ConfigurationError: It is not.
+        ConfigurationError: It is not an id.
     """
     if not isinstance(session_id, str) or not session_id:
         raise ConfigurationError(f"need session_id as the id of a session, got {shown(session_id)}")

@@ -30,13 +30,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
 """Seconds from a failure of the store to the next try; doubled each time."""
 
 Positions = dict[str, dict[str, int]]
-"""For each agent, by its id, and each stream: the index of its next item."""
+"""The index of the next item, for each agent by its id, and each stream."""
 
 
 class Deliveries:
     """Gives each agent that has `on_stream` the items of its streams, in a task of the session, until the close.
 
-    An agent without the hook costs nothing. The task of one that is no member any more ends.
+    An agent without the hook costs nothing. When an agent leaves the session, its task ends.
 
     Args:
         limit: Seconds for one call of the hook, besides its speech.
@@ -48,7 +48,7 @@ class Deliveries:
         self._health = health
         self._limit = limit
         self._agents: dict[str, Agent] = {}
-        """The agents of this process, by id; of several with one id, the last."""
+        """The agents of this process, by id; of several agents with one id, the last."""
         self._running: set[str] = set()
         self._positions: Positions = {}
         self._joined: list[Agent] = []
@@ -63,7 +63,7 @@ class Deliveries:
         self._positions = {agent: dict(of_streams) for agent, of_streams in positions.items()}
 
     async def check(self) -> None:
-        """Forget the positions behind the end of a stream: it is another one, in a store that has lost the items.
+        """Forget positions beyond the end of a stream: the store has lost the items, and the stream is another one.
 
         Raises:
             StoreUnavailable: The store did not answer in time.
@@ -87,12 +87,13 @@ class Deliveries:
         control.attach(self._context.session)
 
     def release(self) -> None:
-        """The session is over: the agents that joined it are free for another one."""
+        """Free the agents that joined for another session: this session is over."""
         for agent in self._joined:
             AgentControl.of(agent).detach(self._context.session)
 
     def begin(self, agent: Agent) -> None:
-        """Give an agent its items, if it takes any, and does not get them yet. Call it on the session's event loop."""
+        """Begin to give an agent its items, if it takes any and does not get them yet. Call it on the session's event
+        loop."""
         if AgentControl.of(agent).overrides("on_stream") and not self._context.closing.is_asked:
             self._agents[agent.id] = agent
             if agent.id not in self._running:
@@ -129,7 +130,7 @@ class Deliveries:
                 await run.finish()
 
     def _select(self, agent_id: str, registry: Registry) -> list[str] | None:
-        """Return the agent's streams; None if it is no member."""
+        """Return the agent's streams, or None if it is not a member."""
         self._health.worked(HOOK)
         member = registry.agents.get(agent_id)
         if member is None:

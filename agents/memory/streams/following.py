@@ -19,10 +19,10 @@ BATCH = 100
 """Items of one stream in one call."""
 
 WAIT_SHARE = 0.5
-"""Seconds for which a call waits for items, as a part of its limit; the store has the whole limit to answer besides."""
+"""The part of its limit for which a call waits for items; the store has the rest to answer."""
 
 Select = Callable[[Registry], Collection[str] | None]
-"""Returns the names of the streams to follow; None: stop following."""
+"""Returns the names of the streams to follow, or None to stop following."""
 
 
 async def follow_one(base: MemoryBase, place: Place, start: int, *, waits: bool) -> AsyncGenerator[StreamItem, None]:
@@ -55,7 +55,7 @@ async def follow_matching(
     """Yield the items of all selected streams with the streams' names, each stream's end included.
 
     Args:
-        select: Called again when a stream or an agent was announced, and now and then.
+        select: Called again when a stream or an agent was announced, and from time to time.
         positions: For each stream the index to go on with; noted when the next item is asked for.
     Raises:
         StoreUnavailable: The store did not answer in time.
@@ -99,14 +99,14 @@ async def _next_records(base: MemoryBase, starts: Mapping[Place, int], *, waits:
 
 
 class _Session:
-    """Whether the session that streams belong to is still there, for one reader."""
+    """Tells one reader whether the session of its streams still exists."""
 
     def __init__(self, base: MemoryBase) -> None:
         self._base = base
         self._held_at = base.clock.now()
 
     async def has_closed(self, place: Place, position: int) -> bool:
-        """Return whether nothing comes any more in a stream, which was read up to a position.
+        """Return whether a stream that was read up to a position gets no more items.
 
         Raises:
             StoreError: The session was erased.
@@ -134,10 +134,11 @@ class _Session:
 
 
 def in_order(batches: Mapping[str, Sequence[StreamItem]], size: int) -> list[tuple[str, StreamItem]]:
-    """Merge the next items of several streams by their times; each stream's own order stays, whatever its times are.
+    """Merge the next items of several streams by their times; the order within a stream never changes.
 
     Args:
-        size: A batch of that length may not be all there is; items later than its last one are left out for now.
+        size: A batch of that length may be incomplete: items of other streams that are later than its last one are left
+            out for now.
     """
     entries: list[tuple[float, str, StreamItem]] = []
     horizon = math.inf

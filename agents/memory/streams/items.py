@@ -12,17 +12,17 @@ from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 ADD_STREAM, ADD_AGENT, REMOVE_AGENT = "ADD_STREAM", "ADD_AGENT", "REMOVE_AGENT"
-"""Announcements."""
+"""The codes of announcements."""
 
 MAX_NAME = 256
-"""Characters of a name, a tag or a code."""
+"""The most characters of a name, a tag or a code."""
 
 
 def value_text(value: Json, at: float) -> str:
     """Return the text of a value.
 
     Raises:
-        StoreValueError: It is no JSON, or longer than 1 MiB.
+        StoreValueError: It is not JSON, or is longer than 1 MiB.
     """
     return f"[{at!r},{plain(encode(value))}]"
 
@@ -31,7 +31,7 @@ def control_text(code: str, args: Mapping[str, Json], at: float) -> str:
     """Return the text of a control message.
 
     Raises:
-        StoreValueError: An argument is no JSON, or they are longer than 1 MiB.
+        StoreValueError: An argument is not JSON, or all are longer than 1 MiB.
     """
     return f"[{at!r},{json.dumps(code)},{encode(dict(args))}]"
 
@@ -48,7 +48,7 @@ def checked_name(kind: str, name: object) -> str:
     """Check the name of a stream, a tag or a code.
 
     Raises:
-        ConfigurationError: It is no str, empty, too long, or not printable.
+        ConfigurationError: It is not a str, is empty, too long, or not printable.
     """
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
         raise ConfigurationError(f"need {kind} as a str of 1 to {MAX_NAME} printable characters, got {shown(name)}")

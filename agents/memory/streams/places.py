@@ -1,4 +1,4 @@
-"""Where streams are in a store: one log for each, and the logs' size."""
+"""The logs of streams in a store: one for each stream, and their size."""
 
 from __future__ import annotations
 

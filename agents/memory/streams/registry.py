@@ -22,7 +22,7 @@ class AgentMember:
     Args:
         id: The agent's id.
         tags: It gets the items of streams that match one of them: a tag, or tags that must all match.
-        exclude: It gets none of streams that match one of these.
+        exclude: It gets no items of streams that match one of these.
         has_floor: Whether it has the conversation.
     """
 
@@ -86,7 +86,7 @@ class Registry:
 
 
 async def read_registry(base: MemoryBase) -> Registry | None:
-    """Return the registry; None: the session has none, or was erased."""
+    """Return the registry, or None if the session has none or was erased."""
     text = await base.within(base.store.read(base.place(NAMESPACE), ENTRY))
     return None if text is None else _decoded(text)
 
@@ -95,7 +95,7 @@ async def change_registry(base: MemoryBase, change: Callable[[Registry], T]) -> 
     """Change the registry in place, atomically, and return the result; `change` may be called more than once.
 
     Raises:
-        StoreValueError: It would become longer than 1 MiB.
+        StoreValueError: The registry would become longer than 1 MiB.
     """
 
     def carry_out(before: str | None) -> tuple[str | None, T]:

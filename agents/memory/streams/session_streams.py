@@ -1,4 +1,4 @@
-"""SessionStreams: the session's own work for its streams: floor, transcripts, the agents' items, and the end."""
+"""SessionStreams: the session's own work on its streams: floor, transcripts, the agents' items, and the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRANSCRIPT = "transcript"
 CREATOR = "runtime"
 
 RECENT = 20
-"""Records in which a transcript is looked for that may have been written already."""
+"""The newest records in which a transcript is looked for, since it may have been written already."""
 
 _STREAMS = {"user": USER_TRANSCRIPT, "agent": AGENT_TRANSCRIPT}
 
@@ -46,15 +46,15 @@ class SessionStreams:
 
     @property
     def positions(self) -> Positions:
-        """The places of the agents in their streams, for a snapshot."""
+        """The agents' positions in their streams, for a snapshot."""
         return self._deliveries.positions
 
     def resume(self, positions: Mapping[str, Mapping[str, int]]) -> None:
-        """Go on with the places of a snapshot."""
+        """Continue from the positions of a snapshot."""
         self._deliveries.resume(positions)
 
     def begin(self) -> None:
-        """The memory has begun; from any thread."""
+        """Note that the memory has begun; from any thread."""
         self._context.inbox.on_loop(self._begin)
 
     def _begin(self) -> None:
@@ -69,7 +69,7 @@ class SessionStreams:
             self._writer.put(self._begin_in_store)
 
     def took_floor(self, agent: Agent) -> None:
-        """An agent has the conversation now."""
+        """Note the agent that has the conversation now."""
         if self._has_begun:
             self._writer.put(self._note_floor)
             self._deliveries.begin(agent)
@@ -87,7 +87,7 @@ class SessionStreams:
         self._context.inbox.on_loop(partial(self._deliveries.begin, agent))
 
     def release(self) -> None:
-        """The session is over: its agents are free for another one."""
+        """Free the agents for another session: this session is over."""
         self._deliveries.release()
 
     def note_transcript(self, who: Literal["user", "agent"], text: str) -> None:
@@ -112,9 +112,9 @@ class SessionStreams:
 
 
 class _Append:
-    """One item of a transcript; it is not written twice if an earlier try took effect without an answer.
+    """One item of a transcript. It is not written again if an earlier try took effect without an answer.
 
-    A store may refuse the words (StoreValueError), which then cost this write only.
+    A store may refuse the words (StoreValueError); then only this write is lost.
     """
 
     def __init__(self, base: MemoryBase, name: str, words: str) -> None:

@@ -60,7 +60,7 @@ async def close_log(base: MemoryBase, place: Place, *, by: str) -> None:
     """End a stream; without effect if it is closed.
 
     Args:
-        by: What closes it, for `SessionStore.reopen`.
+        by: The reason, for `SessionStore.reopen`.
     """
     text = control_text(END, {}, base.clock.wall())
     await base.within(base.store.log(place, [text], keep=KEEP, closes=by))

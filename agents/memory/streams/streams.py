@@ -66,7 +66,7 @@ class Streams:
         return was_there
 
     async def list_agents(self) -> list[AgentMember]:
-        """Return the agents, the one with the floor among them."""
+        """Return the agents, including the agent with the floor."""
         registry = await read_registry(self._base) or Registry()
         registry.set_floor(self._floor() or registry.floor)
         return registry.members()
@@ -134,7 +134,7 @@ class Streams:
         await self._base.within(self._base.store.reopen(self._base.id, BY_SESSION))
 
     async def end(self) -> None:
-        """End all streams: no further one can be announced, and none takes items."""
+        """End all streams: none can be announced or takes items any more."""
         await close_log(self._base, place_of(self._base, SESSION), by=BY_SESSION)
         for name in (await read_registry(self._base) or Registry()).streams:
             await close_log(self._base, place_of(self._base, name), by=BY_SESSION)
@@ -145,7 +145,7 @@ class Streams:
             raise self._ended()
 
     async def _check_open(self) -> None:
-        """Check that the session has not ended, before the registry is changed; `_announce` is what decides."""
+        """Check that the session has not ended, before the registry is changed; the final check is in `_announce`."""
         state = await self._base.within(self._base.store.log_state(place_of(self._base, SESSION)))
         if state.closed_by:
             raise self._ended()

@@ -1,4 +1,4 @@
-"""Tags of streams, and which streams they select: pure functions."""
+"""Tags of streams, and the streams that they select: pure functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def checked_tags(tags: object) -> tuple[str, ...]:
     """Check the tags of a stream, and return each once, in their order.
 
     Raises:
-        ConfigurationError: They are no list of tags.
+        ConfigurationError: They are not a list of tags.
     """
     return tuple(dict.fromkeys(checked_name("a tag", tag) for tag in _listed("tags", tags)))
 

@@ -26,11 +26,11 @@ from vivavoce.agents.turn.user.turn import UserTurn, is_long_pause
 from vivavoce.agents.turn.user.user_side import UserSide
 
 LATE_MERGES = 2
-"""How often a turn merges after a pause of `LONG_PAUSE`."""
+"""The most merges of a turn after a pause of `LONG_PAUSE`."""
 
 
 class InterruptionGuard:
-    """Knows which speech is shielded, and which words take no floor. It alone hushes words of the open turn.
+    """Knows which speech is shielded, and which words take no floor. Only this class hushes words of the open turn.
 
     Args:
         echo_warm_up: Seconds; 0 for none.
@@ -42,15 +42,15 @@ class InterruptionGuard:
         self._user = user
         self._echo_warm_up = echo_warm_up
         self._sounds_since: float | None = None
-        """When the first speech of all began to sound."""
+        """The time when the first speech of all began to sound."""
         self._is_warming_up = False
         self.warm_at = float("-inf")
         """When the warm-up ends or ended."""
 
     def agent_sounds(self, speech: Speech, at: float) -> None:
-        """Note that a speech begins to sound; the first one of all begins the warm-up.
+        """Note that a speech begins to sound; the first speech of all begins the warm-up.
 
-        Earlier words of a turn that spares it do not cut it.
+        Earlier words of a turn that spares the speech do not cut it.
         """
         if self._sounds_since is None:
             self._sounds_since = at
@@ -69,17 +69,18 @@ class InterruptionGuard:
             self._user.turn.unhush()
 
     def final_came(self, turn: UserTurn) -> None:
-        """Note that the turn got a final, which may take no floor."""
+        """Note that the turn got a final; its words may be kept from taking the floor."""
         active = self._floor.active
         if self.covers(turn) or (active is not None and self._caller.spares(turn, active)):
             turn.hush()
 
     def defer(self, turn: UserTurn) -> None:
-        """Let the turn's newest words wait with its earlier ones, which wait for the end of a speech."""
+        """Let the turn's newest words wait, as its earlier words do, for the end of a speech."""
         turn.hush()
 
     def take_warm_up(self, seconds: float) -> None:
-        """Another agent has the conversation: the warm-up takes that long, also counted from the first sound of all."""
+        """Take the warm-up of another agent, which now has the conversation; it too counts from the first sound of
+        all."""
         self._echo_warm_up = seconds
         if self._sounds_since is None:
             return
@@ -88,13 +89,13 @@ class InterruptionGuard:
             self.warm_at, self._is_warming_up = warm_at, True
 
     def shields(self, speech: Speech) -> bool:
-        """Whether no voice may hold or cut that speech now."""
+        """Return whether no voice may hold or cut that speech now."""
         if self._is_over_caller(speech) and not (speech.was_audible or speech.is_kept):
             return True
         return self._is_warming_up and speech.is_playing and not speech.is_paused
 
     def keep_answer(self, since: float) -> None:
-        """The caller continues since then, before the answer was heard: keep it if the turn merged too often."""
+        """Keep the answer if its turn merged too often: the caller has continued before the answer was heard."""
         answer = self._floor.unheard_answer
         if answer is None:
             return
@@ -104,7 +105,7 @@ class InterruptionGuard:
             answer.keep()
 
     def overrules(self, speech: Speech, since: float) -> bool:
-        """Whether a sound since then means nothing to that speech, however long it goes on."""
+        """Return whether a sound since then has no effect on that speech, however long it lasts."""
         return self._is_over_caller(speech) and (speech.audible_since is None or since < speech.audible_since)
 
     def _is_over_caller(self, speech: Speech) -> bool:
@@ -113,7 +114,7 @@ class InterruptionGuard:
         return speech.is_owed or is_of_turn
 
     def covers(self, turn: UserTurn) -> bool:
-        """Whether the newest words of that turn take no floor from the speech that has it."""
+        """Return whether the newest words of that turn take no floor from the speech that has it."""
         active, burst = self._floor.active, turn.burst
         if active is None:
             return False
@@ -130,7 +131,7 @@ class InterruptionGuard:
             yield Deadline(self.warm_at, self._on_warm)
 
     def end(self) -> None:
-        """The session closes: there is nothing more to interrupt."""
+        """Note that the session closes: no speech can be interrupted any more."""
         self._is_warming_up = False
         self._echo_warm_up = 0.0
 

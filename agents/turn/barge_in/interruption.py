@@ -1,4 +1,5 @@
-"""Interruption: the user's speech holds the agent's, lets it go on, cuts it, or takes an unheard answer back."""
+"""Interruption: the user's speech holds the agent's speech, lets it continue, cuts it, or takes back an unheard
+answer."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ from vivavoce.pipelines.core.words import count_words
 
 
 class Interruption:
-    """Decides what the user's inputs do to the speech that has the floor, and to those that wait behind it.
+    """Decides the effect of the user's inputs on the speech that has the floor, and on speeches that wait behind it.
 
     Args:
-        user: Read, and its open turn merged with the one whose answer is taken back.
+        user: The user's side; its open turn is merged with the turn whose answer is taken back.
         out: Effects go here.
     """
 
@@ -56,7 +57,8 @@ class Interruption:
         return self._in_use.interruption
 
     def take_agent(self) -> None:
-        """Another agent has the conversation: its policies decide, and speech that no voice may hold goes on."""
+        """Take the policies of another agent, which now has the conversation; release a held speech that no voice may
+        hold any more."""
         self._policies.take_options(self._options)
         active = self._floor.active
         if active is not None and not (self._stops.is_caller_gone or self.may_cut(active)):
@@ -65,11 +67,11 @@ class Interruption:
     # --- judgements
 
     def may_cut(self, speech: Speech) -> bool:
-        """Whether the user's voice may hold or cut that speech."""
+        """Return whether the user's voice may hold or cut that speech."""
         return self._options.enabled and speech.interruptible and not self._guard.shields(speech)
 
     def takes_floor(self, text: str) -> bool:
-        """Whether these words are more than a sign of listening. Where nothing was heard, all words are."""
+        """Return whether these words are more than a sign of listening. If no speech was heard, all words are."""
         return self._are_words(text) if self._floor.was_heard else bool(text)
 
     def _are_words(self, text: str) -> bool:
@@ -78,9 +80,9 @@ class Interruption:
         return not self._policies.is_backchannel(text)
 
     def is_only_sign(self, turn: UserTurn, now: float) -> bool:
-        """Whether the finished turn is only a backchannel to the agent's speech.
+        """Return whether the finished turn is only a backchannel to the agent's speech.
 
-        Words that had to wait are judged when nothing is left that they wait for.
+        Words that had to wait are judged when the wait is over.
         """
         is_sign = not self.takes_floor(turn.loud_text or turn.new_text)
         active = self._floor.active
@@ -89,7 +91,7 @@ class Interruption:
         return self._decide("end_of_turn", active, now, "ignore" if is_sign else "interrupt") == "ignore"
 
     def _decide(self, trigger: Trigger, active: Speech, now: float, default: Decision) -> Decision:
-        """Ask the policy, if there is one."""
+        """Return the policy's decision, or the default without a policy."""
         if not self._policies.has_policy:
             return default
         turn, burst = self._user.turn, self._user.burst
@@ -113,7 +115,7 @@ class Interruption:
     # --- the user's inputs
 
     def speech_began(self) -> None:
-        """The user speaks: an answer that has not begun to sound is held back from the onset on."""
+        """Note that the user speaks: an answer that has not begun to sound is held back from the onset on."""
         active, burst = self._floor.active, self._user.burst
         if burst is not None and self.caller.is_noise:
             burst.ignore()
@@ -121,7 +123,7 @@ class Interruption:
             self._hold_back(active, burst.started_at)
 
     def speech_stopped(self) -> None:
-        """The user is silent: go on at once after a short sound, or one that means nothing."""
+        """Note that the user is silent: after a short or meaningless sound the agent continues at once."""
         active, burst, turn = self._floor.active, self._user.burst, self._user.turn
         if active is None or active.paused_at is None or burst is None:
             return
@@ -134,10 +136,11 @@ class Interruption:
             self._stops.resume(active)
 
     def words_came(self, now: float, *, is_guess: bool = False) -> None:
-        """The open turn has new words.
+        """Note that the open turn has new words.
 
         Args:
-            is_guess: An interim that may still change, which only a policy looks at; else a final or stable interim.
+            is_guess: Whether they are an interim that may still change, which only a policy looks at; else a final or a
+                stable interim.
         """
         turn, active = self._user.turn, self._floor.active
         if turn is not None and not is_guess and turn.firm_text:
@@ -197,7 +200,7 @@ class Interruption:
             self._stops.hold(speech, at)
 
     def caller_came(self, now: float) -> None:
-        """The caller is back: go on where the speech was held, unless the user speaks."""
+        """Resume the held speech, since the caller is back, unless the user speaks."""
         active, was_gone = self._floor.active, self._stops.caller_came()
         if not was_gone or active is None or not active.is_paused:
             return
@@ -207,25 +210,26 @@ class Interruption:
             self._stops.release(active)
 
     def floor_given(self, speech: Speech, now: float) -> None:
-        """That speech got the floor."""
+        """Note that a speech got the floor."""
         self._guard.floor_given(speech)
         self.step_follows(speech, now)
 
     def step_follows(self, speech: Speech, now: float) -> None:
-        """That speech is to sound: an answer does not begin over the user, and no speech while the caller is gone."""
+        """Note that a speech is about to sound. Hold an answer over the user's voice, and any speech while the caller
+        is gone."""
         if self._stops.is_caller_gone:
             self._stops.hold(speech, now)
         elif self._user.has_voice and (speech.kind != "say" or speech.was_audible):
             self._hold_back(speech, now)
 
     def let_go_on(self) -> None:
-        """The sound that paused the agent is decided on, unless the user still speaks."""
+        """Let the agent continue after the sound that paused it, unless the user still speaks."""
         active = self._floor.active
         if active is not None and active.is_paused and not self._user.has_voice:
             self._stops.resume(active)
 
     def take_floor(self) -> None:
-        """Cut the agent for the user: an unheard answer is taken back into the open turn."""
+        """Cut the agent for the user; an unheard answer is taken back into the open turn."""
         turn, answer = self._user.turn, self._floor.unheard_answer
         if turn is not None:
             self._interrupt_calls(turn, turn.new_text)
@@ -244,7 +248,7 @@ class Interruption:
             self._stops.cancel(speech)
 
     def _interrupt_calls(self, turn: UserTurn, text: str) -> None:
-        """Words of that turn take the floor from answers that wait for their tools; unknown words do too."""
+        """Take the floor from answers that wait for their tools, for words of that turn; unknown words do so too."""
         if text and not self._are_words(text):
             return
         if self._calls_interrupted[0] != turn.turn_id:
@@ -257,14 +261,15 @@ class Interruption:
 
     @property
     def _prepared_answer(self) -> Speech | None:
-        """The answer at work without the floor that further words take back."""
+        """The answer at work without the floor that further words take back, or None."""
         answer = self._floor.unheard_answer
         return answer if answer is not None and answer.phase == "prepared" else None
 
     # --- deadlines
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Yield when speech lasts long enough to pause the agent, silence to let it go on, an interim to be words."""
+        """Yield the times when speech is long enough to pause the agent, silence to let it continue, and an interim to
+        be words."""
         active, burst, turn, options = self._floor.active, self._user.burst, self._user.turn, self._options
         may_cut = active is not None and self.may_cut(active)
         is_at_work = active is None and bool(self._floor.in_tools or self._prepared_answer)
@@ -303,14 +308,14 @@ class Interruption:
         self.let_go_on()
 
     def _held_until(self, active: Speech, paused_at: float, burst: Burst, max_pause: float) -> float:
-        """Return until when that sound may hold the agent, if no word comes."""
+        """Return the time until which that sound may hold the agent if no word comes."""
         until = burst.noise_at(max_pause)
         if not burst.emits_interims:
             return until
         return min(until, max(paused_at, burst.started_at) + 2 * max_pause - active.held_for)
 
     def _is_worn_out(self, active: Speech, burst: Burst) -> bool:
-        """Whether sounds without a word have held that speech for as long as they may together."""
+        """Return whether sounds without a word have held that speech for as long as they may in total."""
         max_pause = self._options.max_pause
         if max_pause is None or burst.has_words or not burst.emits_interims:
             return False

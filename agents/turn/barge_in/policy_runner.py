@@ -1,4 +1,4 @@
-"""PolicyRunner: asks the application's policies, and takes the default where one fails."""
+"""PolicyRunner: asks the application's policies, and uses the default when one fails."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from vivavoce.pipelines.core.errors import describe
 
 DECISIONS = ("ignore", "pause", "interrupt")
 _RAISED = (Exception, SystemExit, KeyboardInterrupt)
-"""Whatever the application's code raises: the conversation goes on without it."""
+"""The exceptions of the application's code after which the conversation continues."""
 
 
 class PolicyRunner:
     """Holds the policies of one session.
 
     Args:
-        out: Failures go here.
+        out: Receives the failures.
     """
 
     def __init__(self, options: InterruptionOptions, out: list[Effect]) -> None:
@@ -46,7 +46,7 @@ class PolicyRunner:
         return self._policy is not None
 
     def is_backchannel(self, text: str) -> bool:
-        """Whether these words take no floor. Where the application's function fails, all words do."""
+        """Return whether these words take no floor. If the application's function fails, all words do."""
         if self._own_judgement is None:
             return self._is_phrases(text)
         if self._judged is None or self._judged[0] != text:  # asked for the same words again and again
@@ -54,7 +54,7 @@ class PolicyRunner:
         return self._judged[1]
 
     def decide(self, moment: InterruptionMoment) -> Decision:
-        """Return the policy's decision on this moment, the default where it fails. There must be a policy."""
+        """Return the policy's decision on this moment, or the default if it fails. There must be a policy."""
         assert self._policy is not None
         try:
             decision = self._policy.decide(moment)

@@ -1,4 +1,4 @@
-"""TurnCommit: a user turn that is over is answered, kept unanswered, or waits for a protected speech.
+"""TurnCommit: answers a user turn that is over, keeps it unanswered, or lets it wait for a protected speech.
 
 Also the effect of a late final on a turn that was committed as an interim.
 """
@@ -30,7 +30,7 @@ from vivavoce.pipelines.core.words import count_words
 
 
 class TurnCommit:
-    """Ends the user's turn. Numbers the answers, and remembers the last commit while its final may still come."""
+    """Ends the user's turn. It numbers the answers, and keeps the last commit while its final may still come."""
 
     def __init__(
         self,
@@ -56,29 +56,31 @@ class TurnCommit:
         self.last_turn = ("", "")
         """The last turn that has a message, and its words as far as they are known."""
         self.amended: tuple[CommittedTurn, float] | None = None
-        """A turn whose words a late final has changed since its answer was heard, and when; none if answered since."""
+        """The turn whose words a late final has changed since its answer was heard, with the time; None once it is
+        answered."""
 
     def take_pipeline(self, preemption: Preemption | None) -> None:
-        """Another pipeline answers from now on."""
+        """Note that another pipeline answers from now on."""
         self._preemption = preemption
 
     def others_listen(self, now: float) -> None:
-        """Other components hear the caller from now on."""
+        """Note that other components hear the caller from now on."""
         self._finals.others_listen(now, self._options.endpointing.transcript_timeout)
 
     def take_recogniser(self, now: float) -> None:
-        """Another recogniser of the pipeline hears from now on; the one before settles words by past finals."""
+        """Note that another recogniser of the pipeline hears from now on. Past finals of the one before settle its
+        words."""
         self._finals.leave(now)
         if self._user.turn is not None:
             self._user.turn.leave_words(now)
 
     @property
     def owed_until(self) -> float:
-        """Until when a recogniser may still settle something that was committed."""
+        """The time until which a recogniser may still settle committed words."""
         return self._finals.owed_until
 
     def is_deferred(self, turn: UserTurn) -> bool:
-        """Whether the words of that turn have to wait for a speech that they may not cut."""
+        """Return whether the words of that turn must wait for a speech that they may not cut."""
         active = self._floor.active
         if active is None or not turn.has_words or self._interruption.caller.spares(turn, active):
             return False
@@ -94,10 +96,10 @@ class TurnCommit:
         return self._guard.covers(turn) if turn.interim or is_audio else turn.hushed > 0
 
     def finish(self, now: float, ended_by: EndedBy | None = None) -> None:
-        """The open turn is over: answer it, keep it as a backchannel, or drop it.
+        """End the open turn, which is over: answer it, keep it as a backchannel, or drop it.
 
         Args:
-            ended_by: The end's reason; None if the turn itself knows it, such as the present pause.
+            ended_by: The reason; None if the turn itself has it, such as the present pause.
         """
         turn = self._user.turn
         if turn is None or self.is_deferred(turn):
@@ -136,7 +138,7 @@ class TurnCommit:
         """Take the floor for the open turn and have it answered.
 
         Args:
-            item_id: The name of its audio at the model's server, which ended it.
+            item_id: The name of its audio at the model's server, if the server ended the turn.
         """
         self._user.act(now)
         ended_by, delay = self._end_of(turn, ended_by)
@@ -177,7 +179,7 @@ class TurnCommit:
         self.amended = None  # the request has it
 
     def _end_of(self, turn: UserTurn, ended_by: EndedBy | None) -> tuple[EndedBy, float | None]:
-        """Return what ended that turn, and the seconds of silence that did if a pause has."""
+        """Return the reason for the end of that turn, with the seconds of silence if it was a pause."""
         if ended_by is not None:
             return ended_by, None
         if turn.over is not None:
@@ -185,7 +187,7 @@ class TurnCommit:
         return "transcript_timeout" if turn.owes_final else "pause", self._endpointing.delay(turn)
 
     def _ask(self, turn: ClosedTurn, ended_by: EndedBy) -> str:
-        """Queue an answer to a turn that is closed; return its id. One to a turn that a limit cut is owed."""
+        """Queue an answer to a closed turn; return its id. The answer to a turn that a limit cut is owed."""
         self._answers += 1
         answer = self._floor.add_answer(f"answer_{self._answers}", turn)
         if ended_by in ("max_turn_words", "max_turn_duration"):
@@ -193,7 +195,7 @@ class TurnCommit:
         return answer.speech_id
 
     def drop(self, reason: Literal["noise", "transcript_missing", "cleared", "closed"]) -> None:
-        """The open turn came to nothing."""
+        """Drop the open turn, which has nothing to answer."""
         if self._user.turn is not None:
             self._out.append(DropUserTurn(self._user.drop_turn(), reason))
 
@@ -235,28 +237,28 @@ class TurnCommit:
         return guess
 
     def audio_named(self, item_id: str) -> None:
-        """A model that hears the caller itself has named a turn's audio."""
+        """Note the name that a model which hears the caller has given a turn's audio."""
         self._finals.name(item_id)
 
     def is_named(self, item_id: str) -> bool:
-        """Whether that audio is of a turn that was committed already, and its words are open."""
+        """Return whether that audio belongs to a committed turn whose words are open."""
         return self._finals.is_named(item_id)
 
     def expect_no_final(self) -> None:
-        """Nothing is settled any more."""
+        """Expect no final any more: the committed words stay as they are."""
         self._finals.clear()
         self.amended = None
 
     def speech_began(self, at: float) -> float | None:
-        """The VAD reports speech since `at`; return when the first words of it were committed, None if all is new."""
+        """Note speech since `at`; return when its first words were committed, or None if all of it is new."""
         return self._finals.speech_began(at)
 
     def speech_ended(self, at: float) -> None:
-        """The final of the words until now is to come soon."""
+        """Note the end of speech: the final of the words until now is to come soon."""
         self._finals.speech_ended(at, self._options.endpointing.transcript_timeout)
 
     def covers_interim(self, text: str, now: float, item_id: str) -> bool:
-        """Whether an interim is still of the words that were committed; else those are over."""
+        """Return whether an interim still belongs to the committed words; if not, stop waiting for them."""
         if self._finals.cover_interim(text, now, item_id):
             return True
         self._finals.words_follow()
@@ -265,15 +267,15 @@ class TurnCommit:
     def settle_late(
         self, text: str, now: float, item_id: str, *, is_past: bool = False, held: float = 0.0
     ) -> str | None:
-        """Let a final amend the committed turn that it belongs to; return the words that count as said now, None if
-        there are none.
+        """Let a final amend the committed turn that it belongs to; return the words that count as new, or None without
+        any.
 
         If it differs from the answered words and nothing of the answer was heard, the turn is opened again, or
         continues in the open one. If the answer was heard, the amended message is answered as the next turn.
 
         Args:
-            is_past: It is of a recogniser that was replaced.
-            held: Seconds by which it comes later than the recogniser gave it: the recogniser was not that late.
+            is_past: Whether it comes from a recogniser that was replaced.
+            held: Seconds between the recogniser's report and this call, for which the recogniser is not late.
         """
         turn, burst, given_at = self._user.turn, self._user.burst, now - held
         ended_at = None if burst is None else burst.ended_at
@@ -309,7 +311,7 @@ class TurnCommit:
         return None
 
     def open_amended(self, now: float) -> None:
-        """Have the amended turn answered, as a new one."""
+        """Have the amended turn answered, as a new turn."""
         assert self.amended is not None
         (whole, _), self.amended = self.amended, None
         self._user.open_amended(whole.turn_id, whole.words, now, since=whole.began_at)

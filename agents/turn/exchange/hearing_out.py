@@ -1,7 +1,7 @@
-"""HearingOut: the last words of a caller whose session closes, while the recogniser still owes them.
+"""HearingOut: waits for the last words of a caller whose session closes, while the recogniser still owes them.
 
-They are kept, and not answered. Waited for are words that interims have shown, also those of a turn that was
-committed as an interim, and those of speech that has just ended, for as long as the final of any turn.
+The words are kept, and not answered. It waits for words that interims have shown, those of a turn committed as an
+interim included, and for words of speech that has just ended; for as long as for the final of any turn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from vivavoce.agents.turn.user.user_side import UserSide
 
 
 class HearingOut:
-    """Knows until when the last words are waited for."""
+    """Knows until when to wait for the last words."""
 
     def __init__(self, options: OptionsInUse, user: UserSide, commit: TurnCommit, out: list[Effect]) -> None:
         self._options = options
@@ -23,14 +23,14 @@ class HearingOut:
         self._out = out
         self._is_asked = False
         self.until: float | None = None
-        """None while nothing is waited for."""
+        """The end of the wait; None while there is no wait."""
 
     @property
     def _timeout(self) -> float:
         return self._options.endpointing.transcript_timeout
 
     def begin(self, now: float) -> None:
-        """Have the recogniser settle its audio, and wait for it, if it owes words; once."""
+        """Have the recogniser settle its audio, and wait if it owes words. Only the first call counts."""
         self._is_asked = True
         if self.until is not None or not self._owes_words(now):
             return

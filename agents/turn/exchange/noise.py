@@ -1,4 +1,4 @@
-"""Noise: sound without words, which holds nothing.
+"""Noise: decides when sound without words counts as noise, which holds nothing.
 
 Where the recogniser gives interims and is connected, words are the proof of speech:
 
@@ -29,7 +29,7 @@ from vivavoce.agents.turn.user.turn import UserTurn
 from vivavoce.agents.turn.user.user_side import UserSide
 
 GRACE = 1.0
-"""Seconds that a new sound has for its first word, when the turn's last one is long past."""
+"""Seconds that a new sound has for its first word when the turn's last word is long past."""
 
 
 class Noise:
@@ -45,7 +45,7 @@ class Noise:
         self._turn_commit = commit
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Yield when the present sound is noise, if no word comes."""
+        """Yield the time when the present sound becomes noise if no word comes."""
         options = self._options
         burst, turn, since = self._user.burst, self._user.turn, self._user.hears_words_since
         if burst is None or not burst.is_going_on or since is None or options.traits.remote_decides:
@@ -59,7 +59,8 @@ class Noise:
                 yield Deadline(over_at, self._on_no_new_word)
 
     def _over_at(self, turn: UserTurn, burst: Burst, since: float) -> float | None:
-        """Return when that turn is over, though its sound goes on, if no word comes; None: when the sound ends."""
+        """Return when that turn is over if no word comes, though its sound goes on; None if only the end of the sound
+        ends it."""
         max_pause, endpointing = self._options.interruption.max_pause, self._options.endpointing
         wait, word_at = max(endpointing.no_words, endpointing.max_delay), max(turn.word_at, since)
         if max_pause is None and (self._user.pace.is_slow or not burst.emits_interims):

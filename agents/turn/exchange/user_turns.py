@@ -20,11 +20,12 @@ from vivavoce.agents.turn.user.turn import UserTurn
 from vivavoce.agents.turn.user.user_side import UserSide
 
 LEAST_REST = 0.3
-"""Seconds of voice from which the rest of a burst, behind a commit, is a turn for a model that hears the caller."""
+"""The shortest rest of a burst after a commit, in seconds of voice, that is a turn for a model that hears the
+caller."""
 
 
 class UserTurns:
-    """Takes the user's inputs. Opens turns; calls Interruption at once and TurnCommit at the end."""
+    """Takes the user's inputs: opens turns, calls Interruption at once and TurnCommit at the end."""
 
     def __init__(
         self,
@@ -51,20 +52,20 @@ class UserTurns:
         self._began_at = 0.0
 
     def take_agent(self) -> None:
-        """Another agent has the conversation. Its way to end turns holds for the open one too.
+        """Take the options of another agent, which now has the conversation. They end the open turn too.
 
-        Only push-to-talk begins with the next turn: the caller has begun this one without a button.
+        Only push-to-talk begins with the next turn, since the caller has begun this one without a button.
         """
         self._endpointing.learned.take_options(self._options.endpointing)
         if self._user.turn is not None and not self._options.is_manual:
             self._user.turn.let_pauses_end()
 
     def begin(self, now: float) -> None:
-        """The session starts."""
+        """Note that the session starts."""
         self._began_at = now
 
     def lose_turn(self, now: float) -> None:
-        """Audio without words is lost with its pipeline; the user may be heard anew."""
+        """Drop audio without words, which is lost with its pipeline; the user may be heard anew."""
         self._end_speech(now)
         turn, burst = self._user.turn, self._user.burst
         if burst is not None:
@@ -78,7 +79,7 @@ class UserTurns:
     # --- voice
 
     def speech_started(self, at: float) -> None:
-        """The VAD hears speech."""
+        """Note that the VAD hears speech."""
         if self._user.is_speaking:
             return
         traits = self._options.traits
@@ -96,7 +97,7 @@ class UserTurns:
         self._interruption.speech_began()
 
     def speech_ended(self, at: float, now: float) -> None:
-        """The VAD hears no more speech, since `at`."""
+        """Note that the VAD hears no more speech, since `at`."""
         user = self._user
         if user.burst is None or not user.is_speaking:
             return
@@ -115,9 +116,10 @@ class UserTurns:
             self._turn_commit.drop("noise")
 
     def _hear(self, burst: Burst, at: float) -> None:
-        """The model has heard this speech, until `at`: it is a turn, or too short to be one while the agent speaks.
+        """Note speech until `at` that the model has heard: it is a turn, or too short to be one while the agent speaks.
 
-        In push-to-talk the rest of a burst behind a limit waits for the request; what is said behind it is of no turn.
+        In push-to-talk the rest of a burst after a limit waits for the request; words after the request belong to no
+        turn.
         """
         turn, active, options = self._user.turn, self._floor.active, self._options.interruption
         is_rest, limit = burst.onset is None, 0.0
@@ -155,7 +157,7 @@ class UserTurns:
         self._turn_commit.speech_ended(at)
 
     def interim(self, text: str, now: float, item_id: str = "") -> None:
-        """An utterance sounds like that so far."""
+        """Take a guess at the present utterance."""
         if text:
             self._user.act(now)
         if self._turn_commit.is_named(item_id):
@@ -178,11 +180,11 @@ class UserTurns:
         self._interruption.words_came(now, is_guess=True)
 
     def final(self, text: str, now: float, item_id: str = "", *, is_past: bool = False, held: float = 0.0) -> None:
-        """An utterance is settled; an empty text says that it was nothing.
+        """Settle an utterance; an empty text means that it had no words.
 
         Args:
-            is_past: A recogniser that was replaced settles it.
-            held: Seconds by which it comes later than the recogniser gave it.
+            is_past: Whether a recogniser that was replaced settles it.
+            held: Seconds between the recogniser's report and this call.
         """
         if text:
             self._user.act(now)
@@ -222,7 +224,7 @@ class UserTurns:
             self._interruption.let_go_on()
 
     def predicted(self, complete: bool, now: float) -> None:
-        """The turn detector has judged the pause."""
+        """Take the turn detector's judgement of the pause."""
         turn = self._user.turn
         if turn is not None and not self._user.is_speaking:
             turn.judge(complete, now)
@@ -234,8 +236,8 @@ class UserTurns:
     # --- decided from outside
 
     def turn_ended(self, now: float, item_id: str = "") -> None:
-        """The recogniser says that the turn is over, which without words has nothing to end yet; or the model's server
-        does, which has heard it."""
+        """End the turn by the judgement of the recogniser, if the turn has words, or of the model's server, which has
+        heard it."""
         if self._options.traits.hears_audio and self._options.traits.remote_decides:
             self._end_speech(now)
             self._open_turn(now).hear(now)
@@ -246,7 +248,7 @@ class UserTurns:
             self._turn_commit.finish(now, "recogniser")
 
     def commit_requested(self, now: float) -> None:
-        """The application says that the turn is over: at once, or when the words come that are still owed."""
+        """End the turn by the application's request: at once, or when the words that are still owed have come."""
         self._requested_at = now
         # Without a VAD there may be words that the recogniser has not reported.
         is_idle = self._user.turn is None and not self._user.is_active
@@ -260,7 +262,8 @@ class UserTurns:
             self._out.append(SettleAudio())
 
     def clear_requested(self, now: float) -> None:
-        """The application drops the words that are not committed; words committed before are answered after all."""
+        """Drop the words that are not committed, by the application's request; words committed before are answered
+        after all."""
         self._requested_at = None
         self._out.append(ClearAudio())
         if self._user.turn is not None and self._user.turn.is_merged:
@@ -274,7 +277,7 @@ class UserTurns:
         self._interruption.let_go_on()
 
     def typed(self, text: str, now: float) -> None:
-        """The user typed a whole turn; it joins words said just before, not speech that is still going on."""
+        """Take a whole turn that the user typed. It joins words said just before, but not speech that goes on."""
         text = text.strip()
         if not text:
             return
@@ -291,13 +294,13 @@ class UserTurns:
         spoken.add_typed(text, now)
 
     def remote_reply_cancelled(self) -> None:
-        """A remote model cut its answer for the user: the rest of it is not heard, unless it is protected."""
+        """Cut the rest of an answer that the remote model has cut for the user, unless it is protected."""
         active = self._floor.active
         if active is not None and active.kind != "say" and self._interruption.may_cut(active):
             self._interruption.take_floor()
 
     def remote_reply(self, remote_reply_id: str, now: float, item_id: str = "") -> None:
-        """A remote model began to answer: the turn is over by its judgement."""
+        """Take the beginning of an answer of the remote model: by its judgement, the turn is over."""
         active, turn, interruption = self._floor.active, self._user.turn, self._interruption
         if not (active is None or interruption.may_cut(active) or interruption.caller.spares(turn, active)):
             self._out.append(RefuseRemoteReply(remote_reply_id))
@@ -312,7 +315,7 @@ class UserTurns:
         self._turn_commit.commit(turn, now, "remote_reply", remote_reply_id=remote_reply_id, item_id=item_id)
 
     def close(self, now: float) -> None:
-        """Hear nothing more: words not answered yet are committed, so that they are kept."""
+        """Hear nothing more. Commit words that are not answered yet, so that they are kept."""
         user = self._user
         if user.burst is not None and user.is_speaking:
             user.burst.end(now, now)
@@ -325,7 +328,7 @@ class UserTurns:
     # --- the open turn
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Yield when the pause going on ends the turn, or sound without words does."""
+        """Yield the times when the present pause, or sound without words, ends the turn."""
         yield from self._noise.deadlines()
         turn, amended = self._user.turn, self._turn_commit.amended
         if turn is None and amended is not None:
@@ -339,7 +342,7 @@ class UserTurns:
         yield Deadline(self._endpointing.ends_at(turn), self._turn_commit.finish)
 
     def _pause_since(self, at: float) -> float | None:
-        """Return when the pause began that speech at `at` ends, if it is a pause within a turn."""
+        """Return when the pause before the speech at `at` began, if it is a pause within a turn."""
         turn, active = self._user.turn, self._floor.active
         if active is not None and active.playing_since is not None:  # it listens, unless it cannot have reacted yet
             is_too_soon = active.kind == "turn" and at - active.playing_since < REACTION
@@ -350,7 +353,7 @@ class UserTurns:
         return turn.silence_since if is_of_turn and turn.is_complete is not False else None
 
     def _silence_before(self, at: float) -> float:
-        """Return for how long neither the caller nor the agent was heard before `at`."""
+        """Return the seconds before `at` in which neither the caller nor the agent was heard."""
         active, burst = self._floor.active, self._user.burst
         if active is not None and active.is_playing:
             return 0.0
@@ -372,7 +375,7 @@ class UserTurns:
         return turn
 
     def _was_requested(self, now: float) -> bool:
-        """Whether these words are late ones of a turn that the application has ended: nothing has sounded since."""
+        """Return whether these words are late words of a turn that the application has ended: no sound came since."""
         asked, burst = self._requested_at, self._user.burst
         if asked is None or now - asked > self._options.endpointing.max_delay:
             return False

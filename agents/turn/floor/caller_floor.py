@@ -18,7 +18,7 @@ from vivavoce.agents.turn.user.user_side import UserSide
 
 
 class CallerFloor:
-    """Knows whether the floor is the caller's, and which speech may begin, or survives, all the same."""
+    """Knows whether the caller has the floor, and which speech may begin or continue all the same."""
 
     def __init__(self, options: OptionsInUse, floor: Floor, user: UserSide) -> None:
         self._options = options
@@ -28,7 +28,7 @@ class CallerFloor:
 
     @property
     def is_held(self) -> bool:
-        """Whether the floor is the caller's now."""
+        """Whether the caller has the floor now."""
         if self._user.turn is None or self.is_noise:
             return False
         if self._options.traits.remote_decides or self._options.is_manual:
@@ -54,12 +54,13 @@ class CallerFloor:
         return next(over, None)
 
     def is_asked_since(self, turn: UserTurn, speech: Speech) -> bool:
-        """Whether that speech was asked for after the onset of that turn."""
+        """Return whether that speech was asked for after the onset of that turn."""
         began_at = turn.utterance_at if turn is self._noise else turn.began_at
         return speech.kind != "turn" and speech.asked_at >= began_at
 
     def spares(self, turn: UserTurn | None, speech: Speech) -> bool:
-        """Whether that turn leaves that speech alone: asked for since its onset, not spoken to since it sounds."""
+        """Return whether that turn must not cut that speech: it was asked for after the onset, and the caller has not
+        spoken since it sounds."""
         if turn is None or not self.is_asked_since(turn, speech) or speech.hook_of:
             return False
         burst = None if turn is self._noise else turn.burst
@@ -67,9 +68,9 @@ class CallerFloor:
         return speech.audible_since is None or words_since < speech.audible_since
 
     def turn_committed(self, turn: UserTurn) -> None:
-        """That turn's answer is queued: order the speech that was asked for during the turn.
+        """Order the speech that was asked for during a committed turn, whose answer is queued.
 
-        Speech of a wake-up, and of a tool call that has settled, is out of date; a reply comes behind the answer.
+        Speech of a wake-up, and of a tool call that has settled, is out of date. A reply follows the answer.
         """
         for speech in self._floor.waiting:
             asked = speech.asked
@@ -81,7 +82,7 @@ class CallerFloor:
                 self._floor.move_back(speech)
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Yield when sound without words has had the floor for so long that it counts as noise."""
+        """Yield the time when sound without words has had the floor for so long that it counts as noise."""
         turn, limit = self._user.turn, self._options.interruption.max_pause
         if turn is not None and limit is not None and not turn.has_words and self._floor.waiting and self.is_held:
             burst = turn.burst

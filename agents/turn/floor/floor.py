@@ -1,4 +1,4 @@
-"""Floor: which speech has the floor and which ones wait, or which handoff. Bookkeeping; others decide on it."""
+"""Floor: the speech or handoff that has the floor, and those that wait. Bookkeeping; other classes decide."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class Floor:
         self.now = 0.0
         """Session clock of the present step."""
         self.handoffs: dict[str, int] = {}
-        """Those that wait, with their arrival."""
+        """The handoffs that wait, with their arrival."""
         self.handoff = ""
-        """The one that holds the floor."""
+        """The handoff that holds the floor; "" for none."""
         self._opening: set[str] = set()
-        """Those of them whose components are being opened."""
+        """The waiting handoffs whose components are being opened."""
         self._tasks: set[str] = set()
         """The handoffs that wait and begin a task."""
         self._ending: set[str] = set()
         """The tasks that are about to give the conversation back, by the handoffs that began them."""
         self.was_handoff_heard = False
-        """Whether anything of that one was heard."""
+        """Whether any speech of the handoff that holds the floor was heard."""
         self.last_ended_at = float("-inf")
-        """End of the last speech, with any outcome, or handoff."""
+        """The end of the last speech, with any outcome, or of the last handoff."""
 
     def begin_step(self, now: float) -> None:
-        """A step of the machine begins."""
+        """Set the time of a step of the machine."""
         self.now = now
 
     def add(
@@ -55,10 +55,10 @@ class Floor:
         asked: SpeechRequested | None = None,
         asked_at: float = 0.0,
     ) -> Speech:
-        """Queue a new speech and return it; that of a turn's hook, or a body, takes the place before the answer.
+        """Queue a new speech and return it; speech of a turn's hook or of a body is put before the answer.
 
         Args:
-            asked_at: When it was asked for.
+            asked_at: The time of the request.
         """
         order = self.next_order()
         if asked is not None and (answer := self._answer_behind(asked)) is not None:
@@ -85,7 +85,7 @@ class Floor:
         return speech
 
     def _answer_behind(self, asked: SpeechRequested) -> Speech | None:
-        """Return the answer that waits for the code which asked for that speech."""
+        """Return the answer that waits for the code which asked for that speech, or None."""
         if not asked.by_body:
             return self.get(asked.hook_of)
         answers = [s for s in self.present if s.kind == "turn" and s.phase != "tools" and not s.was_audible]
@@ -94,7 +94,7 @@ class Floor:
     def add_handoff(
         self, handoff_id: str, *, begins_task: bool = False, ends_task: str = "", opens: bool = False
     ) -> None:
-        """Queue a handoff, which does not begin before `handoff_ready` if it `opens` components."""
+        """Queue a handoff. If it `opens` components, it begins after `handoff_ready` at the earliest."""
         self.handoffs[handoff_id] = self.next_order()
         if opens:
             self._opening.add(handoff_id)
@@ -104,11 +104,11 @@ class Floor:
             self._tasks.add(handoff_id)
 
     def handoff_ready(self, handoff_id: str) -> None:
-        """The components of that handoff are open, or cannot be had: it begins in its turn."""
+        """Note that the components of that handoff are open, or cannot be opened: it begins in its turn."""
         self._opening.discard(handoff_id)
 
     def begin_handoff(self, handoff_id: str) -> None:
-        """Give the floor to a handoff that waits."""
+        """Give the floor to a waiting handoff."""
         del self.handoffs[handoff_id]
         self.handoff, self.was_handoff_heard = handoff_id, False
         if handoff_id in self._tasks:
@@ -118,24 +118,25 @@ class Floor:
                     speech.stay_behind(handoff_id)
 
     def speech_sounds(self, speech: Speech, at: float) -> None:
-        """Note that the caller hears that speech: those that wait have a foreword, and a handoff was heard."""
+        """Note that the caller hears that speech: the waiting speeches now have a foreword, and the handoff was
+        heard."""
         speech.sound(at)
         self.was_handoff_heard = True
         for waiting in self.waiting:
             waiting.follow_sound()
 
     def end_handoff(self) -> None:
-        """The handoff that holds the floor has ended."""
+        """Note the end of the handoff that holds the floor."""
         self.handoff, self.last_ended_at = "", self.now
 
     def end_task(self, handoff_id: str) -> None:
-        """The task that this handoff began is over: speech that it left behind goes on."""
+        """Note the end of the task that this handoff began: speech that it left behind goes on."""
         self._ending.discard(handoff_id)
         for speech in self._speeches.values():
             speech.return_from(handoff_id)
 
     def drop_handoffs(self) -> list[str]:
-        """Forget all handoffs; return the one that holds the floor, then those that wait."""
+        """Forget all handoffs; return the handoff that holds the floor, then the waiting ones."""
         dropped = [self.handoff, *self.handoffs] if self.handoff else list(self.handoffs)
         self.handoff = ""
         self.handoffs.clear()
@@ -154,11 +155,11 @@ class Floor:
         return self._arrivals
 
     def get(self, speech_id: str) -> Speech | None:
-        """Return the speech if it is not over."""
+        """Return the speech, or None if it is over."""
         return self._speeches.get(speech_id)
 
     def lapse(self, call_id: str) -> None:
-        """A tool call is over: speech that it asked for and that still waits is out of date."""
+        """Note the end of a tool call: speech that it asked for and that still waits is out of date."""
         for speech in self._speeches.values():
             if speech.phase == "queued" and speech.asked is not None and speech.asked.from_call == call_id:
                 speech.lapse()
@@ -166,14 +167,14 @@ class Floor:
     def stop(
         self, speech: Speech, outcome: StoppedAs, *, is_withdrawn: bool = False, cause: Cause | None = None
     ) -> None:
-        """Cancel a speech; one that has begun reports its end later, one that has not is over now."""
+        """Cancel a speech. If it has begun, it reports its end later; if not, it is over now."""
         speech.stop(is_withdrawn=is_withdrawn)
         self._out.append(CancelSpeech(speech.speech_id, outcome, is_withdrawn, cause))
         if not speech.has_begun:
             self.forget(speech, outcome)
 
     def forget(self, speech: Speech, outcome: EndedAs) -> None:
-        """A speech is over: remove it. The machine sets the outcome of a withdrawn one."""
+        """Remove a speech that is over. The machine sets the outcome of a withdrawn speech."""
         del self._speeches[speech.speech_id]
         self.last_ended_at = self.now
         if speech.is_withdrawn:
@@ -182,17 +183,17 @@ class Floor:
 
     @property
     def speeches(self) -> Collection[Speech]:
-        """All that are not over."""
+        """All speeches that are not over."""
         return self._speeches.values()
 
     @property
     def is_empty(self) -> bool:
-        """Whether no speech, but behind a task, and no handoff is anywhere between its request and its end."""
+        """Whether no speech and no handoff is between its request and its end; speech behind a task does not count."""
         return not (self.handoffs or self.handoff or self.has_speech)
 
     @property
     def has_speech(self) -> bool:
-        """Whether a speech, but behind a task, is anywhere between its request and its end."""
+        """Whether a speech is between its request and its end; speech behind a task does not count."""
         return any(not s.behind for s in self._speeches.values())
 
     @property
@@ -205,20 +206,20 @@ class Floor:
 
     @property
     def waiting(self) -> list[Speech]:
-        """Those that wait for the floor, next one first."""
+        """The speeches that wait for the floor, next one first."""
         queued = [s for s in self._speeches.values() if s.waits and not s.behind]
         return sorted(queued, key=lambda s: (-s.priority, s.order, s.kind == "turn")) if len(queued) > 1 else queued
 
     @property
     def ready(self) -> list[Speech]:
-        """Those of them that wait for nothing but the floor, next one first."""
+        """The waiting speeches that need nothing but the floor, next one first."""
         return [s for s in self.waiting if not self.awaits_tools_of_hook(s)]
 
     @property
     def queue(self) -> list[Speech]:
-        """Those that may get the floor, next one first; while a handoff holds it, only speech of its hooks.
+        """The speeches that may get the floor, next one first; while a handoff holds it, only speech of its hooks.
 
-        Before a handoff whose components are being opened: those requested before it, and answers to the caller.
+        While a handoff's components are being opened, speech requested before it and answers to the caller.
         """
         ready = self.ready
         if self.handoff:
@@ -236,12 +237,12 @@ class Floor:
         return all(speech is not other for other in self.queue)
 
     def awaits_tools_of_hook(self, answer: Speech) -> bool:
-        """Whether speech of the hook of that answer's turn waits for its tools: it goes on before the answer."""
+        """Return whether speech of a hook of that answer's turn waits for its tools; it goes on before the answer."""
         return any(speech.hook_of == answer.speech_id for speech in self.in_tools)
 
     @property
     def next_handoff(self) -> str:
-        """The handoff that gets the floor before any speech that is ready; empty where none does."""
+        """The handoff that gets the floor before any speech that is ready; "" for none."""
         if not self.handoffs or self.handoff:
             return ""
         handoff_id, order = next(iter(self.handoffs.items()))
@@ -252,27 +253,27 @@ class Floor:
 
     @property
     def is_unclaimed(self) -> bool:
-        """Whether nothing speaks, waits or works, and no handoff does."""
+        """Whether no speech and no handoff speaks, waits or works."""
         return not (self.handoff or self.handoffs or self.present)
 
     @property
     def in_tools(self) -> list[Speech]:
-        """Those that wait for their tools."""
+        """The speeches that wait for their tools."""
         return [s for s in self._speeches.values() if s.phase == "tools" and not s.behind]
 
     @property
     def live(self) -> list[Speech]:
-        """All that are neither cancelled nor played to their end."""
+        """The speeches that are neither cancelled nor played to their end."""
         return [s for s in self._speeches.values() if not s.is_over]
 
     @property
     def present(self) -> list[Speech]:
-        """All that are neither cancelled nor played to their end, nor behind a task."""
+        """The speeches that are neither cancelled, nor played to their end, nor behind a task."""
         return [s for s in self._speeches.values() if not s.is_over and not s.behind]
 
     @property
     def unheard_answer(self) -> Speech | None:
-        """The answer that further words of its turn would take back; never more than one."""
+        """The one answer that further words of its turn would take back, or None."""
         for speech in self._speeches.values():
             if not speech.is_over and speech.is_unheard_answer and not speech.behind:
                 return speech
@@ -280,14 +281,15 @@ class Floor:
 
     @property
     def was_heard(self) -> bool:
-        """Whether the user has heard a part of an active speech, so that "mhm" may be meant for it."""
+        """Whether the user has heard a part of an active speech, so that "mhm" may refer to it."""
         return any(s.was_audible for s in self._speeches.values() if s.phase in ("active", "tools") and not s.behind)
 
     @property
     def owes_answer(self) -> bool:
         """Whether an answer waits: for its tools, behind other speech or behind a handoff.
 
-        One that hands off is heard as the new agent. One behind a task waits for the caller, until the task ends.
+        An answer that hands off is heard as the new agent's. An answer behind a task does not count until the task
+        ends.
         """
         known = ("", self.handoff, *self._ending)
         has_tools = any(s.phase == "tools" and s.behind in known for s in self._speeches.values())

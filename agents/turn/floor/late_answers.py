@@ -1,4 +1,4 @@
-"""LateAnswers: when the model answers the results of tools whose own speech was cut, or has failed.
+"""LateAnswers: decides when the model answers results of tools whose own speech was cut or has failed.
 
 They are answered as soon as no speech is live and no user turn is open, by one reply for all of them. Results that the
 request of another answer carries meanwhile, such as that to the user's next words, need no answer of their own.
@@ -12,7 +12,8 @@ from vivavoce.agents.turn.floor.moments import Moments
 from vivavoce.agents.turn.inputs import AnswerOwed, SpeechRequested
 
 NEVER = float("-inf")
-"""When it was asked for: no caller's turn spares it, also not one whose speech the VAD reports only now."""
+"""The time of the request: before the onset of every turn, so that no turn spares the answer, even one that the VAD
+reports only now."""
 
 
 class LateAnswers:
@@ -30,19 +31,19 @@ class LateAnswers:
         self._count = 0
 
     def owed(self, event: AnswerOwed) -> None:
-        """No model answers these results."""
+        """Note results that no model answers."""
         self._owed[event.results_id] = event.turn_id
 
     def carried(self, results_id: str) -> None:
-        """A model answers these results."""
+        """Note that a model answers these results."""
         self._owed.pop(results_id, None)
 
     def clear(self) -> None:
-        """The session closes: nothing is answered any more."""
+        """Forget all results, since the session closes."""
         self._owed.clear()
 
     def ask(self) -> None:
-        """Queue a reply if one is owed and its moment has come."""
+        """Queue a reply if one is owed and now is the time for it."""
         if not self._owed or not self._moments.is_between_turns:
             return
         self.answer(next(iter(self._owed.values())))

@@ -1,4 +1,4 @@
-"""Moments: the times at which neither side speaks. Whoever waits for such a time asks here.
+"""Moments: the times at which neither side speaks, for all parts that wait for such a time.
 
 Both sides may speak at once, so that the speech of one says nothing about the other.
 """
@@ -18,15 +18,16 @@ class Moments:
 
     @property
     def is_silent(self) -> bool:
-        """Whether neither side does anything: the agent speaks, works and hands off as little as the user is heard."""
+        """Whether both sides are silent: the agent neither speaks, works nor hands off, and the user is not heard."""
         return not self._user.is_active and self._floor.is_empty
 
     @property
     def is_between_turns(self) -> bool:
-        """Whether no speech is anywhere between its request and its end, but behind a task, and no turn is open."""
+        """Whether no turn is open and no speech is between its request and its end; speech behind a task does not
+        count."""
         return self._user.turn is None and not self._floor.has_speech
 
     @property
     def silent_since(self) -> float:
-        """When the last event of either side was: the user's last message, or the end of the agent's last speech."""
+        """The time of the last event: of the user's last message, or of the end of the agent's last speech."""
         return max(self._user.silence.began_at, self._floor.last_ended_at)

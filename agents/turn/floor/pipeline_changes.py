@@ -1,4 +1,5 @@
-"""PipelineChanges: which pipeline is opened next, when it takes the conversation over, and the loss of the one in use.
+"""PipelineChanges: decides which pipeline is opened next and when it takes over, and handles the loss of the one in
+use.
 
 Changes do not overlap: one that is asked for during another follows it. A change to the pipeline in use does nothing.
 
@@ -42,11 +43,11 @@ from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.user_side import UserSide
 
 WIND_DOWN = 1.0
-"""Seconds for which finished speeches may still be unwinding: their records are the old pipeline's."""
+"""Seconds for which finished speeches may still be ending: their records are the old pipeline's."""
 FALLBACK_WITHIN = 5.0
-"""Seconds for which the successor of a lost pipeline lets a turn that is still heard come to its end."""
+"""Seconds in which an open turn that is still heard may end before the successor of a lost pipeline takes over."""
 EARS = ("stt", "vad", "pipeline")
-"""If one of these components is lost, a session with its own recogniser no longer hears the caller."""
+"""The components whose loss means that a session with its own recogniser no longer hears the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Change:
     """A requested change of the pipeline.
 
     Args:
-        within: Seconds, from the opening of the pipeline, in which its moment must come.
+        within: Seconds after the opening of the pipeline within which it must take over.
     """
 
     change_id: str
@@ -68,10 +69,10 @@ class Opened:
 
     Args:
         order: Its place among the requests for speech: speech that was asked for before it goes first.
-        until: When its moment must have come.
+        until: The latest time to take over.
         keeps_ears: Whether all components stay that hear the caller.
-        next_since: Since when only speeches that are winding down go before it; None while others do.
-        is_patient: Whether it waits for those.
+        next_since: The time since which only speeches that are winding down go before it; None while others do.
+        is_patient: Whether it waits for speeches that are winding down.
     """
 
     traits: PipelineTraits
@@ -82,29 +83,30 @@ class Opened:
     is_patient: bool = True
 
     def hurry(self, until: float) -> None:
-        """Let its moment come no later than that."""
+        """Set the latest time to take over to `until`, if that is earlier."""
         self.until = min(self.until, until)
 
     def become_next(self, now: float) -> None:
-        """Note that nothing but speeches that are winding down goes before it, from now on unless it was so before."""
+        """Note that only speeches that are winding down go before the pipeline, from now on unless that is known
+        already."""
         if self.next_since is None:
             self.next_since = now
 
     def wait(self) -> None:
-        """Note that others go before it."""
+        """Note that other speeches go before the pipeline."""
         self.next_since = None
 
     def lose_patience(self) -> None:
-        """Wait for no speech that is winding down."""
+        """Stop waiting for speeches that are winding down."""
         self.is_patient = False
 
 
 class PipelineChanges:
-    """Holds the pipeline in use, the change that is under way and the ones behind it.
+    """Holds the pipeline in use, the change that is under way and the changes behind it.
 
     Args:
-        take: Has the machine go on with the traits of the new pipeline, which may keep the ears.
-        owed_until: Returns until when the present recogniser may still settle words that were committed.
+        take: Makes the machine use the traits of the new pipeline, which may keep the ears.
+        owed_until: Returns the time until which the present recogniser may still settle committed words.
         lose_turn: Ends the speech that a lost pipeline was hearing.
         answer_lost_turn: Has the new pipeline answer the last turn, if the lost one has failed to.
         out: Effects go here.
@@ -147,7 +149,7 @@ class PipelineChanges:
     # --- inputs
 
     def requested(self, event: i.PipelineChangeRequested) -> None:
-        """The application wants another pipeline."""
+        """Queue a change to another pipeline, by the application's request."""
         if self._is_closed:
             self._out.append(DropPipeline(event.change_id, "closed"))
             return
@@ -155,13 +157,13 @@ class PipelineChanges:
         self._begin_next()
 
     def opened(self, event: i.PipelineReady, now: float) -> None:
-        """The pipeline of the change under way is open."""
+        """Note that the pipeline of the change under way is open."""
         if self._current is not None and self._current.change_id == event.change_id:
             within = FALLBACK_WITHIN if self._is_lost else self._current.within
             self.ready = Opened(event.traits, self._floor.next_order(), now + within, event.keeps_ears)
 
     def failed(self, change_id: str) -> None:
-        """The pipeline of that change could not be opened, or is wanted no more."""
+        """Drop that change: its pipeline could not be opened, or is not wanted any more."""
         if self._current is not None and self._current.change_id == change_id:
             self._drop("failed")
         for change in [change for change in self._behind if change.change_id == change_id]:
@@ -169,7 +171,7 @@ class PipelineChanges:
             self._out.append(DropPipeline(change_id, "failed"))
 
     def lost(self, event: i.PipelineLost, now: float) -> None:
-        """A pipeline is lost for good: the one in use, its planned successor, or one that was left."""
+        """Note the loss of a pipeline: the one in use, its planned successor, or a pipeline that was left."""
         if event.pipeline == self._in_use:
             self._is_lost, self._fallback = True, event.fallback
             self._is_deaf = self._is_deaf or self._options.traits.hears_audio or event.component in EARS
@@ -186,20 +188,20 @@ class PipelineChanges:
             self._drop("failed")
 
     def fell_back(self, event: i.FallbackAtStart, now: float) -> None:
-        """The session starts with that pipeline, since the one before it could not be had."""
+        """Note that the session starts with that pipeline instead of the one before."""
         self._in_use = event.pipeline
         self._lose_turn(now)
         self._take(event.traits, now, False)
 
     def close(self) -> None:
-        """The session closes: no pipeline is changed any more."""
+        """Drop all changes, since the session closes."""
         self._is_closed = True
         behind, self._behind = self._behind, deque()
         self._drop("closed")
         self._out += [DropPipeline(change.change_id, "closed") for change in behind]
 
     def begin(self, now: float) -> None:
-        """All inputs are taken: let the open pipeline take over, if its moment is now."""
+        """Let the open pipeline take over if it may do so now; all inputs are taken."""
         if self.is_due:
             self._begin(now)
 
@@ -207,12 +209,13 @@ class PipelineChanges:
 
     @property
     def is_due(self) -> bool:
-        """Whether its moment is now, unless an input that is not taken yet ends it."""
+        """Whether the pipeline may take over now, unless an input that is not taken yet prevents it."""
         ready = self.ready
         return ready is not None and (self._is_lost_moment if self._is_lost else self._is_moment(ready))
 
     def holds_floor(self, now: float) -> bool:
-        """Whether no speech may begin before the open one: only speeches that are winding down go before it."""
+        """Return whether no speech may begin before the open pipeline takes over: only speeches that are winding down
+        go before it."""
         ready = self.ready
         assert ready is not None
         if self._is_lost or self._is_next(ready):
@@ -222,7 +225,7 @@ class PipelineChanges:
         return ready.next_since is not None
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Yield when the moment of the open pipeline must have come, and when speeches must have wound down."""
+        """Yield the latest time to take over, and the time by which speeches must have wound down."""
         ready = self.ready
         assert ready is not None
         yield Deadline(ready.until, self._on_limit)
@@ -259,7 +262,7 @@ class PipelineChanges:
         return is_turn or speech.order < ready.order
 
     def _on_settled(self, now: float) -> None:
-        """Words are owed no more: the moment may have come."""
+        """Note that no words are owed any more: the open pipeline may now take over."""
 
     def _on_wound_down(self, now: float) -> None:
         assert self.ready is not None
@@ -289,7 +292,6 @@ class PipelineChanges:
         self._begin_next()
 
     def _drop(self, reason: Literal["closed", "failed", "no_moment", "in_use"]) -> None:
-        """Nothing comes of the change under way."""
         change, self._current, self.ready = self._current, None, None
         if change is None:
             return
@@ -299,7 +301,7 @@ class PipelineChanges:
         self._begin_next()
 
     def _replace_lost(self, but: str = "") -> None:
-        """Have a lost pipeline followed by the next change, or its fallback, unless that has just failed."""
+        """Replace a lost pipeline by the next change, or by its fallback unless the fallback has just failed."""
         if not self._behind and self._fallback not in ("", but):
             self._fallbacks += 1
             self._behind.append(Change(f"fallback_{self._fallbacks}", self._fallback, FALLBACK_WITHIN))

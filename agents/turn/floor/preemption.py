@@ -25,11 +25,11 @@ from vivavoce.pipelines.core.words import same_words
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An answer begun.
+    """An answer that has begun.
 
     Args:
         text: The words that it answers.
-        burst: The newest speech of them; a newer one means that the user continues.
+        burst: The newest speech of these words; a newer speech means that the user continues.
     """
 
     attempt_id: str
@@ -41,7 +41,8 @@ class Attempt:
 class Preemption:
     """Starts attempts, at most one at a time and a few a turn, and drops those whose words change.
 
-    There is none while anything has the floor or waits for it: a speech changes the history, a handoff the agent.
+    It starts none while a speech or handoff has the floor or waits for it: a speech changes the history, a handoff the
+    agent.
 
     Args:
         user: Read.
@@ -60,14 +61,14 @@ class Preemption:
         self._counted = 0
 
     def limit(self, max_attempts: int) -> None:
-        """Another pipeline begins: an attempt of the one before is of no use."""
+        """Take the limit of another pipeline, and drop the attempt of the one before."""
         self._max_attempts = max_attempts
         if self._attempt is not None:
             self._out.append(DropAttempt(self._attempt.attempt_id))
             self._attempt = None
 
     def adopt(self, turn: UserTurn) -> str:
-        """That turn is committed: return the id of the attempt that answers it, empty if there is none."""
+        """Return the id of the attempt that answers that turn, which is committed; "" without one."""
         attempt = self._attempt
         if attempt is None or attempt.turn_id != turn.turn_id or not same_words(attempt.text, turn.text):
             return ""
@@ -75,7 +76,7 @@ class Preemption:
         return attempt.attempt_id
 
     def update(self) -> bool:
-        """Drop an attempt that has lost its reason, begin one on settled words; report whether either was done."""
+        """Drop an attempt that has lost its reason, and begin one on settled words; return whether either was done."""
         turn = self._user.turn
         if self.drop_stale():
             return True
@@ -85,7 +86,7 @@ class Preemption:
         return False
 
     def drop_stale(self) -> bool:
-        """Drop an attempt that has lost its reason; report whether there was one."""
+        """Drop an attempt that has lost its reason; return whether there was one."""
         attempt = self._attempt
         if attempt is None or self._is_still_right(attempt):
             return False
@@ -94,7 +95,7 @@ class Preemption:
         return True
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Yield when an interim has been stable for so long that it is answered."""
+        """Yield the time when an interim has been stable for long enough to be answered."""
         turn, burst = self._user.turn, self._user.burst
         if turn is None or not turn.interim or self._options.is_manual or not self._may_start(turn):
             return

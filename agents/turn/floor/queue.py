@@ -1,8 +1,8 @@
-"""SpeechQueue: requests for the floor, the next speech that gets it, and the reports of a speech until its end.
+"""SpeechQueue: takes requests for the floor, chooses the next speech, and takes its reports until its end.
 
 A handoff waits in the same queue, so that speech requested before it is spoken before it. While its components are
 opened, the agent that has the conversation answers the caller meanwhile; what the application asked for after the
-handoff waits for it. A task that is over answers nobody: behind its end, answers wait too.
+handoff waits for it. When a task ends, answers wait until its end too, since the task answers no more.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from vivavoce.agents.turn.floor.stops import Stops
 
 
 class SpeechQueue:
-    """Moves speeches through the floor. Counts failures: a conversation that fails again and again is closed."""
+    """Moves speeches through the floor, and counts failures: a conversation that fails again and again is closed."""
 
     def __init__(
         self,
@@ -47,10 +47,11 @@ class SpeechQueue:
         self._failures: Counter[str] = Counter()
         self._has_given_up = False
         self.unanswered = ""
-        """The turn whose answer was the last speech that ended, if it failed before the caller heard any of it."""
+        """The turn whose answer was the last speech that ended, if the answer failed before the caller heard any of
+        it."""
 
     def requested(self, event: i.SpeechRequested, now: float) -> None:
-        """`say()` or `reply()`: it waits, takes the floor, or is not wanted."""
+        """Take a `say()` or `reply()`: it waits, gets the floor, or is refused."""
         floor = self._floor
         if not self._is_wanted(event):
             self.refuse(event)
@@ -78,11 +79,10 @@ class SpeechQueue:
         return event.when_busy is None or not rivals
 
     def refuse(self, event: i.SpeechRequested) -> None:
-        """Refuse that request."""
         self._out += [CancelSpeech(event.speech_id, "discarded"), ForgetSpeech(event.speech_id, "discarded")]
 
     def begin_handoff(self) -> bool:
-        """Give the floor to the next handoff, if it is its turn; report whether it was given."""
+        """Give the floor to the next handoff, if it is its turn; return whether that was done."""
         floor = self._floor
         if floor.active is not None or not floor.next_handoff:
             return False
@@ -92,7 +92,7 @@ class SpeechQueue:
         return True
 
     def grant_next(self) -> Speech | None:
-        """Give the floor to the next speech, if it is free, and return that; None if there is none."""
+        """Give the floor to the next speech if the floor is free; return that speech, or None."""
         speech = None if self._floor.active is not None else self._caller.next_speech()
         if speech is not None:
             speech.take_floor()
@@ -100,7 +100,7 @@ class SpeechQueue:
         return speech
 
     def prepare_answer(self) -> bool:
-        """Let an answer generate that waits behind speech whose words are known; return whether there was one."""
+        """Let an answer generate while speech before it plays whose words are known; return whether there was one."""
         floor = self._floor
         if floor.handoff or floor.handoffs or (floor.active is not None and not floor.active.is_whole):
             return False
@@ -116,7 +116,7 @@ class SpeechQueue:
         return False
 
     def protect(self, event: i.SpeechProtected) -> None:
-        """From now on that speech is not cut; if a voice held it, it continues."""
+        """Protect that speech from cuts from now on; if a voice held it, it continues."""
         speech = self._floor.get(event.speech_id)
         if speech is not None and not speech.is_over:
             speech.protect()
@@ -124,10 +124,11 @@ class SpeechQueue:
                 self._stops.release(speech)
 
     def interrupt(self, event: i.InterruptRequested) -> None:
-        """`interrupt()`: cut one speech, or the one that sounds and those that wait up to the first protected one.
+        """Carry out `interrupt()`: cut one speech, or the present one and the waiting ones up to the first protected
+        one.
 
-        An answer that waits for the very tool that asked goes on: the tool still works for it. So does the answer to
-        the turn whose hook asked.
+        An answer that waits for the calling tool goes on, since the tool still works for it. The answer to the turn
+        whose hook is calling goes on too.
         """
         if event.speech_id:
             speech = self._floor.get(event.speech_id)
@@ -154,7 +155,7 @@ class SpeechQueue:
         self._out += [DropHandoff(handoff_id) for handoff_id in floor.drop_handoffs()]
 
     def handoff_requested(self, event: i.HandoffRequested, *, is_open: bool) -> None:
-        """Another agent is to take over: after the speeches that sound and wait, unless the session is not open."""
+        """Queue a handoff after the speeches that sound and wait; drop it if the session is not open."""
         if is_open:
             self._floor.add_handoff(
                 event.handoff_id, begins_task=event.begins_task, ends_task=event.ends_task, opens=event.opens
@@ -163,7 +164,7 @@ class SpeechQueue:
             self._out.append(DropHandoff(event.handoff_id))
 
     def handoff_ended(self, event: i.HandoffEnded) -> None:
-        """The new agent is there: the floor is free again, also for speech behind a task that is over."""
+        """Free the floor, since the new agent has entered; also for speech that waited for a task that is over."""
         self._floor.end_task(event.ends_task)
         if event.handoff_id == self._floor.handoff:
             self._floor.end_handoff()
@@ -171,7 +172,8 @@ class SpeechQueue:
     # --- reports of a speech; those of a cancelled one change nothing
 
     def playout_started(self, event: i.PlayoutStarted) -> Speech | None:
-        """Take the report that a step sounds; return its speech, None if it has no floor any more or sounds already."""
+        """Take the report that a step sounds; return its speech, or None if it has no floor any more or sounds
+        already."""
         speech = self._floor.get(event.speech_id)
         if speech is None or not speech.has_floor or speech.is_playing:
             return None
@@ -191,13 +193,14 @@ class SpeechQueue:
         return None
 
     def tools_started(self, event: i.ToolsStarted) -> None:
-        """Its tools run: new words are a new turn."""
+        """Note that the speech's tools run: new words are a new turn."""
         speech = self._floor.get(event.speech_id)
         if speech is not None:
             speech.use_tools()
 
     def gives_way(self, event: i.ToolsAwaited | i.FloorYielded) -> None:
-        """It has nothing to play until its tools are done, or until its hook has spoken."""
+        """Take the floor from a speech that has nothing to play until its tools are done, or until its hook has
+        spoken."""
         speech, awaits_tools = self._floor.get(event.speech_id), isinstance(event, i.ToolsAwaited)
         if speech is not None and speech.phase in ("active", "prepared"):
             self._stops.release(speech)
@@ -210,13 +213,14 @@ class SpeechQueue:
             speech.await_tools()  # it had left the floor to speech of its hook, which awaits a task now
 
     def tools_finished(self, event: i.ToolsFinished) -> None:
-        """It wants the floor again."""
+        """Let the speech wait for the floor again."""
         speech = self._floor.get(event.speech_id)
         if speech is not None and speech.phase == "tools":
             speech.want_floor()
 
     def ended(self, event: i.SpeechEnded, *, is_open: bool) -> None:
-        """It is over. A completed turn resets the counts of failures; a completed `say` resets that of the voice."""
+        """Note the end of a speech. A completed turn resets the counts of failures; a completed `say` resets that of
+        the voice."""
         speech = self._floor.get(event.speech_id)
         if speech is None:
             return

@@ -14,26 +14,27 @@ Phase = Literal["queued", "lapsed", "prepared", "active", "tools", "ending"]
 
 @dataclass(slots=True)
 class Speech:
-    """One `say`, `reply` or answer. To have the floor and to be heard are two facts: `phase` and `playing_since`.
+    """One `say`, `reply` or answer. Having the floor and being heard are two facts: `phase` and `playing_since`.
 
     Args:
         order: Arrival; ties of priority go by it.
         asked: The request; None for the answer to a user turn.
-        asked_at: When it came; for the answer to a user turn, the onset of that.
-        answers: The user turn that it answers; None if it is no such answer.
+        asked_at: The time of the request; for the answer to a user turn, the onset of the turn.
+        answers: The user turn that it answers; None if it is not an answer.
         phase: Waiting for the floor: idle, out of date since the tool call that asked for it has settled, or at work
             already; on the floor; waiting for its tools without it; cancelled, or played to its end.
-        has_begun: It was granted the floor, or let generate: it reports its end itself.
-        playing_since: When the present step's first frame was played; None before it and after its last one.
-        audible_since: When its very first frame was played.
-        paused_at: Since when its playout is held, from before it began or in the middle.
+        has_begun: Whether it got the floor or was let generate. It then reports its end itself.
+        playing_since: The time of the present step's first frame; None before it and after the last frame.
+        audible_since: The time of the first frame of all.
+        paused_at: The time since which its playout is held, before its beginning or in the middle.
         held_for: Seconds for which sounds without a word have held it since the user's last word.
-        has_used_tools: A tool call of it has started.
-        has_foreword: Other speech was heard since it was asked for, so that its turn does not go on any more.
-        is_owed: Its turn was cut by a limit, or the answer is kept: until its first sound, no words take it back.
-        is_kept: The turn has merged as often as it may after long pauses; a voice may hold the answer all the same.
-        is_withdrawn: Its turn went on, so that its outcome is not the turn's.
-        behind: The task, by its handoff, that has taken the conversation since; empty if none. Until that is over the
+        has_used_tools: Whether a tool call of it has started.
+        has_foreword: Whether other speech was heard since it was asked for, so that its turn does not go on any more.
+        is_owed: Whether no words take it back until its first sound: its turn was cut by a limit, or the answer is
+            kept.
+        is_kept: Whether the turn has merged as often as it may after long pauses; a voice may still hold the answer.
+        is_withdrawn: Whether its turn went on, so that its outcome is not the turn's.
+        behind: The task, by its handoff, that has taken the conversation since; "" for none. Until it is over, the
             speech neither gets the floor nor counts.
     """
 
@@ -62,7 +63,6 @@ class Speech:
 
     @property
     def has_floor(self) -> bool:
-        """Whether it has the floor."""
         return self.phase == "active"
 
     @property
@@ -76,7 +76,7 @@ class Speech:
         return self.phase == "ending"
 
     def take_floor(self) -> None:
-        """Take the floor: it may generate and play."""
+        """Take the floor: generate and play."""
         assert self.waits
         self.phase, self.has_begun = "active", True
 
@@ -86,7 +86,7 @@ class Speech:
         self.phase, self.has_begun = "prepared", True
 
     def lapse(self) -> None:
-        """Be out of date, since the tool call that asked for it is over."""
+        """Mark the speech as out of date, since the tool call that asked for it is over."""
         assert self.phase == "queued"
         self.phase = "lapsed"
 
@@ -112,10 +112,10 @@ class Speech:
         self._leave("ending")
 
     def stop(self, *, is_withdrawn: bool = False) -> None:
-        """End, wherever it is.
+        """End the speech, in any phase.
 
         Args:
-            is_withdrawn: Its turn goes on.
+            is_withdrawn: Whether its turn goes on.
         """
         self._leave("ending")
         self.is_withdrawn = is_withdrawn
@@ -130,30 +130,30 @@ class Speech:
         self.order = order
 
     def stay_behind(self, task: str) -> None:
-        """Wait until that task is over, by its handoff."""
+        """Wait until that task is over; a task is named by its handoff."""
         assert self.has_begun
         self.behind = task
 
     def return_from(self, task: str) -> None:
-        """Go on, if that task is the one that it waits for."""
+        """Go on, if that task is the one that the speech waits for."""
         if self.behind == task:
             self.behind = ""
 
     # --- the sound
 
     def sound(self, at: float) -> None:
-        """Be heard from `at` on."""
+        """Note that the speech is heard from `at` on."""
         assert not self.is_playing
         self.playing_since = at
         if self.audible_since is None:
             self.audible_since = at
 
     def fall_silent(self) -> None:
-        """Be heard no more, for now."""
+        """Note that the speech is not heard, for now."""
         self.playing_since = None
 
     def hold(self, at: float) -> None:
-        """Hold its playout from `at` on; if it is held, count from there."""
+        """Hold the playout from `at` on; if it is held already, count from there."""
         self.paused_at = at
 
     def resume(self) -> None:
@@ -202,19 +202,19 @@ class Speech:
 
     @property
     def turn_id(self) -> str:
-        """The user turn that it answers; empty if it is no such answer."""
+        """The user turn that the speech answers; "" if it is not an answer."""
         return "" if self.answers is None else self.answers.turn_id
 
     @property
     def hook_of(self) -> str:
-        """The answer whose turn's hook requested it: it is heard before that."""
+        """The answer whose turn's hook requested this speech; the speech is heard before it."""
         return "" if self.asked is None else self.asked.hook_of
 
     @property
     def speaks_over(self) -> bool:
-        """Whether it was asked for with "interrupt".
+        """Whether the speech was asked for with `when_busy="interrupt"`.
 
-        Where that was in the caller's turn, voices that began before its first sound neither hold nor cut it.
+        If it was asked for in the caller's turn, voices that began before its first sound neither hold nor cut it.
         """
         return self.asked is not None and self.asked.when_busy == "interrupt"
 
@@ -225,7 +225,7 @@ class Speech:
 
     @property
     def by_hook(self) -> bool:
-        """Whether a hook of an agent that comes or goes asked for it."""
+        """Whether a hook of an agent that comes or goes asked for the speech."""
         return self.asked is not None and self.asked.by_hook
 
     @property
@@ -240,20 +240,21 @@ class Speech:
 
     @property
     def is_paused(self) -> bool:
-        """Whether its playout is held. That does not mean that it will go on."""
+        """Whether the playout is held. That does not mean that it will continue."""
         return self.paused_at is not None
 
     @property
     def is_unheard_answer(self) -> bool:
-        """Whether it answers a user turn that may still go on: nothing was heard, no tool called, not protected."""
+        """Whether the speech answers a user turn that may still go on: it was not heard, has called no tool and is not
+        protected."""
         is_begun = self.was_audible or self.has_used_tools or self.has_foreword
         return self.kind == "turn" and self.interruptible and not is_begun and not self.is_owed
 
     @property
     def is_for_caller(self) -> bool:
-        """Whether it is the answer to a user turn, or its hook's."""
+        """Whether the speech is the answer to a user turn, or of a hook of that turn."""
         return self.kind == "turn" or bool(self.hook_of)
 
     def goes_before(self, order: int) -> bool:
-        """Whether it is spoken before a request of that place in the queue, which has no priority."""
+        """Return whether the speech comes before a request without priority at that place in the queue."""
         return (-self.priority, self.order) <= (0, order)

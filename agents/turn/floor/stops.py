@@ -1,4 +1,4 @@
-"""Stops: holds the agent's speech, lets it go on, or cuts it, and knows the cause. Others decide when."""
+"""Stops: holds the agent's speech, lets it continue, or cuts it, and knows the cause. Other classes decide when."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _CAUSES: dict[type, InterruptedBy] = {
     i.SessionClosing: "close",
     i.SessionClosed: "close",
 }
-"""Inputs that hold or cut the agent without a voice."""
+"""The causes of inputs that hold or cut the agent without a voice."""
 
 
 class Stops:
-    """Carries out the holds and cuts of one step, each with the input of that step as its cause.
+    """Carries out the holds and cuts of one step, with the step's input as their cause.
 
     Args:
         out: Effects go here.
@@ -34,10 +34,10 @@ class Stops:
         self._out = out
         self._by: InterruptedBy = "voice"
         self.is_caller_gone = False
-        """Whether the caller is gone, for now: the speech that has the floor is held, also a protected one."""
+        """Whether the caller is gone for now. Then the speech that has the floor is held, even if it is protected."""
 
     def begin_step(self, event: i.TurnInput) -> None:
-        """Take the input that the machine handles now: the cause of all that is held or cut in this step."""
+        """Take the input of the present step: it is the cause of all holds and cuts in this step."""
         self._by = _CAUSES.get(type(event), "voice")
 
     @property
@@ -51,35 +51,36 @@ class Stops:
             self._out.append(PauseSpeech(speech.speech_id, self._cause))
 
     def release(self, speech: Speech) -> None:
-        """End a hold for a reason of the speech's own, such as its end: a hold must not outlast it."""
+        """End a hold because of the speech itself, such as its end: a hold must not outlast the speech."""
         if speech.is_paused:
             speech.resume()
             self._out.append(ResumeSpeech(speech.speech_id, is_false_interruption=False))
 
     def resume(self, speech: Speech) -> None:
-        """Let a held speech go on: what held it meant nothing. Not while the caller is gone."""
+        """Resume a held speech, since the sound that held it meant nothing; not while the caller is gone."""
         if not self.is_caller_gone:
             speech.resume()
             self._out.append(ResumeSpeech(speech.speech_id, is_false_interruption=speech.is_playing))
 
     def caller_left(self, now: float) -> None:
-        """Hold the speech that has the floor, a protected one too, until the caller is back."""
+        """Hold the speech that has the floor, even if protected, until the caller is back."""
         self.is_caller_gone = True
         if self._floor.active is not None:
             self.hold(self._floor.active, now)
 
     def caller_came(self) -> bool:
-        """Hold no speech any more because the caller is gone; return whether the caller was."""
+        """Hold no speech for the caller's absence any more; return whether the caller was gone."""
         was_gone, self.is_caller_gone = self.is_caller_gone, False
         return was_gone
 
     def cancel(self, speech: Speech, *, is_withdrawn: bool = False) -> None:
-        """Stop one speech, wherever it is."""
+        """Stop one speech, in any phase."""
         outcome: StoppedAs = "interrupted" if speech.was_audible else "cancelled"
         self._floor.stop(speech, outcome, is_withdrawn=is_withdrawn, cause=self._cause)
 
     def cancel_waiting(self, *, force: bool = False, but: str = "") -> None:
-        """Cancel waiting speech, up to the first protected one; with `force` all; never the speech of id `but`."""
+        """Cancel the waiting speeches up to the first protected one, or all with `force`; never the speech with the id
+        `but`."""
         for speech in self._floor.waiting:
             if speech.speech_id == but:
                 continue

@@ -27,7 +27,7 @@ class Codec:
 
     Args:
         machine: Its name, in the lines and in errors.
-        roots: The types of its inputs, effects and options; what they are made of is found.
+        roots: The types of its inputs, effects and options; the types of their fields are found.
     """
 
     machine: str
@@ -62,7 +62,7 @@ class Codec:
         """Return the value that `encode` was called with.
 
         Raises:
-            TraceError: It is opaque, of a class that does not exist, or of other fields than its class has now.
+            TraceError: It is opaque, of a class that does not exist, or has other fields than its class now.
         """
         if isinstance(plain, list):
             return tuple(self.decode(item) for item in plain)
@@ -108,7 +108,7 @@ class Codec:
 
 
 def opaque_parts(plain: Plain, path: str) -> list[str]:
-    """Return the places in `plain` with a value that is only named, such as "options.policy: app.Policy"."""
+    """Return the places in `plain` that only name a value, such as "options.policy: app.Policy"."""
     if isinstance(plain, list):
         return [part for number, item in enumerate(plain) for part in opaque_parts(item, f"{path}[{number}]")]
     if not isinstance(plain, dict):
@@ -128,7 +128,7 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 
 def _named(value: object) -> str:
-    """Return a name of the value's kind, the same in every process."""
+    """Return a name of the value's kind that is the same in every process."""
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{type(value).__name__} {value.__module__}.{value.__qualname__}"
     return f"{type(value).__module__}.{type(value).__qualname__}"

@@ -28,10 +28,10 @@ from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.trace.codec import Codec, Plain, opaque_parts
 
 FORMAT = 3
-"""Of the lines. Inputs or effects that change, or all of the rules, make a new one. An added input, which old traces
-lack, does not, and neither does a single rule: `rules` shows that."""
+"""The format of the lines. It changes when inputs or effects change, or all of the rules. It stays when an input is
+added, which old traces lack, and when a single rule changes, which `rules` shows."""
 OLDEST_FORMAT = 1
-"""The oldest one that can still be read and shown. Only `FORMAT` is replayed: the rules have changed since."""
+"""The oldest format that can still be read and shown. Only `FORMAT` can be replayed, since the rules have changed."""
 
 TURN = Codec("turn", (TurnInput, Effect, TurnOptions))
 
@@ -42,8 +42,8 @@ class TraceStep:
 
     Args:
         now: Session clock, seconds.
-        effects: None when the machine raised.
-        deadline: The machine's next one.
+        effects: None if the machine raised.
+        deadline: The machine's next deadline.
         codec: Of the machine.
     """
 
@@ -55,7 +55,7 @@ class TraceStep:
 
 
 class RecordedMachine(TurnMachine):
-    """A turn machine that reports each step; a machine without a trace costs nothing for it.
+    """A turn machine that reports each step. A machine without a trace has no cost for it.
 
     Args:
         record: Called with each step, also with one in which the machine raised.
@@ -113,7 +113,7 @@ def step_line(step: TraceStep) -> str:
 
 
 def end_line(why: str) -> str:
-    """Return the last line of a trace: "closed", or the reason why there is no more."""
+    """Return the last line of a trace: "closed", or the reason why the trace ends."""
     return _line({"end": why})
 
 

@@ -1,4 +1,4 @@
-"""Replay: reads a trace and feeds the inputs to a fresh machine, whose effects must be the same."""
+"""Replay: reads a trace and feeds its inputs to a fresh machine, which must return the same effects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RecordedStep:
         line: Its number in the file, from 1.
         at: Session clock, seconds.
         effects: None when the machine raised.
-        deadline: When the machine wanted a tick then.
+        deadline: The time at which the machine then needed a tick.
         machine: "turn", or "graph": that of a conversation graph.
     """
 
@@ -39,18 +39,18 @@ class Trace:
 
     Args:
         version: Of the vivavoce that wrote it.
-        format: Of the lines; one that is older than `FORMAT` can be shown and not replayed.
+        format: The format of the lines; an older one than `FORMAT` can be shown and not replayed.
         rules: The fingerprint of the rules of the machines that wrote it; empty if unknown.
         began_at: Wall time, seconds since the Unix epoch.
         not_replayable: The options, and parts of inputs, that are only named in it: code of an application that
             decides, such as its own policy.
         steps: Of the turn machine.
         graph: The steps of the conversation graph's machine, for `agents/graphs/trace.py`; () without a graph.
-        end: "closed", or why there is no more; empty when nothing says so, because the session or its process was
-            still running or was killed.
-        cut_line: The last line, of which only a part was written; 0 when there is none.
-        damaged_line: The first line in the middle that is no line of a trace; 0 when there is none. Nothing behind it
-            was read.
+        end: "closed", or the reason why the trace ends; "" without one: the session or its process was still running,
+            or was killed.
+        cut_line: The number of a last line that was written only in part; 0 without one.
+        damaged_line: The number of the first line in the middle that is not a line of a trace; 0 without one. Later
+            lines were not read.
     """
 
     session_id: str
@@ -69,7 +69,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Where a replay first went another way.
+    """The first point at which a replay differs.
 
     Args:
         what: "effects" or "deadline".
@@ -88,7 +88,7 @@ def read_trace(lines: Iterable[str]) -> Trace:
     """Read a trace from its lines.
 
     Raises:
-        TraceError: It is none, or of another format.
+        TraceError: It is not a trace, or is of another format.
     """
     texts = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     header = _parsed(texts[0][1]) if texts else None
@@ -134,7 +134,7 @@ def read_trace(lines: Iterable[str]) -> Trace:
 
 
 def replay(trace: Trace) -> Difference | None:
-    """Feed the inputs to a fresh turn machine; return the first step that led to something else, if any did.
+    """Feed the inputs to a fresh turn machine; return the first step with another result, or None.
 
     Raises:
         TraceError: The trace cannot be replayed: it is of an older format, or its options or an input are only named
@@ -161,17 +161,17 @@ def check_format(trace: Trace) -> None:
 
 
 class Machine(Protocol):
-    """A machine that can be replayed."""
+    """A machine that can be replayed, such as the turn machine."""
 
     def handle(self, event: Any, *, now: float) -> Sequence[object]:
         """Take one input and return the effects."""
 
     def next_deadline(self) -> float | None:
-        """Return when it wants a tick."""
+        """Return when the machine needs a tick."""
 
 
 def replay_steps(machine: Machine, steps: Iterable[RecordedStep], codec: Codec) -> Difference | None:
-    """Feed the inputs to that machine; return the first step that led to something else, if any did.
+    """Feed the inputs to that machine; return the first step with another result, or None.
 
     Raises:
         TraceError: An input is only named in the trace, or is of another version of vivavoce.

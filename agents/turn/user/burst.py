@@ -10,20 +10,22 @@ LONGEST_VOICE = 30.0
 
 @dataclass(slots=True)
 class Burst:
-    """Speech without a pause, by the VAD's true times. Its end depends on nothing that the other side does.
+    """Speech without a pause, by the VAD's true times. Its end does not depend on the other side.
 
     Args:
         reported_at: When the VAD reported the end.
-        is_mere_noise: It has held the agent for as long as it may without words, or a policy ignores it: it holds the
-            agent no more.
-        is_heard: The model has heard its audio, or that of an earlier burst of its turn, so that it needs no words.
-        noise_since: Since when it counts as silence until a word comes, as it has sounded so long without one; or None.
+        is_mere_noise: Whether it holds the agent no more: it has done so for as long as it may without words, or a
+            policy ignores it.
+        is_heard: Whether the model has heard its audio, or that of an earlier burst of its turn: then it needs no
+            words.
+        noise_since: The time since which it counts as silence until a word comes, since it has sounded so long without
+            one; or None.
         word_at: When its last word came; None while it has had none.
         emits_interims: Whether words of it come while it sounds (`PipelineTraits.emits_interims`).
         voice_lag: Seconds after which silence within it shows (`PipelineTraits.voice_lag`).
         voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
         onset: `started_at` where the VAD reported it; None for the rest of a burst after a commit.
-        is_settled: Its audio was committed, or its turn was dropped.
+        is_settled: Whether its audio was committed, or its turn was dropped.
     """
 
     started_at: float
@@ -41,21 +43,20 @@ class Burst:
 
     @property
     def is_going_on(self) -> bool:
-        """Whether it has not ended."""
         return self.ended_at is None
 
     @property
     def is_noise(self) -> bool:
-        """Whether it counts as silence."""
+        """Whether the burst counts as silence."""
         return self.noise_since is not None
 
     @property
     def is_rest_of_noise(self) -> bool:
-        """Whether all of it comes behind the end of a turn whose sound was noise: it is of no turn."""
+        """Whether the whole burst follows a turn whose sound was noise, and so belongs to no turn."""
         return self.noise_since is not None and self.noise_since <= self.started_at
 
     def sounded_until(self, now: float) -> float:
-        """Return when it ended; `now` while it goes on."""
+        """Return when the burst ended, or `now` while it goes on."""
         return now if self.ended_at is None else self.ended_at
 
     @property
@@ -64,8 +65,8 @@ class Burst:
         return self.word_at is not None
 
     def noise_at(self, max_pause: float) -> float:
-        """Return when it is noise, if no word comes: where words come late, a voice is believed for longer, and once
-        more after each word.
+        """Return when the burst becomes noise if no word comes. If words come late, a voice is believed for longer, and
+        again after each word.
         """
         if self.emits_interims:
             return self.started_at + max_pause
@@ -81,29 +82,29 @@ class Burst:
         self.is_heard = False
 
     def settle(self) -> None:
-        """Note that its audio was committed, or dropped."""
+        """Note that the audio was committed or dropped."""
         self.is_settled = True
 
     def ignore(self) -> None:
-        """Let it hold the agent no more; it may still have words."""
+        """Let the burst hold the agent no more; it may still have words."""
         self.is_mere_noise = True
 
     def turn_to_noise(self, now: float) -> None:
-        """Count it as silence from now on, until a word of it comes."""
+        """Count the burst as silence from now on, until a word of it comes."""
         assert self.is_going_on
         self.noise_since, self.is_mere_noise = now, True
 
     def take_word(self, now: float) -> None:
-        """Note that a word of it was understood: it is no silence."""
+        """Note that a word of the burst was understood: it is not silence."""
         assert self.is_going_on
         self.word_at, self.noise_since = now, None
 
     def take_words_back(self) -> None:
-        """Note that its only words were none."""
+        """Note that the burst's only words were taken back."""
         self.word_at = None
 
     def pause_voice(self, at: float) -> None:
-        """Note that no voice is heard since `at`, in speech that may go on."""
+        """Note that no voice is heard since `at`, in speech that may continue."""
         if self.is_going_on:
             self.voiced_until = max(at, self.started_at)
 
@@ -113,10 +114,11 @@ class Burst:
             self.voiced_until = None
 
     def rest(self, now: float, *, keeps_noise: bool = False) -> Burst:
-        """Return the rest of it after a commit; the rest is of another turn.
+        """Return the rest of the burst after a commit; it belongs to another turn.
 
         Args:
-            keeps_noise: What it was taken for still holds; else the rest is a voice again, until it has lasted itself.
+            keeps_noise: Whether a burst that is noise stays noise; if not, the rest counts as a voice until it has
+                lasted long enough itself.
         """
         assert self.is_going_on
         return replace(
@@ -131,15 +133,15 @@ class Burst:
         )
 
     def end(self, at: float, now: float) -> None:
-        """End it at `at`, as reported `now`."""
+        """End the burst at `at`, as reported `now`."""
         assert self.is_going_on
         self.ended_at = max(at, self.started_at)
         self.reported_at = now
 
     def voiced_seconds(self, now: float, *, since: float | None = None) -> float:
-        """Return the span from its onset, or from `since`, to the last frame of it that is known to be voiced.
+        """Return the seconds from the onset, or from `since`, to the last frame that is known to be voiced.
 
-        Rounded, so that 2.1 - 1.6 is 0.5.
+        The result is rounded, so that 2.1 - 1.6 is 0.5.
         """
         start = self.started_at if since is None else since
         until = self.voiced_until if self.ended_at is None else self.ended_at

@@ -20,7 +20,8 @@ class Endpointing:
         """The delay that ends a turn which the detector judged complete, or did not judge."""
 
     def ends_at(self, turn: UserTurn) -> float:
-        """Return when the turn is over, if nothing else happens. The user is silent, or a request has ended it."""
+        """Return when the turn is over if nothing else happens. Call it when the user is silent or a request has ended
+        the turn."""
         if turn.over is not None:
             return turn.over.at if turn.has_words else turn.over.at + self._options.endpointing.transcript_timeout
         return turn.silence_since + self.delay(turn)

@@ -1,4 +1,4 @@
-"""LateFinals: words that were committed as an interim, and which of the finals that come later settles which of them.
+"""LateFinals: words that were committed as an interim, and the finals that come later and settle them.
 
 A final belongs to the guess that has the same name of an utterance, where the provider gives names. Otherwise the next
 final before any new speech settles the guess, however late. During new speech, or with several open guesses, the order
@@ -19,31 +19,32 @@ from vivavoce.pipelines.core.words import after_common_words, words_of
 from vivavoce.pipelines.events import LATE_WORDS
 
 MOST_OPEN = 32
-"""Guesses that are kept; a transcript that came later than that many others comes never."""
+"""Guesses that are kept. If so many later guesses were made, no final comes for an older one."""
 ALIKE = 0.5
-"""Share of equal words from which a transcript counts as a revision of another one."""
+"""Share of equal words above which a transcript counts as a revision of another one."""
 
 
 @dataclass(slots=True, eq=False)
 class Guess:
-    """An interim that was committed, in the place of the final that is to come.
+    """An interim that was committed in place of the final that is to come.
 
     Args:
-        until: How long its final is waited for; for ever, where a remote model has heard the words itself.
-        item_id: The provider's name of the utterance; empty where it has none.
-        was_voice: A VAD heard it: a final before the VAD hears new speech is of this utterance, whatever its words.
-        is_being_said: The utterance goes on, and so does the time for its final.
-        was_in_speech: It was committed in the midst of speech, so that a late final is of the words after it, unless
-            it reads like this: a recogniser may settle it with all of that speech.
-        speech_until: How long the final of that speech is waited for; for ever, while that goes on.
-        is_followed: New speech has begun since.
-        has_newer: Another guess was committed since.
-        is_passed: A final of new speech has come since: finals come in order.
-        expires_at: When nothing settles it any more, because another pipeline listens; but past finals, and one of its
-            name, do.
-        left_at: Since when another pipeline, or another recogniser, listens; None while it is still the same.
-        came_at: When its first word came.
-        committed_at: When it was committed.
+        until: The end of the wait for its final; infinite if a remote model has heard the words itself.
+        item_id: The provider's name of the utterance; "" without one.
+        was_voice: Whether a VAD heard it: a final before the VAD hears new speech belongs to this utterance, whatever
+            its words.
+        is_being_said: Whether the utterance goes on, and with it the time for its final.
+        was_in_speech: Whether it was committed in mid-speech: a late final then belongs to the words after it, unless
+            it reads like this guess, since a recogniser may settle it with all of that speech.
+        speech_until: The end of the wait for the final of that speech; infinite while the speech goes on.
+        is_followed: Whether new speech has begun since.
+        has_newer: Whether another guess was committed since.
+        is_passed: Whether a final of new speech has come since; finals come in order.
+        expires_at: The time after which only past finals and a final of its name settle it, because another pipeline
+            listens.
+        left_at: The time since which another pipeline or recogniser listens; None while it is still the same.
+        came_at: The time of its first word.
+        committed_at: The time of its commit.
     """
 
     text: str = field(repr=False)
@@ -62,13 +63,13 @@ class Guess:
     committed_at: float = float("-inf")
 
     is_remote: bool = field(init=False)
-    """Whether a remote model has heard the words itself, so that nothing that they turn out to be is news to it."""
+    """Whether a remote model has heard the words itself, so that it already knows them, whatever the final is."""
 
     def __post_init__(self) -> None:
         self.is_remote = self.until == float("inf")
 
     def take_name(self, item_id: str) -> None:
-        """Take the name that the provider gives the utterance."""
+        """Set the name that the provider gives the utterance."""
         self.item_id = item_id
 
     def leave(self, now: float) -> None:
@@ -76,7 +77,7 @@ class Guess:
         self.left_at = now if self.left_at is None else self.left_at
 
     def expire(self, at: float) -> None:
-        """Wait no longer than that."""
+        """Shorten the wait to that time."""
         self.until = self.expires_at = min(self.until, at)
 
     def be_followed(self) -> None:
@@ -92,7 +93,7 @@ class Guess:
         self.is_passed = self.is_passed or self.is_followed
 
     def join_speech(self) -> None:
-        """Take it for the first words of speech that the VAD reports only now."""
+        """Count the guess as the first words of speech that the VAD reports only now."""
         self.is_followed = False
         self.was_voice = self.was_in_speech = True
 
@@ -105,22 +106,22 @@ class Guess:
             self.speech_until = until
 
     def is_in_time(self, now: float) -> bool:
-        """Whether something that comes now may still be of this utterance."""
+        """Return whether a transcript that comes now may still belong to this utterance."""
         return self.is_being_said or now <= self.until
 
     def may_be_guessed_again(self, text: str, item_id: str, now: float) -> bool:
-        """Whether an interim that comes while no turn is open may be of this utterance."""
+        """Return whether an interim that comes while no turn is open may belong to this utterance."""
         if self.item_id and item_id:
             return item_id == self.item_id
         is_of_voice = self.is_in_time(now) and (bool(self.item_id) or self.was_voice)
         return not self.is_followed and (is_of_voice or (not self.was_in_speech and self.resembles(text)))
 
     def may_be_settled(self, text: str, item_id: str, now: float, *, is_in_speech: bool, is_past: bool = False) -> bool:
-        """Whether a final that comes now may be of this utterance.
+        """Return whether a final that comes now may belong to this utterance.
 
         Args:
             is_in_speech: Whether the VAD hears speech.
-            is_past: It is of a recogniser that was replaced.
+            is_past: Whether the final comes from a recogniser that was replaced.
         """
         if is_past:
             is_of_it = self.left_at is not None and now <= self.left_at + LATE_WORDS
@@ -137,15 +138,15 @@ class Guess:
         return is_near and bool(text and self.text) and self.resembles(text)
 
     def _may_be_late(self, text: str) -> bool:
-        """Whether a final that comes when none is waited for any more may be of it, as no new speech was heard."""
+        """Return whether a final that comes after the wait may belong to this guess, since no new speech was heard."""
         if self.was_in_speech:
             return bool(text) and self.resembles(text)
         return self.was_voice or self.resembles(text)
 
     def news_in(self, text: str, item_id: str) -> str:
-        """Return the words of a final of new speech that are new: without the beginning that this guess has too.
+        """Return the new words of a final of new speech: the final without the beginning that this guess has too.
 
-        All of it, where it only repeats words or has less than half of the guess.
+        The result is the whole final if that only repeats words, or has less than half of the guess.
         """
         is_another = bool(self.item_id and item_id)
         if is_another or self.is_remote or self.is_passed or not self.is_followed:
@@ -154,7 +155,7 @@ class Guess:
         return news if news and common >= ALIKE * len(words_of(self.text)) and common else text
 
     def resembles(self, text: str) -> bool:
-        """Whether `text` reads like a revision of the interim, judged by its words."""
+        """Return whether `text` reads like a revision of the interim, judged by its words."""
         guess, revised = " ".join(_plain(self.text)), " ".join(_plain(text))
         return guess.startswith(revised) or revised.startswith(guess) or self.likeness(text) >= ALIKE
 
@@ -163,20 +164,20 @@ class Guess:
         return SequenceMatcher(None, _plain(self.text), _plain(text), autojunk=False).ratio()
 
     def is_same(self, text: str) -> bool:
-        """Whether nothing but spelling differs."""
+        """Return whether only the spelling differs."""
         return _plain(self.text) == _plain(text)
 
     def is_completed_by(self, text: str) -> bool:
-        """Whether nothing but spelling and the end of the last word differs."""
+        """Return whether only the spelling and the end of the last word differ."""
         (*guess, last), (*words, end) = (_plain(self.text) or [""]), (_plain(text) or [""])
         return guess == words and end.startswith(last)
 
 
 class CommittedTurn:
-    """A turn of which at least one final is open: its words, with the guesses in their places.
+    """A committed turn with at least one open final: its words, with the guesses in their places.
 
     Args:
-        speech_id: Its answer; empty for a backchannel.
+        speech_id: The speech that answers it; "" for a backchannel.
     """
 
     def __init__(self, turn: UserTurn, speech_id: str, guess: Guess | None, left: Guess | None) -> None:
@@ -190,27 +191,27 @@ class CommittedTurn:
 
     @property
     def text(self) -> str:
-        """All words of it."""
+        """All words of the turn."""
         return join(*self.words)
 
     @property
     def words(self) -> tuple[str, str]:
-        """Its words before the next ones and, once it was opened, those behind them."""
+        """The words before the next ones and, once the turn was opened again, the words behind them."""
         return join(*map(_text, self._before)), join(*map(_text, self._behind))
 
     def goes_on(self, turn: UserTurn, speech_id: str, guess: Guess | None, left: Guess | None) -> None:
-        """It was committed again, with the words that the turn has got since."""
+        """Note that the turn was committed again, with the words that it has got since."""
         self.turn_id, self.speech_id = turn.turn_id, speech_id
         self._take(turn, guess, left)
 
     def settle(self, guess: Guess, text: str) -> None:
-        """That guess was of these words."""
+        """Settle that guess by these words."""
         words = [*self._before, *self._behind]
         words[words.index(guess)] = text
         self._before, self._behind = words[: len(self._before)], words[len(self._before) :]
 
     def open_at(self, guess: Guess) -> None:
-        """Take the guess out: the next words take its place."""
+        """Take the guess out; the next words take its place."""
         words = [*self._before, *self._behind]
         place = words.index(guess)
         self._before, self._behind = words[:place], words[place + 1 :]
@@ -237,11 +238,11 @@ class LateFinals:
         self._name = ""
 
     def committed(self, turn: UserTurn, speech_id: str, guess: Guess | None, left: Guess | None) -> None:
-        """That turn was committed, perhaps once more.
+        """Note that a turn was committed, perhaps again.
 
         Args:
-            guess: Its newest utterance, if that is not settled.
-            left: Words of it that a recogniser which was replaced has shown and not settled.
+            guess: The guess at its newest utterance, if that is not settled.
+            left: Its words that a replaced recogniser has shown and not settled.
         """
         # Of guesses that a remote model heard and did not name only the newest is kept: its final may come never.
         is_replaced = guess is not None
@@ -264,32 +265,35 @@ class LateFinals:
         return not guess.item_id and guess not in self._unnamed
 
     def await_name(self, guess: Guess | None) -> None:
-        """The model gets the commit that was noted last, and will name its audio; None if nothing of it is open."""
+        """Note that the model gets the commit that was noted last, or none if no word of it is open; it will name the
+        audio."""
         self._unnamed.append(guess)
 
     def name(self, item_id: str) -> None:
-        """The model gives the audio of the oldest commit without a name, or else of the open turn, that name."""
+        """Give this name of the model to the audio of the oldest commit without a name, or else to that of the open
+        turn."""
         if not self._unnamed:
             self._name = item_id
         elif (guess := self._unnamed.popleft()) is not None:
             guess.take_name(item_id)
 
     def take_name(self) -> str:
-        """Return the name of the open turn's audio, once."""
+        """Return the name of the open turn's audio, and forget it."""
         name, self._name = self._name, ""
         return name
 
     def is_named(self, item_id: str) -> bool:
-        """Whether that is the name of a committed turn's audio whose words are open."""
+        """Return whether that is the name of a committed turn's audio whose words are open."""
         return bool(item_id) and any(guess.item_id == item_id for _, guess in self._open)
 
     @property
     def owed_until(self) -> float:
-        """Until when a recogniser may still settle something that was committed; in the past where it owes nothing."""
+        """The time until which a recogniser may still settle committed words; in the past if it owes none."""
         return max((guess.until for _, guess in self._open if not guess.is_remote), default=float("-inf"))
 
     def others_listen(self, now: float, timeout: float) -> None:
-        """Another pipeline hears from now on: finals of the one before are past ones, or come by their names."""
+        """Note that another pipeline hears from now on: finals of the one before are past ones, or come by their
+        names."""
         self.leave(now)
         for _, guess in self._open:
             guess.expire(now + timeout)
@@ -297,25 +301,25 @@ class LateFinals:
         self._name = ""
 
     def leave(self, now: float) -> None:
-        """Another recogniser hears from now on: past finals settle these guesses."""
+        """Note that another recogniser hears from now on: past finals settle these guesses."""
         self.words_follow()
         for _, guess in self._open:
             guess.leave(now)
 
     def clear(self) -> None:
-        """Wait for none any more."""
+        """Forget all guesses."""
         self._open.clear()
         self._unnamed.clear()
 
     def words_follow(self) -> None:
-        """Words from now on are new, unless they show that they are not."""
+        """Note that words from now on are new, unless they prove to be old."""
         for _, guess in self._open:
             guess.be_followed()
 
     def speech_began(self, at: float) -> float | None:
-        """The VAD reports speech since `at`; return when the first words of it were committed, None if all is new.
+        """Note speech since `at`; return when its first words were committed, or None if all of it is new.
 
-        A VAD is sure of speech later than a quick recogniser is.
+        A VAD may detect speech later than a quick recogniser does.
         """
         newest = self._open[-1][1] if self._open else None
         is_of_newest = newest is not None and not newest.is_followed and at < newest.came_at
@@ -326,22 +330,23 @@ class LateFinals:
         return newest.committed_at
 
     def speech_ended(self, at: float, timeout: float) -> None:
-        """The utterance that went on at its commit is over since `at`: its final comes within the timeout."""
+        """Note the end, at `at`, of the utterance that went on at its commit: its final comes within the timeout."""
         for _, guess in self._open:
             guess.speech_ended(at + timeout)
 
     def cover_interim(self, text: str, now: float, item_id: str) -> bool:
-        """Whether an interim is still of words that were committed."""
+        """Return whether an interim still belongs to committed words."""
         return any(guess.may_be_guessed_again(text, item_id, now) for _, guess in self._open)
 
     def take(
         self, text: str, now: float, item_id: str, *, is_in_speech: bool, is_past: bool = False
     ) -> tuple[CommittedTurn, Guess] | None:
-        """Return the guess that a final is of, with its turn, and wait for it no more; None if the final is of none.
+        """Return the guess that a final settles, with its turn, and stop waiting for it; None if the final settles
+        none.
 
         Args:
             is_in_speech: Whether the VAD hears speech.
-            is_past: It is of a recogniser that was replaced.
+            is_past: Whether the final comes from a recogniser that was replaced.
         """
         found = [
             (whole, guess)
@@ -355,7 +360,7 @@ class LateFinals:
         return best
 
     def news(self, text: str, item_id: str) -> str:
-        """Return the new words in a final of new speech; a beginning that repeats a guess settles the guess."""
+        """Return the new words in a final of new speech; if it begins with the words of a guess, settle the guess."""
         for whole, guess in self._open:
             news = guess.news_in(text, item_id)
             if news != text:

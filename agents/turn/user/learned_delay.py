@@ -1,4 +1,4 @@
-"""LearnedDelay: how long a pause must be to end the caller's turn, fixed or learned from the caller's own pauses.
+"""LearnedDelay: the length of a pause that ends the caller's turn, fixed or learned from the caller's own pauses.
 
 The aim is the shortest delay that this caller's pauses *within* a turn rarely exceed. So only such pauses teach. The
 events that follow a pause show which kind it was:
@@ -28,9 +28,9 @@ from __future__ import annotations
 from vivavoce.agents.turn.options import EndpointingOptions
 
 RISE = 0.5
-"""Share of the way to a pause that was longer than the delay allows for."""
+"""Share of the way towards a longer pause that the delay takes."""
 FALL = 0.1
-"""Share of the way to a shorter one."""
+"""Share of the way towards a shorter pause that the delay takes."""
 MARGIN = 0.15
 """Seconds by which the delay must exceed a pause."""
 REACTION = 0.25
@@ -42,18 +42,18 @@ class LearnedDelay:
 
     def __init__(self, options: EndpointingOptions) -> None:
         self.min_delay = options.min_delay
-        """Seconds of silence, by now."""
+        """The present delay, in seconds of silence."""
         self.is_dynamic = options.mode == "dynamic"
         self._low, self._high = options.learned
         self._learned: float | None = None
-        """The delay that was learned before the options in use, if they do not learn."""
+        """The delay learned before the present options, if these do not learn."""
         self._ended_at: float | None = None
         self._pause: float | None = None
         self._has_paused = False
         self._went_without = False
 
     def take_options(self, options: EndpointingOptions) -> None:
-        """Go on with these options, those of the agent that has the conversation."""
+        """Use these options, of the agent that has the conversation."""
         if self.is_dynamic:
             self._learned = self.min_delay
         self.is_dynamic = options.mode == "dynamic"
@@ -65,33 +65,33 @@ class LearnedDelay:
             self._pause, self._has_paused, self._went_without = None, False, False
 
     def speech_began(self, at: float, since: float | None) -> None:
-        """The caller sounds again at `at`.
+        """Note that the caller sounds again at `at`.
 
         Args:
-            since: When the pause within the turn began; None if this is no such pause.
+            since: The beginning of the pause within the turn; None if it is not such a pause.
         """
         self._pause = None if since is None else max(0.0, at - since)
 
     @property
     def ended_at(self) -> float | None:
-        """The true end of the last turn that was committed."""
+        """The true end of the last committed turn."""
         return self._ended_at
 
     def words_came(self) -> None:
-        """The sound has words: the pause before it was a pause within the turn."""
+        """Note that the sound has words: the pause before it was a pause within the turn."""
         if self._pause is not None:
             self._has_paused, self._went_without = True, False
             self._move(self._pause + MARGIN)
             self._pause = None
 
     def turn_ended(self, silence_since: float | None) -> None:
-        """A turn was committed.
+        """Note that a turn was committed.
 
         Args:
-            silence_since: The true end of its speech; None where something else than a pause ended it.
+            silence_since: The true end of its speech; None if the turn was not ended by a pause.
         """
         self._ended_at, self._pause = silence_since, None
-        if self._went_without:  # only by now is it sure that nothing followed
+        if self._went_without:  # only now is it sure that nothing followed
             self._move(self._low)
         self._went_without = self.is_dynamic and silence_since is not None and not self._has_paused
         self._has_paused = False

@@ -1,4 +1,4 @@
-"""TurnLimits: a user turn of too many words or seconds is over, though the caller talks on.
+"""TurnLimits: ends a user turn of too many words or seconds, though the caller talks on.
 
 Its words are answered; the answer is owed (`guard`): the caller's voice does not take it back. What is said after the
 limit is a new turn, answered after that. A turn that was committed and went on counts from its first part. (LiveKit
@@ -30,7 +30,7 @@ class TurnLimits:
         self._out = out
 
     def deadlines(self, turn: UserTurn) -> Iterator[Deadline]:
-        """Yield when the open turn has, or will have, lasted for too long."""
+        """Yield the time when the open turn has lasted for too long."""
         options = self._options.endpointing
         words, seconds = options.max_turn_words, options.max_turn_duration
         if words is not None and count_words(turn.text) > words:

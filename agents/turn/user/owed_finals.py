@@ -1,4 +1,4 @@
-"""OwedFinals: of which bursts of a turn a final transcript is still to come.
+"""OwedFinals: the bursts of a turn whose final transcripts are still to come.
 
 A recogniser may give each burst a final of its own, or one final for several bursts. A final that arrives after the
 true end of the last burst settles the turn, though the VAD reports that end later, with two exceptions: finals of this
@@ -22,9 +22,9 @@ from difflib import SequenceMatcher
 from vivavoce.pipelines.core.words import words_of
 
 NEAR_END = 0.5
-"""Seconds before the end of the only burst in which a final is of all of it."""
+"""A final within so many seconds before the end of the only burst belongs to all of the burst."""
 AT_END = 0.1
-"""Seconds before the end of the second burst in which a final is of both."""
+"""A final within so many seconds before the end of the second burst belongs to both bursts."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class OwedFinals:
     """Counts the bursts of one turn that have no final.
 
     Args:
-        bursts: How many these are, the newest one included; words without a burst count as one.
+        bursts: The number of these bursts, the newest included; words without a burst count as one.
         came_singly: Whether each final so far was of one burst; None before the first one that shows it.
     """
 
@@ -40,17 +40,17 @@ class OwedFinals:
     came_singly: bool | None = None
     _came_singly_before: bool | None = None
     _bursts_before: int | None = None
-    """How many bursts were owed one when the newest final came in the newest burst; None if none came in it."""
+    """How many bursts were owed a final when the newest final came, if it came in the newest burst; else None."""
     _is_by_words: bool = False
     _is_rest: bool = False
-    """Whether only the rest of a burst is owed one, which no interim has shown."""
+    """Whether only the rest of a burst, which no interim has shown, is owed a final."""
 
     def burst_began(self, *, is_shown: bool = False) -> None:
-        """A burst began, which is owed a final.
+        """Note that a burst began, which is owed a final.
 
         Args:
-            is_shown: Whether it began before the first interim of the present words, which the VAD reports later than
-                the recogniser: if they count already, they are of this burst.
+            is_shown: Whether it began before the first interim of the present words, since a VAD reports later than a
+                recogniser. Those words, if counted already, then belong to this burst.
         """
         if not (self.bursts and (self._is_rest or (is_shown and self._is_by_words))):
             self.bursts += 1
@@ -58,27 +58,27 @@ class OwedFinals:
         self._bursts_before = None
 
     def words_shown(self) -> None:
-        """An interim shows words that are owed a final."""
+        """Note that an interim shows words that are owed a final."""
         if not self.bursts:
             self.bursts, self._is_by_words = 1, True
 
     def forgive(self) -> None:
-        """No final is waited for."""
+        """Wait for no final any more."""
         self.bursts = 0
 
     def leave(self, *, is_in_speech: bool) -> None:
-        """Wait for the successor of a recogniser: only speech that goes on is owed a final by it."""
+        """Wait for the successor of a recogniser, which owes a final only for speech that goes on."""
         self.bursts = int(is_in_speech)
 
     def final_came(
         self, *, is_in_speech: bool, has_all: bool, has_more: bool = False, leaves_rest: bool = False
     ) -> None:
-        """A final came.
+        """Note that a final came.
 
         Args:
             is_in_speech: Whether the newest burst continues, as far as the VAD has reported.
             has_all: Whether it has the words that interims have shown.
-            has_more: Whether it has those and more.
+            has_more: Whether it has those words and more.
             leaves_rest: Whether no interim will show the words that follow in the same burst.
         """
         self._came_singly_before = self.came_singly
@@ -96,11 +96,12 @@ class OwedFinals:
 
     @property
     def is_of_only_burst(self) -> bool:
-        """Whether the newest final came in the newest burst, the only one without one."""
+        """Whether the newest final came in the newest burst, which was the only burst without a final."""
         return self._bursts_before is not None and self._bursts_before <= 1
 
     def burst_ended(self, since_final: float) -> None:
-        """The newest burst ended so many seconds after the newest final, or before it: that may be of it too.
+        """Note that the newest burst ended so many seconds after the newest final, or before it; that final may belong
+        to it too.
 
         Not to be called if an interim shows words that the final lacks.
         """
@@ -115,7 +116,7 @@ class OwedFinals:
 
 
 def lacks_words(final: str, interim: str) -> bool:
-    """Return whether `interim` continues behind the words of `final`, or has none of them."""
+    """Return whether `interim` continues beyond the words of `final`, or has none of them."""
     shown, settled = words_of(interim), words_of(final)
     *blocks, _ = SequenceMatcher(None, shown, settled, autojunk=False).get_matching_blocks()
     if not blocks:

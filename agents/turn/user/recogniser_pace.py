@@ -1,4 +1,4 @@
-"""RecogniserPace: whether the recogniser is slow, so that its silence does not show that the caller is silent.
+"""RecogniserPace: judges whether the recogniser is slow: then its silence does not prove that the caller is silent.
 
 A recogniser that gives interims is slow after two bursts with words in a row whose first interim came more than `LATE`
 after the first word, until two quick ones follow. No recogniser gives times of words, so the onset stands for the first
@@ -11,11 +11,11 @@ from __future__ import annotations
 from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS
 
 LATE = 2.0
-"""Seconds from the first word after which its first interim is late."""
+"""An interim is late if it comes more than so many seconds after the first word."""
 REPLY = 1.0
-"""Longest silence, of caller and agent, behind which a sound is taken for speech from its onset on."""
+"""The longest silence, of caller and agent, after which a sound counts as speech from its onset on."""
 IN_A_ROW = 2
-"""Late bursts, or quick ones, in a row that change the judgement."""
+"""The number of late or of quick bursts in a row that changes the judgement."""
 
 
 class RecogniserPace:
@@ -24,19 +24,19 @@ class RecogniserPace:
     def __init__(self) -> None:
         self.is_slow = False
         self._row = 0
-        """Bursts in a row that say the opposite."""
+        """The number of bursts in a row that contradict the judgement."""
         self._waits_since: tuple[float, float] | None = None
-        """The onsets of the first and of the last burst without words; None if no burst can be judged."""
+        """The onsets of the first and the last burst without words; None if no burst can be judged."""
 
     def burst_began(self, at: float, *, silence: float) -> None:
-        """A burst began at `at`, after so many seconds in which neither side was heard."""
+        """Note that a burst began at `at`, after so many seconds in which neither side was heard."""
         if round(silence, NANOSECOND_DIGITS) > REPLY:
             self._waits_since = None
         else:
             self._waits_since = (at if self._waits_since is None else self._waits_since[0], at)
 
     def interim_came(self, now: float) -> None:
-        """An interim shows new words."""
+        """Note that an interim shows new words."""
         if self._waits_since is not None:
             verdicts = {round(now - onset, NANOSECOND_DIGITS) > LATE for onset in self._waits_since}
             if len(verdicts) == 1:
@@ -44,13 +44,14 @@ class RecogniserPace:
         self._waits_since = None
 
     def final_came(self, spoken_until: float) -> None:
-        """A final has words of the newest burst, which has sounded until then; judged if no interim has shown any."""
+        """Note a final with words of the newest burst, which has sounded until now; judge it if no interim has shown
+        any."""
         if self._waits_since is not None and round(spoken_until - self._waits_since[1], NANOSECOND_DIGITS) > LATE:
             self._judge(is_late=True)
         self._waits_since = None
 
     def final_of_earlier_came(self) -> None:
-        """A final has words of a burst before the newest one."""
+        """Note a final with words of a burst before the newest one."""
         if self._waits_since is not None:
             self._waits_since = (self._waits_since[1], self._waits_since[1])
 

@@ -11,17 +11,17 @@ from vivavoce.agents.turn.user.owed_finals import OwedFinals, lacks_words
 from vivavoce.pipelines.core.words import after_common_words, words_of
 
 LONG_PAUSE = 1.5
-"""Seconds of silence after which a caller who continues without an answer can merge with the turn before only a few
-times.
+"""Seconds of silence after which a caller who continues without an answer can only a few times continue the turn
+before.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """A turn was ended by something else than a pause.
+    """The end of a turn by something other than a pause.
 
     Args:
-        leaves_audio: There were words then, so that the recogniser was not asked yet to settle its audio.
+        leaves_audio: Whether there were words, so that the recogniser has not been asked yet to settle its audio.
     """
 
     at: float
@@ -34,11 +34,11 @@ class Past:
     """The part of an open turn that comes from committed turns, or from a recogniser that was replaced.
 
     Args:
-        late_merges: How often it has merged after a long pause (`guard`).
-        amends: The turn whose message, amended by a late final, is to be answered anew as this one; empty: none.
-        amended: How many of its first segments settle a committed guess; they are not taken back.
-        segments: How many of its first segments are of a recogniser that was replaced.
-        shown_at: Which segment that recogniser has only shown, and may still settle; None for none.
+        late_merges: The number of merges after a long pause (`guard`).
+        amends: The turn whose message, amended by a late final, is answered again as this turn; "" for none.
+        amended: The number of its first segments that settle a committed guess; they are not taken back.
+        segments: The number of its first segments that come from a replaced recogniser.
+        shown_at: The index of the segment that this recogniser has only shown, and may still settle; None for none.
         left_at: When it was replaced; None if none was.
     """
 
@@ -55,10 +55,10 @@ class ClosedTurn:
     """The facts of a turn that is over, for its answer; a turn that goes on takes them back.
 
     Args:
-        began_at: When its first sound or word came.
-        onset: The true onset of its speech; None where the user did not speak.
-        ended_at: When the user had ended it.
-        late_merges: How often it has merged after a long pause.
+        began_at: The time of its first sound or word.
+        onset: The true onset of its speech; None if the user did not speak.
+        ended_at: The time at which the user ended it.
+        late_merges: The number of merges after a long pause.
     """
 
     turn_id: str
@@ -77,23 +77,23 @@ class UserTurn:
         burst: The newest speech of it; None without a VAD.
         committed: Words of this turn that were committed already, and those of them that come behind the present
             words, where these take the place of a guess.
-        is_merged: It was committed before and goes on.
+        is_merged: Whether it was committed before and goes on.
         past: The part that comes from committed turns.
         segments: Final transcripts since.
-        hushed: How many of these were said when no voice took the floor (`guard`).
+        hushed: The number of segments that were said when no voice took the floor (`guard`).
         interim: The recogniser's guess at the last utterance, while no final settles it.
         interim_item_id: The provider's name of that utterance.
         typed: Text that was typed while the turn was open.
-        is_interim_stable: The interim has not changed for so long that it counts as words.
-        word_at: When its last word came, or the event that opened it.
-        utterance_at: When the first word of its newest utterance came; without a VAD, the utterance's onset.
-        owed: Which final transcripts are still to come.
-        over: A request has ended the turn, words of it were typed, or a limit was reached.
-        onset: The true onset of its first speech; without a VAD, when its first words came. None where it has neither.
-        waits_for_request: No pause ends it: it began with endpointing mode `manual`, which still holds.
-        began_at: When its first sound or word came.
-        rest_ended_at: When the rest of a burst ended that it began with; None if it began with a burst of its own.
-        is_closed: It was committed, so that nothing changes it any more.
+        is_interim_stable: Whether the interim has been unchanged for long enough to count as words.
+        word_at: The time of its last word, or of the event that opened it.
+        utterance_at: The time of the first word of its newest utterance; without a VAD, the utterance's onset.
+        owed: The final transcripts that are still to come.
+        over: The end by a request, by typed words or by a limit; None without one.
+        onset: The true onset of its first speech; without a VAD, the time of its first words. None without both.
+        waits_for_request: Whether no pause ends it: it began with endpointing mode `manual`, which still holds.
+        began_at: The time of its first sound or word.
+        rest_ended_at: The end of the rest of a burst with which it began; None if it began with its own burst.
+        is_closed: Whether it was committed, so that it does not change any more.
         since: `began_at` and `utterance_at`, where they are not `word_at`.
     """
 
@@ -133,19 +133,19 @@ class UserTurn:
 
     @property
     def owed_before(self) -> bool:
-        """Whether one of speech before that is still to come too."""
+        """Whether a final transcript of earlier speech is still to come too."""
         return self.owed.bursts > 1
 
     @property
     def is_over_by_word(self) -> bool:
-        """Whether the application said that it is over, or words were typed: no matter of voice."""
+        """Whether the application has ended the turn, or words were typed; then the voice does not matter."""
         return self.over is not None and self.over.by in ("request", "text")
 
     @property
     def has_words(self) -> bool:
-        """Whether there is anything to answer: words understood, settled or not, or a commit that goes on.
+        """Whether there are words to answer, settled or not, or the turn was committed before.
 
-        A remote model's commit may be of no words yet, so that `text` is empty.
+        A remote model's turn may be committed without words, so that `text` is empty.
         """
         return bool(self.segments or self.interim or self.typed or self.is_merged or self.is_heard or self.past.amends)
 
@@ -161,7 +161,7 @@ class UserTurn:
 
     @property
     def new_text(self) -> str:
-        """The words since the last commit, an unsettled interim behind the settled ones."""
+        """The words since the last commit; an unsettled interim comes last."""
         return join(*self.segments, self.interim, self.typed)
 
     @property
@@ -177,30 +177,30 @@ class UserTurn:
 
     @property
     def settles_audio(self) -> bool:
-        """Whether its end is the end of the audio that the recogniser has heard."""
+        """Whether the end of the turn is also the end of the audio that the recogniser has heard."""
         if self.is_speech_going_on:
             return self.over is not None and self.over.leaves_audio
         return bool(self.burst or self.segments or self.interim)
 
     @property
     def is_heard(self) -> bool:
-        """Whether the model has heard its audio, so that it needs no words."""
+        """Whether the model has heard the audio of the turn, so that it needs no words."""
         return self.burst is not None and self.burst.is_heard
 
     @property
     def lasts_since(self) -> float:
-        """From when its duration counts."""
+        """The time from which the duration of the turn counts."""
         return self.began_at if self.rest_ended_at is None else self.rest_ended_at
 
     @property
     def has_open_audio(self) -> bool:
-        """Whether a burst of it was not committed yet."""
+        """Whether a burst of the turn is not committed yet."""
         return self.burst is not None and not self.burst.is_settled
 
     # --- its sound
 
     def hear(self, now: float) -> None:
-        """Note that the model has heard all of it."""
+        """Note that the model has heard the whole turn."""
         self.burst = self.burst or Burst(now, now, now)
         self.burst.hear()
 
@@ -212,7 +212,7 @@ class UserTurn:
         self.rest_ended_at = at
 
     def begin_speech(self, burst: Burst) -> None:
-        """Go on with a new burst of speech: any verdict on the pause before it is void."""
+        """Go on with a new burst of speech; a verdict on the pause before it does not count any more."""
         if self.is_heard:
             burst.hear()
         self.burst = burst
@@ -221,24 +221,24 @@ class UserTurn:
         self.is_complete = self.predicted_at = None
 
     def join_ended(self, burst: Burst) -> None:
-        """Take its first words as those of a burst that has ended: the pause counts since then."""
+        """Assign the first words to a burst that has ended: the pause counts from its end."""
         assert self.burst is None
         assert not burst.is_going_on
         self.burst = burst
 
     def begin_by_words(self, now: float) -> None:
-        """Take the coming of its first words for its onset."""
+        """Take the time of the first words as the onset."""
         assert self.onset is None
         self.onset = now
 
     def is_shown(self, burst: Burst) -> bool:
-        """Whether that burst began before the first interim of the present words, by the VAD's later report."""
+        """Return whether that burst began before the first interim of the present words; the VAD reports later."""
         return bool(self.interim) and burst.started_at <= self.utterance_at
 
     # --- its words
 
     def add_interim(self, text: str, now: float, item_id: str) -> None:
-        """Put an interim in the place of the one before."""
+        """Replace the interim by a newer one."""
         assert not self.is_closed
         self.interim_item_id = item_id
         if text == self.interim:
@@ -250,7 +250,7 @@ class UserTurn:
         self.owed.words_shown()
 
     def add_final(self, text: str, now: float, item_id: str = "") -> None:
-        """Settle the utterance, or an earlier one, by a final; an empty one discards the interims."""
+        """Settle the utterance, or an earlier one, by a final; an empty final discards the interims."""
         assert not self.is_closed
         if not self.interim:
             self.utterance_at = now
@@ -270,7 +270,7 @@ class UserTurn:
             self.segments.append(text)
 
     def add_typed(self, text: str, now: float) -> None:
-        """Add text that was typed; it ends the turn, unless the user still speaks."""
+        """Add typed text; it ends the turn, unless the user still speaks."""
         assert not self.is_closed
         self.typed = f"{self.typed} {text}".strip()
         self.word_at = now
@@ -278,20 +278,20 @@ class UserTurn:
             self.end(now, "text")
 
     def trust_interim(self) -> None:
-        """Count the interim as words, as it has not changed for so long."""
+        """Count the interim as words, since it has been unchanged for long enough."""
         assert self.interim
         self.is_interim_stable = True
 
     def hush(self) -> None:
-        """Let none of its words so far take the floor."""
+        """Let none of the words so far take the floor."""
         self.hushed = len(self.segments)
 
     def unhush(self) -> None:
-        """Let all of its words take the floor."""
+        """Let all words take the floor."""
         self.hushed = 0
 
     def leave_words(self, now: float) -> None:
-        """Keep the words that a recogniser has shown, which is replaced now, until a past final settles them.
+        """Keep the words that a replaced recogniser has shown, until a past final settles them.
 
         Only speech that goes on is still owed a final.
         """
@@ -303,7 +303,7 @@ class UserTurn:
         self.owed.leave(is_in_speech=self.is_speech_going_on)
 
     def add_past_final(self, text: str) -> None:
-        """Settle words of a replaced recogniser before those of its successor, which owes its own finals."""
+        """Settle words of a replaced recogniser, before those of its successor, which owes its own finals."""
         assert not self.is_closed
         if self.past.shown_at is not None:
             self.segments[self.past.shown_at] = text
@@ -314,7 +314,7 @@ class UserTurn:
         self.past = replace(self.past, segments=place + 1)
 
     def amend(self, words: tuple[str, str]) -> None:
-        """Correct its committed words by a late final: those before the present words, and those behind them."""
+        """Correct the committed words by a late final: those before the present words, and those behind them."""
         assert not self.is_closed
         self.committed = words
 
@@ -333,7 +333,7 @@ class UserTurn:
         )
 
     def _lacks(self, final: str, item_id: str) -> bool:
-        """Whether the interim is of a later utterance than that final."""
+        """Return whether the interim belongs to a later utterance than that final."""
         if not (final and self.interim):
             return False
         if item_id and self.interim_item_id:
@@ -344,13 +344,13 @@ class UserTurn:
         return self.owed.bursts > 1 or (self.is_speech_going_on and continues(self.interim, final))
 
     def _left_by(self, final: str, item_id: str) -> str:
-        """Return the words of the interim that are open behind that final."""
+        """Return the words of the interim that are still open after that final."""
         if item_id and self.interim_item_id:
             return self.interim
         return after_common_words(self.interim, final)[1] if continues(self.interim, final) else self.interim
 
     def end_speech(self, at: float) -> None:
-        """Note that its newest burst ended at `at`: a final that came before the report may be of it too."""
+        """Note that the newest burst ended at `at`; a final that came before the report may belong to it too."""
         if self.final_at is None:
             return
         is_left = self.interim_since <= self.final_at and not self.interim_item_id
@@ -366,27 +366,27 @@ class UserTurn:
         self.is_complete, self.predicted_at = complete, now
 
     def let_pauses_end(self) -> None:
-        """Wait for no request any more: a pause ends it."""
+        """Let a pause end the turn from now on, without a request."""
         self.waits_for_request = False
 
     def end(self, now: float, by: EndedBy = "request") -> None:
-        """End it by something else than a pause. It is not closed by that: words may still be owed."""
+        """End the turn by something other than a pause. The turn is not closed by that: words may still be owed."""
         assert not self.is_closed
         # Typed words do not end audio.
         self.over = Over(now, by, leaves_audio=by != "text" and self.has_words)
 
     def end_as_requested(self, now: float) -> None:
-        """End it by a request that came before these words of it: the recogniser has settled its audio since."""
+        """End the turn by an earlier request, before these words came: the recogniser has settled its audio since."""
         assert self.over is None
         self.over = Over(now)
 
     def go_on(self) -> None:
-        """Let it go on, if only a lack of words has ended it: a word has come."""
+        """Let the turn go on, if only a lack of words has ended it: a word has come."""
         if self.over is not None and self.over.by == "no_words":
             self.over = None
 
     def merge(self, closed: ClosedTurn) -> None:
-        """Go on with that turn, whose answer is taken back, as one turn of its name."""
+        """Join with that turn, whose answer is taken back, into one turn of its name."""
         assert not self.is_closed
         self.turn_id, self.committed, self.is_merged = closed.turn_id, (closed.text, ""), True
         is_late = not self.past.amended and is_long_pause(closed.ended_at, self.began_at)
@@ -395,7 +395,7 @@ class UserTurn:
         self.onset = self.onset if closed.onset is None else closed.onset
 
     def close(self, now: float) -> ClosedTurn:
-        """Close it and return its facts: from now on it does not change."""
+        """Close the turn and return its facts; it does not change any more."""
         assert not self.is_closed
         self.is_closed = True
         ended_at = now if self.is_speech_going_on else self.silence_since
@@ -403,7 +403,7 @@ class UserTurn:
 
     @property
     def silence_since(self) -> float:
-        """When the pause began: the true end of speech, or the last word's arrival without a VAD."""
+        """The beginning of the pause: the true end of speech, or the arrival of the last word without a VAD."""
         if self.burst is not None and self.burst.ended_at is not None:
             return self.burst.ended_at
         return self.word_at
@@ -422,12 +422,12 @@ class UserTurn:
 
 
 def is_long_pause(ended_at: float, began_at: float) -> bool:
-    """Return whether speech that began then came after more than a hesitation."""
+    """Return whether speech that began at that time followed a pause longer than a hesitation."""
     return round(began_at - ended_at, NANOSECOND_DIGITS) >= LONG_PAUSE
 
 
 def continues(text: str, other: str) -> bool:
-    """Return whether `text` begins with words of the beginning of `other`, and goes on otherwise."""
+    """Return whether `text` starts with words from the beginning of `other`, and goes on differently."""
     common, news = after_common_words(text, other)
     return common > 0 and bool(news)
 

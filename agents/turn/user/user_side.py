@@ -15,7 +15,7 @@ class Silence:
 
     Args:
         level: Wake-ups so far.
-        is_away: It has lasted so long that the user counts as away.
+        is_away: Whether it has lasted so long that the user counts as away.
     """
 
     began_at: float = 0.0
@@ -38,47 +38,48 @@ class Silence:
 
 @dataclass(slots=True)
 class UserSide:
-    """State of the user now. It alone sets its turn, burst and silence; others ask it to, or read it."""
+    """The present state of the user. Only this class sets its turn, burst and silence; other classes call it, or read
+    it."""
 
     turn: UserTurn | None = None
     burst: Burst | None = None
     silence: Silence = field(default_factory=Silence)
     hears_words_since: float | None = float("-inf")
-    """Since when the recogniser is connected; None while it is not, so that no word can come."""
+    """The time since which the recogniser is connected; None while it is not, so that no word can come."""
     pace: RecogniserPace = field(default_factory=RecogniserPace)
-    """The judgement on the recogniser that hears."""
+    """The judgement on the present recogniser."""
     onset: float | None = None
-    """The true onset of the newest speech; without a VAD, when the first words of the newest turn came."""
+    """The true onset of the newest speech; without a VAD, the time of the first words of the newest turn."""
     turns: int = 0
-    """How many turns have begun."""
+    """The number of turns so far."""
     run: str = ""
     """The end of the ids of the turns."""
 
     # --- the recogniser
 
     def recogniser_lost(self) -> None:
-        """Note that no word can come until the recogniser is back."""
+        """Note that no word can come until the recogniser is connected again."""
         self.hears_words_since = None
         self.pace.skip()
 
     def recogniser_back(self, now: float) -> None:
-        """Note that words come again; those of speech before now are late for no fault of the recogniser."""
+        """Note that words come again; words of earlier speech are late, but not because the recogniser is slow."""
         self.hears_words_since = now
         self.pace.skip()
 
     def recogniser_changed(self) -> None:
-        """Judge another recogniser from now on."""
+        """Judge the pace of another recogniser from now on."""
         self.pace = RecogniserPace()
 
     def others_listen(self, now: float) -> None:
-        """Note that other components hear the user from now on: they have heard nothing yet."""
+        """Note that other components hear the user from now on; they have heard nothing yet."""
         self.burst, self.hears_words_since = None, now
         self.recogniser_changed()
 
     # --- the turn
 
     def count_from(self, turns_before: int, run: str) -> None:
-        """Number the turns behind those of the conversation that the session continues; `run` ends their ids."""
+        """Number the turns after those of the conversation that the session continues; `run` ends their ids."""
         assert self.turn is None
         self.turns, self.run = turns_before, run
 
@@ -90,24 +91,24 @@ class UserSide:
         return turn
 
     def open_amended(self, amends: str, words: tuple[str, str], now: float, *, since: float) -> None:
-        """Open a turn of words that were committed, and changed since the answer to the turn of that id was heard.
+        """Open a turn of committed words that have changed since the answer to the turn of that id was heard.
 
         Args:
-            since: When they were said, so that they do not cut speech that was asked for since then.
+            since: The time when they were said; they do not cut speech that was asked for later.
         """
         over = Over(now, "late_final")
         self._open(UserTurn(self._next_id(), now, committed=words, past=Past(amends=amends), over=over, since=since))
 
     def reopen(self, turn_id: str, now: float) -> UserTurn:
-        """Open the turn of that id again: words of it that were committed have changed."""
+        """Open the turn of that id again, since committed words of it have changed."""
         return self._open(UserTurn(turn_id, now, burst=self.burst, past=Past(amended=1)))
 
     def typed_turn(self, text: str, now: float) -> UserTurn:
-        """Return a turn of typed text, which is over; it is not open yet."""
+        """Return a turn of typed text, which is over and not open yet."""
         return UserTurn(self._next_id(), now, typed=text, over=Over(now, "text"))
 
     def put_before(self, turn: UserTurn) -> UserTurn | None:
-        """Open that turn; return the one that was open, which `put_back` opens again."""
+        """Open that turn; return the turn that was open, which `put_back` opens again."""
         aside, self.turn = self.turn, turn
         return aside
 
@@ -116,13 +117,13 @@ class UserSide:
         self._open(turn)
 
     def take_words_back(self) -> UserTurn:
-        """Take the words back that came since the open turn was committed; return what is left of it."""
+        """Take back the words that came since the open turn was committed; return the turn without them."""
         assert self.turn is not None
         self.turn = self.turn.without_news()
         return self.turn
 
     def close_turn(self, now: float) -> None:
-        """Close the open turn; speech of it that goes on is of another turn from here on."""
+        """Close the open turn; speech that goes on belongs to another turn from now on."""
         turn, burst = self.turn, self.burst
         assert turn is not None
         self.turn = None
@@ -132,7 +133,7 @@ class UserSide:
             turn.burst.settle()
 
     def drop_turn(self) -> str:
-        """Close the open turn, which came to nothing; speech that goes on stays as it is. Return its id."""
+        """Close the open turn, which has no answer, and return its id; speech that goes on is unchanged."""
         turn = self.turn
         assert turn is not None
         self.turn = None
@@ -155,8 +156,8 @@ class UserSide:
         """Note that a burst began.
 
         Args:
-            committed_at: When its first words were committed, so that the rest is of no turn yet; None if it is of the
-                open turn.
+            committed_at: The time when its first words were committed: the rest belongs to no turn yet. None if the
+                burst belongs to the open turn.
         """
         assert not self.is_speaking
         self.onset = burst.started_at
@@ -165,16 +166,17 @@ class UserSide:
             self.turn.begin_speech(burst)
 
     def split_burst(self, now: float, *, keeps_noise: bool) -> None:
-        """Take the speech from here on as that of another turn.
+        """Count the speech from now on as that of another turn.
 
         Args:
-            keeps_noise: What it was taken for still holds.
+            keeps_noise: Whether speech that counts as noise still does.
         """
         assert self.burst is not None
         self.burst = self.burst.rest(now, keeps_noise=keeps_noise)
 
     def words_tell_onset(self, now: float) -> None:
-        """Take words of the open turn that came now for its onset, if they are its first and there is no VAD."""
+        """Take the time of words that came now as the onset of the open turn, if they are its first and there is no
+        VAD."""
         if self.burst is None and self.turn is not None and self.turn.onset is None:
             self.turn.begin_by_words(now)
             self.onset = now
@@ -190,7 +192,7 @@ class UserSide:
             self.burst.resume_voice()
 
     def word_came(self, now: float) -> None:
-        """Note that a word of the present sound, and of the open turn, was understood: it is no noise."""
+        """Note that a word of the present sound, and of the open turn, was understood: the sound is not noise."""
         assert self.turn is not None
         if self.burst is not None and self.burst.is_going_on:
             self.burst.take_word(now)

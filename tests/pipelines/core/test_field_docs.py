@@ -15,7 +15,7 @@ from vivavoce.pipelines.core.field_docs import FieldDocs, with_field_docs
 @pytest.mark.parametrize(
     ("cls", "line"),
     [
-        (agents.WakeUp, "    backoff: Each wait is that many times the one before."),
+        (agents.WakeUp, "    backoff: Factor from each wait to the next."),
         (TaskOptions, "    max_turns: Answered turns of the caller after which"),
         (pipelines.CascadingOptions, "    llm_retry: Tries of a model step, until its first word or tool call."),
         (pipelines.CascadingOptions, "    stt_reconnect: "),  # inherited
