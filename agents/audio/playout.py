@@ -175,6 +175,11 @@ class Playout:
         """Return the session clock at which the sink will be empty, a fade included."""
         return self._clock.now() + self._opened.queued() / self.rate
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether the sink is empty, a fade included."""
+        return not self.is_open or self.silent_at() <= self._clock.now()
+
     async def drained(self) -> None:
         """Wait until the sink is empty, a fade included."""
         if self.is_open:

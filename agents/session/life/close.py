@@ -174,10 +174,15 @@ class SessionClose:
             steps.append(("room audio", caller.expected.aclose))
         return steps
 
-    async def _cut_speech(self) -> None:
+    def _cut_speech(self) -> Awaitable[None] | None:
         closing = self._context.closing
         hears_out = not (closing.leaves or closing.reason is CloseReason.ERROR)
         self._loop.step(i.SessionClosing(hears_out=hears_out))
+        is_over = self._parts.speeches.are_over and (closing.heard_out.is_set() or not hears_out)
+        return None if is_over else self._last_speech(hears_out=hears_out)
+
+    async def _last_speech(self, *, hears_out: bool) -> None:
+        closing = self._context.closing
         if hears_out:
             with anyio.move_on_after(self.seconds_left * HEARING_SHARE) as scope:
                 await closing.heard_out.wait()

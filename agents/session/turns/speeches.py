@@ -268,6 +268,11 @@ class Speeches:
         if self._playout.current is None:
             await self._playout.drained()
 
+    @property
+    def are_over(self) -> bool:
+        """Whether no speech is left and the sink is empty."""
+        return not self.handles and self._playout.is_drained
+
     async def silence(self) -> None:
         """Wait until every speech is over and the sink is empty; the caller bounds it."""
         for handle in self.handles:
