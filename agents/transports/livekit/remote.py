@@ -18,6 +18,8 @@ RECEIVED_METHOD = "vivavoce.received"
 """A client offers no such method: the error that it answers is enough."""
 READERS = (rtc.ParticipantKind.PARTICIPANT_KIND_STANDARD, rtc.ParticipantKind.PARTICIPANT_KIND_AGENT)
 """Kinds of participants that run a LiveKit client. A telephone reads no texts and answers no call."""
+ASKED_AT_ONCE = 20
+"""Clients that are asked at a time whether the texts arrived."""
 NOT_ALLOWED = 1000
 """Error code (the first that LiveKit leaves to applications) for a caller other than the linked participant."""
 
@@ -50,22 +52,29 @@ def interrupt_method(
         participant.unregister_rpc_method(INTERRUPT_METHOD)
 
 
-async def texts_arrived(room: rtc.Room) -> None:
-    """Return when the clients in the room have read what was sent to them; the caller sets a limit.
+async def texts_arrived(room: rtc.Room, first: str | None) -> None:
+    """Return when the clients in the room have read what was sent to them; the caller of this function sets a limit.
 
     The room acknowledges no text, and a client gives up the open texts of a participant that has left. So each client
     is called: a LiveKit client answers every call, and reads it from the channel of the texts, behind them.
+
+    Args:
+        first: The identity of the client that is asked before the others: the caller's.
     """
+    limiter = anyio.CapacityLimiter(ASKED_AT_ONCE)
 
     async def ask(identity: str) -> None:
         try:
-            await room.local_participant.perform_rpc(destination_identity=identity, method=RECEIVED_METHOD, payload="")
+            async with limiter:
+                await room.local_participant.perform_rpc(
+                    destination_identity=identity, method=RECEIVED_METHOD, payload=""
+                )
         except rtc.RpcError as error:
             logger.debug("%s was asked whether the texts arrived: %s", identity, error.message)
         except SDK_ERRORS as error:
             logger.debug("%s could not be asked whether the texts arrived: %s", identity, error)
 
     async with anyio.create_task_group() as tasks:
-        for participant in list(room.remote_participants.values()):
+        for participant in sorted(room.remote_participants.values(), key=lambda each: each.identity != first):
             if participant.kind in READERS:
                 tasks.start_soon(ask, participant.identity)

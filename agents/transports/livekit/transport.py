@@ -409,7 +409,7 @@ class LiveKitTransport(Transport):
             logger.warning("some texts were not sent to the room within %s s", FLUSH_LIMIT)
             return
         with anyio.move_on_after(ARRIVAL_LIMIT, shield=True):
-            await texts_arrived(self._room)
+            await texts_arrived(self._room, self._link.identity)
 
     # --- the end
 
@@ -422,7 +422,7 @@ class LiveKitTransport(Transport):
             if self._texts is not None and self._room.isconnected():
                 with anyio.move_on_after(ARRIVAL_LIMIT):
                     await self._texts.sent()
-                    await texts_arrived(self._room)
+                    await texts_arrived(self._room, identity)
             await disconnect(credentials, self._room.name, identity or "", whom=self._options.hangup)
 
     async def leave(self) -> None:

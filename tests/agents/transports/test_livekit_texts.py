@@ -204,7 +204,24 @@ def test_texts_have_arrived_when_each_client_has_answered_and_a_telephone_is_not
 
     async def main() -> None:
         with anyio.fail_after(0.15):  # all at once
-            await texts_arrived(room)  # type: ignore[arg-type]  # the used part of it
+            await texts_arrived(room, "agent")  # type: ignore[arg-type]  # the used part of it
 
     run_virtual(main(), limit=10)
-    assert room.answered == ["caller", "gone", "agent"]
+    assert room.answered == ["agent", "caller", "gone"]
+
+
+def test_a_large_room_is_asked_in_groups_the_caller_first() -> None:
+    room = Answering()
+    names = [f"listener {number}" for number in range(45)]
+    room.remote_participants = {
+        name: SimpleNamespace(identity=name, kind=Kind.PARTICIPANT_KIND_STANDARD) for name in [*names, "caller"]
+    }
+
+    async def main() -> None:
+        with anyio.move_on_after(0.25):
+            await texts_arrived(room, "caller")  # type: ignore[arg-type]  # the used part of it
+            raise AssertionError("46 clients answered in two rounds of 20")
+
+    run_virtual(main(), limit=10)
+    assert room.answered[0] == "caller"
+    assert len(room.answered) == 40
