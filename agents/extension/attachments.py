@@ -83,7 +83,10 @@ class Attachments:
         self._note_change: Callable[[], None] | None = None
         for extension in extensions:
             if any(part.key == extension.key for part in self._parts):
-                raise ConfigurationError(f"a session needs each extension once, got two with the key {extension.key!r}")
+                remedy = f"; give it once, as SessionOptions({extension.key}=…)" if extension.key in BUILT_IN else ""
+                raise ConfigurationError(
+                    f"a session needs each extension once, got two with the key {extension.key!r}{remedy}"
+                )
             self._additions[extension.key] = NO_ADDITIONS
             host = Host(extension.key, context, history, self, hook_timeout=limit, record=record)
             attached = extension.attach(host)

@@ -156,6 +156,8 @@ def _ids_of(given: object) -> frozenset[str]:
 
 
 def _plain(userdata: object) -> Any:
+    if userdata is None:  # pydantic takes 0.1 s to load, which other calls of the event loop would wait for
+        return None
     from pydantic_core import to_jsonable_python
 
     try:

@@ -277,7 +277,9 @@ def test_the_start_has_one_order_also_where_another_session_s_conversation_is_ta
 
 def test_built_in_extensions_may_be_given_among_the_others_but_not_twice() -> None:
     harness_of(BudgetOptions()).run(until=0.5)
-    with pytest.raises(ConfigurationError, match="each extension once, got two with the key 'memory'"):
+    with pytest.raises(
+        ConfigurationError, match=r"two with the key 'memory'; give it once, as SessionOptions\(memory=…\)$"
+    ):
         harness_of(MemoryOptions()).run(until=0.5)
 
 
