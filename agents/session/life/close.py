@@ -57,6 +57,7 @@ class SessionClose:
         parts.extensions.end()
         self._sequence = sequence = CloseSequence(self._context, parts.options.close_timeout)
         parts.pipelines.switch.close()
+        await anyio.lowlevel.checkpoint()  # inputs that came before the close are taken before it
         with self._context.observer.phase("close"):
             steps = await sequence.run(self._steps(sequence))
         self._loop.step(i.SessionClosed())
