@@ -195,7 +195,8 @@ def test_a_session_that_was_refused_may_go_on_with_a_conversation_on_another_tra
 
 def test_a_start_that_is_refused_begins_no_session_for_its_job_and_its_watch() -> None:
     watch, waits = Watch(), list[Any]()
-    job = SimpleNamespace(session_begins=waits.append, attach_session=lambda close: None, reason="")
+    context = SimpleNamespace(job=SimpleNamespace(id="AJ_1"))  # the filter of logs asks for it, if a test has set it
+    job = SimpleNamespace(session_begins=waits.append, attach_session=lambda close: None, reason="", context=context)
 
     async def main() -> None:
         taken, chat = TextTransport(), TextTransport()
