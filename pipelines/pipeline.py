@@ -283,6 +283,10 @@ class PipelineConnection(ABC):
         """Free the resources that `run()` leaves behind; called after it has ended."""
 
 
+_NATIVE = ("numpy", "soxr")
+"""The native modules that a turn may use: for fades and gains, and for other sample rates."""
+
+
 class Pipeline(ABC):
     """A description of how a session listens, thinks and speaks."""
 
@@ -309,7 +313,7 @@ class Pipeline(ABC):
         """
         return (
             type(self).prepare is Pipeline.prepare
-            and all(module in sys.modules for module in ("tenacity", "numpy", "soxr"))
+            and all(module in sys.modules for module in ("tenacity", *_NATIVE))
             and are_prepared(self.text_filters)
             and (self.fallback is None or self.fallback.is_prepared)
         )
@@ -325,8 +329,8 @@ class Pipeline(ABC):
 
         from vivavoce.pipelines.core import native_threads
 
-        native_threads.load("numpy")  # fades and gains
-        native_threads.load("soxr")  # other sample rates
+        for module in _NATIVE:
+            native_threads.load(module)
         prepare_filters(self.text_filters)
         if self.fallback is not None:
             self.fallback.prepare()

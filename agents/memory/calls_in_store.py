@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from vivavoce.agents.memory.stores.in_process import InProcessStore
-from vivavoce.agents.memory.stores.store import CALLS, Place, SessionStore
+from vivavoce.agents.memory.stores.store import CALLS, Place, SessionStore, removing
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 CALLS_PLACE = Place(CALLS, "calls")
@@ -187,7 +187,7 @@ class CallsInStore:
 
     async def _forget(self, lease: str, owners: Iterable[str]) -> None:
         for owner in owners:
-            await self.store.change(WORDS_PLACE, _entry(lease, owner), lambda _: (None, None))
+            await self.store.change(WORDS_PLACE, _entry(lease, owner), removing)
 
     async def aclose(self) -> None:
         """Release the store's connections; a later call acquires them again."""

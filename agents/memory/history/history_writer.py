@@ -11,6 +11,7 @@ from vivavoce.agents.memory.base import MemoryBase
 from vivavoce.agents.memory.history.stored_items import HISTORY, item_text
 from vivavoce.agents.memory.store_health import StoreHealth
 from vivavoce.agents.memory.stores.limit import within
+from vivavoce.agents.memory.stores.store import removing
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.chat_context import ChatItem
 
@@ -88,8 +89,4 @@ class HistoryWriter:
             await store.write_many(place, {item.id: item_text(item, images=self._images) for item in kept})
         for kind, item in newest.values():
             if kind == "removed":
-                await store.change(place, item.id, _nothing)
-
-
-def _nothing(_: str | None) -> tuple[None, None]:
-    return None, None
+                await store.change(place, item.id, removing)

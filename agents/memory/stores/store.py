@@ -28,6 +28,7 @@ Change = Callable[[str | None], tuple[str | None, T]]
 may call it again, with a newer text. An unchanged text is not written.
 """
 
+
 CALLS = "vivavoce.calls"
 """An id that no session may have: running calls are kept under it (`memory.calls_in_store`)."""
 
@@ -94,6 +95,11 @@ class SessionSummary:
     def is_pinned(self) -> bool:
         """Whether its metadata keep it from being erased."""
         return self.metadata.get("pinned") is True
+
+
+def removing(_: str | None) -> tuple[None, None]:
+    """Remove an entry: a `Change`."""
+    return None, None
 
 
 class SessionStore(ABC):
