@@ -181,6 +181,15 @@ def test_commit_by_request_of_mere_noise_drops_it_at_the_timeout() -> None:
     assert talk.take() == [(1.0, "SettleAudio"), (2.0, "drop", "turn_1", "transcript_missing")]
 
 
+def test_a_second_request_in_the_same_speech_commits_nothing_without_a_new_word() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table")).at(1.1, i.TurnCommitRequested())
+    talk.at(1.3, i.TurnCommitRequested()).until(3.0)
+    assert [entry for entry in talk.take() if entry[1] in ("commit", "merge", "drop")] == [
+        (1.1, "commit", "turn_1", "a table"),
+        (2.3, "drop", "turn_2", "transcript_missing"),
+    ]
+
+
 def test_clear_by_request_drops_the_open_turn() -> None:
     talk = Conversation().says("hello", 0.5, 1.0).at(1.25, i.TurnClearRequested()).until(5.0)
     assert talk.take() == [(1.25, "ClearAudio"), (1.25, "drop", "turn_1", "cleared")]

@@ -173,6 +173,17 @@ def test_words_that_an_interim_had_shown_before_a_final_in_mid_speech_are_owed_a
     assert committed(talk) == [(3.8, "commit", "turn_1", "a table for two")]
 
 
+def test_words_that_an_interim_had_shown_and_no_final_settles_follow_those_of_the_final_once() -> None:
+    talk = Conversation().starts(0.5).at(1.8, i.UserInterim(text="a table for two"))
+    talk.at(2.0, i.UserFinal(text="a table")).stops(3.0)
+    assert committed(talk) == [(4.0, "commit", "turn_1", "a table for two")]
+
+
+def test_a_final_in_the_second_burst_with_fewer_words_than_the_first_one_has_shown_is_of_the_first_one() -> None:
+    talk = Conversation().starts(0.5).at(1.2, i.UserInterim(text="a table for")).stops(1.5).starts(1.74)
+    assert committed(talk.at(2.0, i.UserFinal(text="a table")).stops(3.0)) == [(4.0, "commit", "turn_1", "a table")]
+
+
 def test_a_final_after_the_true_end_of_the_only_burst_takes_back_what_was_shown_beyond_it() -> None:
     talk = Conversation().starts(0.5).at(1.8, i.UserInterim(text="a table for two"))
     assert committed(talk.at(3.05, i.UserFinal(text="a table")).stops(3.0)) == [(3.4, "commit", "turn_1", "a table")]

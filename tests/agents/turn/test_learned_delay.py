@@ -11,7 +11,7 @@ from kit.turn import Conversation
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import EndpointingOptions
-from vivavoce.agents.turn.user.learned_delay import FALL, MARGIN, LearnedDelay
+from vivavoce.agents.turn.user.learned_delay import FALL, MARGIN, REACTION, LearnedDelay
 
 
 def dynamic(**options: Any) -> Conversation:
@@ -53,6 +53,12 @@ def test_words_that_begin_too_soon_to_be_a_reaction_to_the_answer_are_a_pause_wi
         talk = dynamic().says("a table", 0.5, 1.0).plays(1.7).starts(onset).stops(3.0)
         talk.at(3.2, i.UserFinal(text="for two")).until(4.0).plays(4.2).played(5.0)
         assert delay(talk) == pytest.approx(learned)
+
+
+def test_words_that_begin_a_reaction_after_the_first_sound_of_the_answer_are_no_pause_within_the_turn() -> None:
+    talk = dynamic().says("a table", 0.5, 1.0).plays(1.75).starts(1.75 + REACTION).stops(3.0)
+    talk.at(3.2, i.UserFinal(text="for two")).until(4.0).plays(4.2).played(5.0)
+    assert delay(talk) == pytest.approx(0.39)
 
 
 def test_what_is_said_over_a_speech_that_was_not_an_answer_teaches_nothing() -> None:

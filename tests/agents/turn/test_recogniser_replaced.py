@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kit.turn import Conversation
 from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.events import LATE_WORDS
 
 
 def past(text: str) -> i.UserFinal:
@@ -76,6 +77,13 @@ def test_a_guess_of_the_recogniser_before_the_last_one_is_settled_no_more() -> N
     assert [entry[1:] for entry in talk.take() if entry[1] in ("amend", "commit")] == [
         ("commit", "turn_3", "Number five. again")
     ]
+
+
+def test_a_past_final_is_of_a_guess_for_as_long_as_late_words_may_come() -> None:
+    for late, turn in ((0.0, ""), (0.1, "turn_2")):
+        talk = Conversation().starts(1.0).at(1.5, i.UserInterim(text="number five")).stops(2.0).until(3.1)
+        talk.plays(3.2).played(4.0).at(5.0, i.RecogniserReplaced()).at(5.0 + LATE_WORDS + late, past("Number five."))
+        assert talk.machine.open_turn_id == turn
 
 
 def test_two_past_finals_keep_their_order_before_the_words_of_the_successor() -> None:

@@ -91,12 +91,34 @@ def test_a_burst_without_words_is_between_no_two_bursts_with_words() -> None:
     assert ends_after(talk, at + 3.85) == 5.0
 
 
-def test_words_that_may_be_of_the_sound_before_say_nothing() -> None:
-    """A cough, then words 1.5 s after their onset and 2.3 s after the cough's."""
+@pytest.mark.parametrize("coughs", [1, 2])
+def test_words_that_may_be_of_a_sound_before_say_nothing(coughs: int) -> None:
+    """Coughs, then words 1.4 s after their onset and 2.3 s after the first cough's, between two late interims."""
     talk, at = heard(SLOW[0])
-    talk.starts(at).stops(at + 0.3).starts(at + 0.8).at(at + 2.3, i.UserInterim(text="more")).stops(at + 3.8)
+    for number in range(coughs):
+        talk.starts(at + 0.4 * number).stops(at + 0.4 * number + 0.2)
+    talk.starts(at + 0.9).at(at + 2.3, i.UserInterim(text="more")).stops(at + 3.8)
     talk.at(at + 4.1, i.UserFinal(text="more"))
-    assert ends_after(talk, at + 4.15) == 3.0
+    assert ends_after(said(talk, at + 4.15, at + 7.15, SLOW[1], "and so"), at + 7.45) == 5.0
+
+
+def test_a_final_without_interims_is_of_the_newest_sound_and_not_of_a_cough_before() -> None:
+    talk, at = heard(SLOW[0])
+    talk.starts(at).stops(at + 0.3).starts(at + 0.8).stops(at + 2.6).at(at + 2.85, i.UserFinal(text="more"))
+    assert ends_after(talk, at + 2.9) == 3.0
+
+
+def test_a_final_of_the_burst_before_says_nothing_of_the_one_that_goes_on() -> None:
+    talk, at = heard(SLOW[0])
+    talk.starts(at).stops(at + 0.4).starts(at + 0.7).at(at + 0.9, i.UserFinal(text="yes"))
+    talk.at(at + 3.1, i.UserInterim(text="please")).stops(at + 3.7).at(at + 3.95, i.UserFinal(text="please"))
+    assert ends_after(talk, at + 4.0) == 5.0
+
+
+def test_an_interim_that_repeats_the_words_of_the_burst_before_says_nothing() -> None:
+    talk = Conversation().starts(0.5).at(2.7, i.UserInterim(text="we")).stops(3.5).starts(3.8)
+    talk.at(4.2, i.UserInterim(text="we")).at(6.2, i.UserInterim(text="we are")).stops(6.8)
+    assert ends_after(talk.at(7.05, i.UserFinal(text="we are")), 7.1) == 5.0
 
 
 def test_a_sound_that_begins_in_a_long_silence_may_be_no_voice_before_its_first_word() -> None:

@@ -55,6 +55,13 @@ def test_a_turn_that_goes_on_after_its_commit_has_lasted_from_its_first_part_on(
     assert talk.take()[-3] == (2.5, "limit", "turn_1", "max_turn_duration")
 
 
+def test_after_a_limit_the_rest_of_a_sound_is_a_voice_again_though_the_sound_had_held_the_agent_too_long() -> None:
+    talk = limited(max_turn_words=2).speaking().starts(2.0).at(8.0, i.UserFinal(text="wait for me"))
+    assert (7.0, "resume", "talk", "false interruption") in talk.log
+    talk.plays(8.2).played(9.0).take()
+    assert talk.asks(10.0, "more", "reply").take() == [(10.0, "grant", "more"), (10.0, "pause", "more")]
+
+
 def test_without_words_the_recogniser_is_asked_and_the_words_are_taken_as_they_come() -> None:
     talk = limited(max_turn_duration=2.0).starts(0.5).at(2.9, i.UserFinal(text="and so on"))
     assert talk.take()[:3] == [
