@@ -32,6 +32,22 @@ def test_an_interim_of_then_takes_no_floor_when_it_is_over() -> None:
     assert talk.played(8.0).take()[0] == (8.0, "commit", "turn_1", "hello")
 
 
+def test_speech_that_ends_when_the_warm_up_ends_does_not_touch_the_agent() -> None:
+    talk = warming().says("hello there", 3.0, 4.0).until(7.9)
+    assert talk.take() == []
+    assert talk.played(8.0).take()[0] == (8.0, "commit", "turn_1", "hello there")
+
+
+def test_in_push_to_talk_words_of_the_warm_up_do_not_cut_the_next_speech_with_a_sign_of_listening_after_it() -> None:
+    talk = warming(endpointing_mode="manual").asks(1.2, "next").says("hello there", 1.5, 2.0).played(2.5).plays(2.7)
+    talk.says("okay", 4.5, 5.2).until(7.9)
+    assert talk.take() == [
+        (2.5, "grant", "next"),
+        (5.0, "pause", "next"),
+        (5.4, "resume", "next", "false interruption"),
+    ]
+
+
 def test_speech_that_goes_on_counts_from_the_end_of_it_on() -> None:
     talk = warming().starts(3.0).at(3.5, i.UserFinal(text="hello")).at(4.8, i.UserFinal(text="wait stop")).stops(5.0)
     assert talk.until(6.0).take() == [

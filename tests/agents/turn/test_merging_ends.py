@@ -62,6 +62,13 @@ def test_a_resume_after_a_short_pause_merges_after_long_ones_too() -> None:
     assert talk.take()[-2] == (7.9, "merge", "turn_1", "hello hello hello please")
 
 
+def test_an_answer_is_kept_too_if_a_third_late_resume_was_typed() -> None:
+    talk = impatient(3).at(8.0, i.TextReceived("are you there"))
+    assert talk.take()[-2] == (8.0, "merge", "turn_1", "hello hello hello are you there")
+    talk.says("hello", 10.0, 10.5).until(12.0)
+    assert talk.take() == [(10.05, "pause", "answer_4"), (10.7, "resume", "answer_4", "")]
+
+
 def test_without_a_vad_an_answer_is_kept_too() -> None:
     talk = Conversation()
     for number in range(4):

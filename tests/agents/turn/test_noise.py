@@ -32,6 +32,13 @@ def test_sounds_without_a_word_hold_a_speech_for_twice_max_pause_together() -> N
     assert entries(talk, "pause", "resume") == [(2.5, "pause", "talk"), (7.3, "resume", "talk", "false interruption")]
 
 
+def test_a_speech_that_sounds_have_held_for_less_than_twice_max_pause_is_held_by_the_next_sound() -> None:
+    talk = Conversation(max_pause=2.0).speaking()
+    for onset in (2.0, 6.0, 10.0):  # each holds it for 1.1
+        talk.starts(onset).stops(onset + 1.6)
+    assert [entry[0] for entry in entries(talk, "pause")] == [2.5, 6.5, 10.5]
+
+
 def test_a_word_makes_what_sounds_after_it_count_anew() -> None:
     talk = Conversation(max_pause=2.0).speaking().starts(2.0).stops(3.7).starts(4.0).stops(5.7)
     talk.at(5.8, i.UserFinal(text="okay")).take()
@@ -162,6 +169,12 @@ def test_a_new_word_ends_the_noise_that_a_turn_ended_with_while_it_waits_for_pro
     assert entries(talk, "commit") == []
     talk.at(9.2, i.UserFinal(text="a table for two please")).until(10.0)
     assert entries(talk, "commit") == [(9.4, "commit", "turn_1", "a table for two please")]
+
+
+def test_a_second_final_of_that_sound_ends_the_noise_too() -> None:
+    talk = Conversation().speaking(interruptible=False).starts(2.0).at(2.3, i.UserFinal(text="a table")).until(8.0)
+    talk.at(8.2, i.UserFinal(text="for two")).played(8.4).stops(9.0).until(10.0)
+    assert entries(talk, "commit") == [(9.4, "commit", "turn_1", "a table for two")]
 
 
 def test_while_the_recogniser_is_lost_nothing_is_noise() -> None:

@@ -149,6 +149,11 @@ def test_speech_that_no_voice_may_hold_is_held_by_the_new_agent_s_rule_from_then
     assert changes(talk, 3.0, min_duration=0.5).take() == [(3.0, "pause", "talk")]
 
 
+def test_a_voice_that_has_just_paused_counts_with_all_its_time_by_the_new_agent_s_rule() -> None:
+    talk = Conversation(enabled=False).speaking().starts(2.0).at(2.8, i.UserVoicePaused(2.8))
+    assert changes(talk, 2.9).take() == [(2.9, "pause", "talk")]
+
+
 def test_speech_that_is_held_for_a_caller_who_is_gone_stays_held() -> None:
     talk = Conversation().speaking().at(2.0, i.ParticipantLeft(10.0))
     assert talk.take() == [(2.0, "pause", "talk")]

@@ -262,8 +262,20 @@ def test_a_guess_at_more_words_would_not_interrupt_even_behind_words_that_were_i
 
 def test_how_long_the_agent_has_sounded_is_told_to_the_microsecond() -> None:
     policy = Policy()
-    Conversation(mode=policy).speaking().starts(2.000004).until(3.0)
-    assert policy.asked[0].agent_seconds == 1.500004
+    for onset in (2.000004, 2.0000004):
+        Conversation(mode=policy).speaking().starts(onset).until(3.0)
+    assert [moment.agent_seconds for moment in policy.asked] == [1.500004, 1.5]
+
+
+@pytest.mark.parametrize("has_vad", [False, True])
+def test_a_policy_is_told_no_seconds_of_speech_before_any_voice_is_known(has_vad: bool) -> None:
+    """Without a VAD, and within the time that the VAD needs to notice silence."""
+    policy = Policy()
+    talk = Conversation(mode=policy, voice_lag=0.5).speaking()
+    if has_vad:
+        talk.starts(2.0)
+    talk.at(2.2, i.UserInterim(text="wait"))
+    assert [moment.speech_seconds for moment in policy.asked] == [0.0]
 
 
 def test_it_is_not_asked_about_a_speech_that_waits_for_its_tools() -> None:
