@@ -130,6 +130,18 @@ def test_the_final_of_a_committed_turn_is_waited_for_no_longer_than_without_a_cl
     assert talk.at(3.7, CLOSING).take() == [(3.7, "cancelled", "answer_1"), (3.7, "HeardOut")]
 
 
+def test_the_final_of_a_sign_of_listening_that_was_kept_as_an_interim_is_waited_for() -> None:
+    talk = Conversation().speaking().starts(2.0).at(2.1, i.UserInterim(text="yeah")).stops(2.3).until(3.3)
+    assert talk.take() == [(3.3, "aside", "turn_1", "yeah")]
+    assert last(talk.at(3.5, CLOSING)) == [(3.5, "interrupted", "talk")]
+    assert last(talk.at(3.9, i.UserFinal(text="Yeah."))) == [(3.9, "amend", "turn_1", "Yeah."), (3.9, "HeardOut")]
+
+
+def test_speech_that_ended_long_ago_and_that_a_remote_model_may_still_answer_is_not_waited_for() -> None:
+    talk = Conversation(remote_decides=True).starts(0.5).stops(1.5).at(2.8, CLOSING)
+    assert talk.take() == [(2.8, "drop", "turn_1", "closed"), (2.8, "HeardOut")]
+
+
 def test_a_final_of_something_else_is_no_news_of_a_committed_turn() -> None:
     talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table", item_id="one")).stops(1.5).until(2.5)
     talk.at(3.0, CLOSING).take()

@@ -74,6 +74,12 @@ def test_waits_that_end_before_they_begin_are_refused(seconds: float) -> None:
     assert TurnOptions(away_after=0.5).away_after == 0.5
 
 
+@pytest.mark.parametrize("name", ["min_delay", "max_delay"])
+def test_a_delay_below_nothing_is_refused_by_its_own_name(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"need {name} >= 0 \(s\), got -0.5"):
+        EndpointingOptions(**{name: -0.5})  # type: ignore[arg-type]
+
+
 def test_the_bounds_of_what_is_learned_may_be_the_delays_themselves() -> None:
     options = EndpointingOptions(mode="dynamic", min_delay=0.5, max_delay=0.5, learned=(0.5, 0.5))
 

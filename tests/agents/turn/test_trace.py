@@ -147,6 +147,19 @@ def test_the_first_line_says_what_the_trace_is_of() -> None:
     assert trace.not_replayable == ()
 
 
+def test_words_stand_in_a_line_as_they_were_said_whatever_their_script() -> None:
+    (line,) = [line for line in lines((1.0, i.UserFinal(text="für 二"))) if "UserFinal" in line]
+    assert "für 二" in line
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_time_for_which_json_has_no_number_makes_no_line(number: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        header_line(OPTIONS, session_id="session_1", version="0.1.0", began_at=number)
+    with pytest.raises(ValueError, match="JSON"):
+        step_line(TraceStep(now=number, event=i.Tick(), effects=(), deadline=None))
+
+
 def test_a_replay_wants_the_same() -> None:
     trace = read_trace(lines(*CALL))
     assert [step.event["is"] for step in trace.steps] == [type(event).__name__ for _, event in CALL]
