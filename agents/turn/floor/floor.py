@@ -53,7 +53,7 @@ class Floor:
         interruptible: bool = True,
         priority: int = 0,
         asked: SpeechRequested | None = None,
-        asked_at: float = 0.0,
+        asked_at: float,
     ) -> Speech:
         """Queue a new speech and return it; speech of a turn's hook or of a body is put before the answer.
 
@@ -65,7 +65,7 @@ class Floor:
             order = answer.order
             priority = max(priority, answer.priority) if asked.by_body else answer.priority
         speech = self._speeches[speech_id] = Speech(
-            speech_id, kind, interruptible, priority, order, asked=asked, asked_at=asked_at
+            speech_id, kind, interruptible, priority, order, asked_at=asked_at, asked=asked
         )
         return speech
 

@@ -18,8 +18,8 @@ class Speech:
 
     Args:
         order: Arrival; ties of priority go by it.
-        asked: The request; None for the answer to a user turn.
         asked_at: The time of the request; for the answer to a user turn, the onset of the turn.
+        asked: The request; None for the answer to a user turn.
         answers: The user turn that it answers; None if it is not an answer.
         phase: Waiting for the floor: idle, out of date since the tool call that asked for it has settled, or at work
             already; on the floor; waiting for its tools without it; cancelled, or played to its end.
@@ -43,8 +43,8 @@ class Speech:
     interruptible: bool
     priority: int
     order: int
+    asked_at: float
     asked: SpeechRequested | None = field(default=None, repr=False)
-    asked_at: float = 0.0
     answers: ClosedTurn | None = None
     has_foreword: bool = False
     phase: Phase = field(default="queued", init=False)

@@ -108,6 +108,11 @@ def test_an_interrupt_speaks_over_the_caller_and_only_words_that_begin_after_its
     ]
 
 
+def test_a_reply_over_the_caller_is_not_held_by_the_voice_that_it_was_asked_to_interrupt() -> None:
+    talk = Conversation().starts(0.5).asks(1.0, "fire", "reply", when_busy="interrupt").plays(1.2).until(2.5)
+    assert talk.take() == [(1.0, "grant", "fire")]
+
+
 def test_words_of_a_new_burst_of_the_same_turn_cut_what_speaks_over_the_caller() -> None:
     talk = Conversation(detector_timeout=3.0).starts(0.5).asks(1.0, "fire", when_busy="interrupt").plays(1.2)
     talk.stops(1.3).at(1.5, i.UserFinal(text="I want"), i.UserTurnPredicted(False)).says("a table", 2.0, 2.6)
@@ -283,6 +288,11 @@ def test_an_interrupt_in_the_hook_stops_its_speech_and_one_from_elsewhere_the_an
     assert short(talk)[4:] == [(1.8, "interrupted", "aside"), (1.8, "grant", "now")]
 
 
+def test_an_interrupt_in_the_hook_spares_no_speech_but_its_answer() -> None:
+    talk = hooked().plays(1.7).asks(1.75, "a").asks(1.75, "z").at(1.8, i.InterruptRequested(hook_of="answer_1"))
+    assert {entry[2] for entry in short(talk)[4:] if entry[1] in ("cancelled", "interrupted")} == {"aside", "a", "z"}
+
+
 def test_what_a_hook_said_that_dropped_the_answer_is_heard_all_the_same() -> None:
     talk = Conversation().says("a table", 0.5, 1.0).until(1.5)
     asked(talk, 1.5, "sorry", hook_of="answer_1").at(1.5, i.SpeechEnded("answer_1", "discarded"))
@@ -305,7 +315,7 @@ def in_tools(**options: Any) -> Conversation:
 def test_words_interrupt_the_calls_of_an_answer_that_waits_for_them_once_and_signs_of_listening_do_not() -> None:
     talk = in_tools().starts(2.5).at(2.8, i.UserInterim(text="never mind")).stops(3.2)
     talk.at(3.4, i.UserFinal(text="never mind")).until(4.0)
-    assert short(talk)[0] == (3.0, "interrupt calls", "answer_1")
+    assert [entry for entry in short(talk) if entry[1] == "interrupt calls"] == [(3.0, "interrupt calls", "answer_1")]
     assert [entry[1] for entry in short(in_tools().says("mhm", 2.5, 2.8).until(4.0))] == ["aside"]
     unheard = Conversation().says("a table", 0.5, 1.0).until(1.5)
     unheard.at(1.6, i.ToolsStarted("answer_1"), i.ToolsAwaited("answer_1")).take()
@@ -442,6 +452,6 @@ def test_all_words_that_waited_for_the_end_of_one_speech_count_for_the_next_one(
     user = UserSide(turn=UserTurn("turn_1", 1.0, segments=["one", "two"], hushed=2))
     floor = Floor([])
     caller = CallerFloor(OptionsInUse(TurnOptions()), floor, user)
-    InterruptionGuard(floor, user, caller, 0.0).floor_given(floor.add("next", "say"))
+    InterruptionGuard(floor, user, caller, 0.0).floor_given(floor.add("next", "say", asked_at=0.5))
     assert user.turn is not None
     assert user.turn.loud_text == "one two"

@@ -26,7 +26,7 @@ def ended_burst() -> Burst:
 
 
 def speaking() -> Speech:
-    speech = Floor([]).add("talk", "say")
+    speech = Floor([]).add("talk", "say", asked_at=0.5)
     speech.take_floor()
     speech.sound(1.0)
     return speech
@@ -54,13 +54,14 @@ def side_with_turn() -> UserSide:
         lambda: ended_burst().rest(3.0),
         lambda: speaking().take_floor(),
         lambda: speaking().prepare(),
+        lambda: speaking().lapse(),
         lambda: speaking().sound(2.0),
         lambda: speaking().resume(),
         lambda: speaking().want_floor(),
         lambda: speaking().queue_behind(9),
-        lambda: Floor([]).add("talk", "say").finish(),
-        lambda: Floor([]).add("talk", "say").await_tools(),
-        lambda: Floor([]).add("talk", "say").stay_behind("handoff_1"),
+        lambda: Floor([]).add("talk", "say", asked_at=0.5).finish(),
+        lambda: Floor([]).add("talk", "say", asked_at=0.5).await_tools(),
+        lambda: Floor([]).add("talk", "say", asked_at=0.5).stay_behind("handoff_1"),
         lambda: side_with_turn().open_turn(2.0, waits_for_request=False),
         lambda: side_with_turn().begin_speech(Burst(2.0), committed_at=None),
         lambda: UserSide().close_turn(2.0),

@@ -137,7 +137,7 @@ def test_what_the_user_and_the_agent_say_is_in_no_repr() -> None:
         "turn_1", 0.0, committed=("secret", "secret"), segments=["secret"], interim="secret", typed="secret"
     )
     closed = ClosedTurn("turn_1", "secret", 0.0, None, 1.0, 0)
-    speech = Speech("answer_1", "turn", True, 0, 1, answers=closed)
+    speech = Speech("answer_1", "turn", True, 0, 1, 0.0, answers=closed)
     late = Guess("secret", until=1.0)
     moment = InterruptionMoment(
         trigger="words",
