@@ -179,7 +179,7 @@ class UserTurns:
             self._user.words_were_none()
         self._interruption.words_came(now, is_guess=True)
 
-    def final(self, text: str, now: float, item_id: str = "", *, is_past: bool = False, held: float = 0.0) -> None:
+    def final(self, text: str, now: float, item_id: str, *, is_past: bool, held: float) -> None:
         """Settle an utterance; an empty text means that it had no words.
 
         Args:

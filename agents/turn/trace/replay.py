@@ -60,11 +60,11 @@ class Trace:
     options: Plain
     not_replayable: tuple[str, ...]
     steps: tuple[RecordedStep, ...]
-    end: str = ""
-    cut_line: int = 0
-    damaged_line: int = 0
-    rules: str = ""
-    graph: tuple[RecordedStep, ...] = ()
+    end: str
+    cut_line: int
+    damaged_line: int
+    rules: str
+    graph: tuple[RecordedStep, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,9 +110,12 @@ class Guess:
         return self.is_being_said or now <= self.until
 
     def may_be_guessed_again(self, text: str, item_id: str, now: float) -> bool:
-        """Return whether an interim that comes while no turn is open may belong to this utterance."""
+        """Return whether an interim that comes while no turn is open may belong to this utterance.
+
+        An interim of the utterance's own name belongs to it anyway (`LateFinals.is_named`).
+        """
         if self.item_id and item_id:
-            return item_id == self.item_id
+            return False
         is_of_voice = self.is_in_time(now) and (bool(self.item_id) or self.was_voice)
         return not self.is_followed and (is_of_voice or (not self.was_in_speech and self.resembles(text)))
 
