@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -464,6 +464,11 @@ def check_agent(agent: Agent, *, may_be_task: bool = True) -> None:
         raise ConfigurationError(f"agent must be an Agent, got {shown(agent)}; make one: Agent('You help.')")
     if AgentControl.of(agent).is_task and not may_be_task:
         raise ConfigurationError(f"agent must be no task, got {agent.id!r}; await the task, in a hook or a tool")
+
+
+def is_default(hook: Callable[[], Awaitable[None]], default: Callable[[Agent], Awaitable[None]]) -> bool:
+    """Return whether an agent's hook is the one of `Agent`, which does nothing."""
+    return getattr(hook, "__func__", None) is default
 
 
 def _listed(tools: object) -> list[Tool[..., Any]]:

@@ -9,7 +9,7 @@ from vivavoce.agents.records import CloseReport, ComponentRecord, ReceivedFile, 
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.core.old_names import old_exports
+from vivavoce.pipelines.core.lazy import lazy_names
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -497,4 +497,4 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
 )
 
 if not TYPE_CHECKING:
-    __getattr__ = old_exports(__name__, DialogueMoved="GraphMoved")
+    __getattr__, _ = lazy_names(__name__, {}, moved={"DialogueMoved": f"{__name__}.DialogueMoved is GraphMoved now"})

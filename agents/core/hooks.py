@@ -68,7 +68,7 @@ from __future__ import annotations
 
 import logging
 import math
-from asyncio import Event, get_running_loop  # anyio's: no time in plain callbacks; a costly event
+from asyncio import Event, current_task, get_running_loop  # anyio's: no time in plain callbacks; costly, as its tasks
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -233,7 +233,7 @@ class Run(CallSite):
             call_site.reset(token)
 
     def _begin(self) -> None:
-        self.task_id = anyio.get_current_task().id
+        self.task_id = id(current_task())
         if self._clock == "while quiet" and self.hooks.begins_quiet(self):
             self._holds += 1
         self._set_deadline(math.inf if self._holds else get_running_loop().time() + self._limit)
@@ -452,7 +452,7 @@ class Hooks:
         Raises:
             SessionError: The task runs a step of the close.
         """
-        task_id = anyio.get_current_task().id
+        task_id = id(current_task())
         if any(run.kind == "close step" and run.task_id == task_id for run in self.runs_here()):
             raise SessionError("the session is closing and waits for this code; return from it instead of closing")
 

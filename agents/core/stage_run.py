@@ -7,11 +7,10 @@ anything.
 
 from __future__ import annotations
 
+from asyncio import current_task
 from contextlib import AbstractContextManager
 from contextvars import Token
 from typing import Protocol
-
-import anyio
 
 from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.call_site import CallSite, call_site, call_sites
@@ -50,7 +49,7 @@ class StageRun(CallSite):
     @property
     def runs_here(self) -> bool:
         """Whether the calling task runs its code."""
-        return anyio.get_current_task().id in self._tasks
+        return id(current_task()) in self._tasks
 
     def code(self) -> AbstractContextManager[None]:
         """Return a block for code of the hook, which leaves it with nothing worse than an `Exception`."""
@@ -58,7 +57,7 @@ class StageRun(CallSite):
 
     def begin(self) -> tuple[Token[CallSite | None], int]:
         """Note that the calling task runs the stage's code from here on."""
-        task_id = anyio.get_current_task().id
+        task_id = id(current_task())
         self._tasks.append(task_id)
         return call_site.set(self), task_id
 

@@ -393,16 +393,16 @@ class Attachments:
             turn.cut()
         self._each("end", lambda attached: attached.end())
 
-    def closing_after(self, step: CloseAfter) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
-        """Return the steps that close the extensions behind `step` of the close."""
+    def closings(self) -> Mapping[CloseAfter, list[tuple[str, Callable[[], Awaitable[None]]]]]:
+        """Return the steps that close the extensions, by the step of the close behind which they come."""
         usual: CloseAfter = "handlers"
-        return [
-            (part.key, partial(self._close, part))
-            for part in reversed(self._parts)
-            if part.key in self._reached
-            and self._read(part, "close_after", close_after_of, usual) == step
-            and self._read(part, "has_work", lambda attached: attached.has_work, True)
-        ]
+        behind: dict[CloseAfter, list[tuple[str, Callable[[], Awaitable[None]]]]] = {}
+        for part in reversed(self._parts):
+            if part.key in self._reached:
+                step = self._read(part, "close_after", close_after_of, usual)
+                if self._read(part, "has_work", lambda attached: attached.has_work, True):
+                    behind.setdefault(step, []).append((part.key, partial(self._close, part)))
+        return behind
 
     async def _close(self, part: _Part) -> None:
         await self._cut_ones_ended(part)

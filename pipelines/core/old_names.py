@@ -1,6 +1,6 @@
-"""Answers to names of earlier versions: an error with the name of today. There are no aliases.
+"""Answers to names of earlier versions: an error with the name of today. There are no aliases. Exports: `lazy_names`.
 
-Members and exports are assigned to `__getattr__` under `if not TYPE_CHECKING`: type checkers then report a wrong name.
+Members are assigned to `__getattr__` under `if not TYPE_CHECKING`: type checkers then report a wrong name.
 """
 
 from __future__ import annotations
@@ -44,16 +44,5 @@ def old_members(**names: str) -> Callable[[object, str], Any]:
         if name in names:
             raise AttributeError(f"{type(self).__name__}.{name} is {names[name]} now")
         return object.__getattribute__(self, name)  # the error of a missing attribute, or of a property that raised
-
-    return answer
-
-
-def old_exports(module: str, **names: str) -> Callable[[str], Any]:
-    """Return `__getattr__` of a module: old export -> its successor, which the ImportError names."""
-
-    def answer(name: str) -> Any:
-        if name in names:  # the text of an AttributeError is lost in `from module import name`
-            raise ImportError(f"{module}.{name} is {names[name]} now", name=module)
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return answer

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from vivavoce.pipelines.core.old_names import old_exports
+from vivavoce.pipelines.core.lazy import lazy_names
 from vivavoce.plugins.rules.llm import LLM
 from vivavoce.plugins.rules.slot_filling import Answer, Slot, SlotFilling
 from vivavoce.plugins.rules.values import (
@@ -36,4 +36,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = old_exports(__name__, Dialogue="SlotFilling")
+    __getattr__, _ = lazy_names(__name__, {}, moved={"Dialogue": f"{__name__}.Dialogue is SlotFilling now"})

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Literal
 
-from vivavoce.agents.agent import Agent
+from vivavoce.agents.agent import Agent, is_default
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.pipelines.core.checks import awaited_call
@@ -145,30 +145,14 @@ class AgentHooks:
     # --- close
 
     def close(self) -> None:
-        """Cut each `on_enter` of a handoff; `exit()` waits for its `on_exit`."""
+        """Cut each `on_enter` of a handoff; its `on_exit` is one of `exits()`."""
         for _, run in self._entering:
             run.cut()
         if self._first is not None and self._first.is_let_go:
             self._first.cut()
 
-    async def exit(self, agents: Sequence[Agent]) -> None:
-        """Run `on_exit` of these agents, once: if a handoff has begun the first one's, wait for its end.
-
-        Args:
-            agents: The one that has the conversation first, then those behind a task. The caller limits the wait.
-        """
-        failed: list[Exception] = []
-        if self._has_left and self._leaving is not None:
-            await self._leaving.wait()
-        for agent in agents[self._has_left :]:
-            try:
-                await awaited_call("on_exit", agent.on_exit)
-            except Exception as error:  # noqa: BLE001 - the user-callback boundary: the others leave too
-                failed.append(error)
-        if failed:
-            raise failed[0]
-
-
-def is_default(hook: Callable[[], Awaitable[None]], default: Callable[[Agent], Awaitable[None]]) -> bool:
-    """Return whether an agent's hook is the one of `Agent`, which does nothing."""
-    return getattr(hook, "__func__", None) is default
+    def exits(self, agents: Sequence[Agent]) -> list[Callable[[], Awaitable[None]]]:
+        """Return the `on_exit` of these agents; if a handoff has begun that of the first, the wait for its end."""
+        begun = [self._leaving.wait] if self._has_left and self._leaving is not None else []
+        hooks = (agent.on_exit for agent in agents[self._has_left :] if not is_default(agent.on_exit, Agent.on_exit))
+        return [*begun, *(partial(awaited_call, "on_exit", hook) for hook in hooks)]

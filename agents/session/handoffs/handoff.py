@@ -35,7 +35,7 @@ words are heard before it; from then on only its two hooks speak. Decisions:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -431,13 +431,10 @@ class Handoffs:
 
     # --- close
 
-    async def exit(self) -> None:
-        """Run the agent's `on_exit`, once; the caller limits the wait.
-
-        If a task has the conversation, the `on_exit` of the agents behind it run too.
-        """
+    def exits(self) -> list[Callable[[], Awaitable[None]]]:
+        """Return the `on_exit` of the agent and, if a task has the conversation, of the agents behind it, in order."""
         behind = (task.parent for task in reversed(self.tasks) if task.parent is not None)
-        await self.hooks.exit([self._live.agent, *behind])
+        return self.hooks.exits([self._live.agent, *behind])
 
     def release(self) -> None:
         """Give up the waiting handoffs, since the session is over."""

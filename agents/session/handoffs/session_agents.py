@@ -6,11 +6,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate
+from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate, is_default
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.session.handoffs.agent_hooks import is_default
 from vivavoce.agents.speech.request_window import part_of
 from vivavoce.agents.tools.agent_setup import AgentSetup
 from vivavoce.pipelines.core.checks import awaited_call

@@ -7,7 +7,7 @@ cut at any step of its start.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import anyio
@@ -134,7 +134,7 @@ class SessionClose:
 
     def _steps(self, sequence: CloseSequence) -> list[Step]:
         parts, caller, closing = self._parts, self._parts.caller, self._context.closing
-        steps: list[Step] = []
+        extensions, steps = parts.extensions.closings(), list[Step]()
         if (opened := self._start.open_run) is not None:
             name, run = opened
             steps.append((name, run.wait))
@@ -145,12 +145,12 @@ class SessionClose:
             if parts.silence.wake_up.is_running:
                 steps.append(("wake-up", parts.silence.wake_up.cut))
             steps += [("speech", self._cut_speech), ("tools", parts.tools.cancel)]
-        steps += parts.extensions.closing_after("tools")
+        steps += extensions.get("tools", ())
         if caller.has_transport and parts.silence.last_words.is_apology_due:
             steps.append(("apology", self._apologise))
         if self._start.has_entered and closing.reason is not CloseReason.REPLACED:
             steps.append(("on_exit", self._exit_agent))
-        steps += parts.extensions.closing_after("on_exit")
+        steps += extensions.get("on_exit", ())
         if parts.flows.has_work:
             steps.append(("conversation_flow.cleanup", partial(sequence.side_by_side, parts.flows.cleanups())))
         if parts.background.is_sounding:
@@ -160,11 +160,11 @@ class SessionClose:
         steps.append(("pipeline", parts.pipelines.switch.aclose))
         steps.append(("agent cleanup", partial(sequence.side_by_side, parts.handoffs.agents.cleanups())))
         steps.append(("handlers", self._end_handlers))
-        steps += parts.extensions.closing_after("handlers")
+        steps += extensions.get("handlers", ())
         keeper = parts.history.keeper
         if keeper is not None and keeper.is_open:  # after all steps that may still add to the history
             steps.append(("history", keeper.aclose))
-        steps += parts.extensions.closing_after("history")
+        steps += extensions.get("history", ())
         if parts.keeping.recording.begin_close():
             steps.append(("recording", parts.keeping.recording.stop))
         if caller.has_transport:
@@ -200,13 +200,30 @@ class SessionClose:
         finally:
             self._loop.step(i.SessionClosing())
 
-    async def _exit_agent(self) -> None:
+    def _exit_agent(self) -> Awaitable[None] | None:
+        exits = self._parts.handoffs.exits()
+        if exits or not self._parts.speeches.are_over:
+            return self._exit(exits)
+        self._end_calls()
+        return None
+
+    async def _exit(self, exits: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        failed: list[Exception] = []
         try:
-            await self._parts.handoffs.exit()
-            await self._parts.speeches.silence()  # speech that it asked for without awaiting it is spoken too
+            for call in exits:
+                try:
+                    await call()
+                except Exception as error:  # noqa: BLE001 - the user-callback boundary: the others leave too
+                    failed.append(error)
+            if failed:
+                raise failed[0]
+            await self._parts.speeches.silence()  # speech that they asked for without awaiting it is spoken too
         finally:
-            self._context.closing.refuse_calls()
-            self._loop.step(i.SessionClosing())
+            self._end_calls()
+
+    def _end_calls(self) -> None:
+        self._context.closing.refuse_calls()
+        self._loop.step(i.SessionClosing())
 
     def _end_handlers(self) -> Awaitable[None] | None:
         return self._wait_for_handlers() if self._context.hooks.running else None

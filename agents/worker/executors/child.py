@@ -25,6 +25,7 @@ from vivavoce.agents.telemetry.logs.logs import ContextFilter
 from vivavoce.agents.telemetry.metrics.figures import figures_of
 from vivavoce.agents.worker.crash_safety import close_store
 from vivavoce.agents.worker.executors import ipc
+from vivavoce.agents.worker.executors import messages as m
 from vivavoce.agents.worker.executors.measure import ProcessMeter
 from vivavoce.agents.worker.executors.parcel import Application
 from vivavoce.agents.worker.executors.task import TaskExecutor
@@ -43,6 +44,8 @@ HEARTBEAT = 1.0
 
 PLAIN = (str, bool, type(None))
 """Types of the values in a log record for the worker that stay as they are; numbers become an int or a float."""
+
+UNPREPARED = "could not be prepared for jobs"
 
 CLOSE_LIMIT = 5.0
 """Seconds for closing the parts that jobs share, and for the last export of telemetry."""
@@ -68,7 +71,7 @@ def main(number: int, connection: Connection, stacks: int, application: Callable
         loaded = application()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the application's modules may raise anything
         logger.error("the application cannot be loaded:\n%s", own_traceback(error))
-        worker.send(ipc.WarmFailed(error=describe(error, quotes_foreign=True)))
+        worker.send(m.WarmFailed(error=f"{UNPREPARED}: {describe(error, quotes_foreign=True)}"))
         return
     for name, level in loaded.log_levels.items():
         logging.getLogger(name).setLevel(level)
@@ -82,7 +85,7 @@ class _Worker:
         self._connection = connection
         self._lock = threading.Lock()
 
-    def send(self, message: ipc.ToWorker) -> None:
+    def send(self, message: m.ToWorker) -> None:
         """Send a message; without effect if the worker is gone."""
         with self._lock:
             try:
@@ -102,7 +105,7 @@ class _JobProcess:
         self._jobs = TaskExecutor(application.entrypoint, options, self._shared.parts, self._telemetry, self._meter)
 
     async def run(self, connection: Connection) -> None:
-        commands, received = anyio.create_memory_object_stream[ipc.ToProcess | None](math.inf)
+        commands, received = anyio.create_memory_object_stream[m.ToProcess | None](math.inf)
         ipc.Reader("from the worker", connection, asyncio.get_running_loop(), commands.send_nowait)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._meter.run)
@@ -123,29 +126,30 @@ class _JobProcess:
             await self._shared.warm()
         except Exception as error:  # noqa: BLE001 - the application's own function
             logger.error("prewarm failed:\n%s", own_traceback(error))
-            self._worker.send(ipc.WarmFailed(error=f"prewarm failed: {describe(error, quotes_foreign=True)}"))
+            problem = f"{UNPREPARED}: prewarm failed: {describe(error, quotes_foreign=True)}"
+            self._worker.send(m.WarmFailed(error=problem))
             return False
         freeze_heap()
         return True
 
-    async def _obey(self, commands: MemoryObjectReceiveStream[ipc.ToProcess | None]) -> None:
+    async def _obey(self, commands: MemoryObjectReceiveStream[m.ToProcess | None]) -> None:
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._jobs.run, self._worker.send)
-            self._worker.send(ipc.Warm())
+            self._worker.send(m.Warm())
             async for command in commands:
                 match command:
-                    case ipc.RunJob(assigned=assigned, url=url):
+                    case m.RunJob(assigned=assigned, url=url):
                         self._jobs.start(assigned, url)
-                    case ipc.EndJob(job_id=job_id, reason=reason, is_forced=is_forced):
+                    case m.EndJob(job_id=job_id, reason=reason, is_forced=is_forced):
                         self._jobs.end(job_id, reason, is_forced=is_forced)
-                    case ipc.EndProcess() | None:
+                    case m.EndProcess() | None:
                         break
             tasks.cancel_scope.cancel()
 
     async def _beat(self) -> None:
         while True:
             (facts,) = self._jobs.facts()
-            self._worker.send(ipc.Heartbeat(facts=facts))
+            self._worker.send(m.Heartbeat(facts=facts))
             await anyio.sleep(HEARTBEAT)
 
     async def _report_figures(self) -> None:
@@ -155,7 +159,7 @@ class _JobProcess:
 
     def _send_figures(self) -> None:
         if self._reader is not None:
-            self._worker.send(ipc.Figures(figures=figures_of(self._reader)))
+            self._worker.send(m.Figures(figures=figures_of(self._reader)))
 
 
 def _plain(value: object) -> int | float | str:
@@ -181,7 +185,7 @@ class _ToWorker(logging.handlers.QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Send it."""
-        self.queue.send(ipc.Logged(record=record))  # type: ignore[attr-defined]
+        self.queue.send(m.Logged(record=record))  # type: ignore[attr-defined]
 
 
 def _log_to(worker: _Worker) -> None:

@@ -16,19 +16,16 @@ from typing import Any
 
 import anyio
 
-from vivavoce.agents.worker.executors.ipc import (
-    STACKS_SIGNAL,
+from vivavoce.agents.worker.executors.ipc import STACKS_SIGNAL, Reader, Writer, hang_up
+from vivavoce.agents.worker.executors.messages import (
     Exited,
     Fork,
     Forked,
     Load,
     Loaded,
     LoadFailed,
-    Reader,
     ToProcess,
     ToWorker,
-    Writer,
-    hang_up,
 )
 from vivavoce.agents.worker.executors.nursery_process import NurseryProcess
 from vivavoce.pipelines.core.errors import WorkerError

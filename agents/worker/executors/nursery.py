@@ -13,7 +13,6 @@ import gc
 import importlib
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -25,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from vivavoce.agents.worker.executors import child
-from vivavoce.agents.worker.executors.ipc import Exited, Fork, Forked, Load, Loaded, LoadFailed
-from vivavoce.agents.worker.executors.parcel import NURSERY, Application, Parcel
+from vivavoce.agents.worker.executors.messages import Exited, Fork, Forked, Load, Loaded, LoadFailed
+from vivavoce.agents.worker.executors.parcel import NURSERY, Application
 from vivavoce.agents.worker.prewarm import JOB_MODULES
 from vivavoce.pipelines.core.errors import ConfigurationError, describe, own_traceback
 from vivavoce.pipelines.core.native_threads import bound_process
@@ -72,13 +71,12 @@ def _serve(handle: int) -> None:
 
 def _loaded(load: Load, worker: Connection) -> Callable[[], Application]:
     """Load the application; on failure report it and exit."""
-    parcel: Parcel = pickle.loads(load.parcel)
     if not load.is_shared:
         worker.send(Loaded())
-        return parcel.unpack
+        return load.parcel.unpack
     before = _thread_count()
     try:
-        application = parcel.unpack()
+        application = load.parcel.unpack()
     except ConfigurationError as error:
         worker.send(LoadFailed(error=str(error)))
         sys.exit(1)

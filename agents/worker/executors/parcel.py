@@ -73,8 +73,8 @@ class Parcel:
         return Application(entrypoint=entrypoint, options=options, log_levels=self.log_levels)
 
 
-def pack(entrypoint: Entrypoint, options: WorkerOptions) -> bytes:
-    """Return the pickled parcel of an application.
+def pack(entrypoint: Entrypoint, options: WorkerOptions) -> Parcel:
+    """Return the parcel of an application.
 
     Raises:
         ConfigurationError: A part cannot be sent to another process, or the main module starts a worker while it is
@@ -97,13 +97,12 @@ def pack(entrypoint: Entrypoint, options: WorkerOptions) -> bytes:
     for option in fields(own):
         _check(f"the option {option.name}", getattr(own, option.name))
     content, modules = _packed((entrypoint, own))
-    parcel = Parcel(
+    return Parcel(
         preparation=_preparation(modules),
         modules=_module_files(modules),
         content=content,
         log_levels=_log_levels(),
     )
-    return pickle.dumps(parcel)
 
 
 def _check(what: str, value: object) -> None:

@@ -13,6 +13,7 @@ from typing import assert_never
 from vivavoce.agents.worker.effects import ExecutorChanged, JobEnded
 from vivavoce.agents.worker.executors import pool_events as pe
 from vivavoce.agents.worker.executors.executor import ProcessFacts
+from vivavoce.agents.worker.executors.messages import EndJob, EndProcess, Heartbeat, RunJob, ToPool, Warm, WarmFailed
 from vivavoce.agents.worker.executors.options import ProcessExecution
 
 LATE_AFTER = 3.0
@@ -65,7 +66,7 @@ class _Process:
 
 @dataclass(slots=True)
 class _Waiting:
-    given: pe.JobGiven
+    job: RunJob
     deadline: float
 
 
@@ -136,18 +137,12 @@ class Pool:
             case pe.PoolBegun():
                 for _ in range(self._size):
                     self._make(now)
-            case pe.ProcessWarm(number=number):
-                self._warm(self._processes[number], now)
-            case pe.WarmUpFailed(number=number, error=error):
-                self._let_go(self._processes[number], error, now)
-            case pe.HeartbeatReceived(number=number, facts=facts):
-                self._beat(self._processes[number], facts, now)
-            case pe.JobGiven():
-                self._given(input, now)
-            case pe.JobEndRequested():
+            case RunJob():
+                self._run_job(input, now)
+            case EndJob():
                 self._end_job(input)
-            case pe.JobOver(number=number, ended=ended):
-                self._job_over(self._processes[number], ended)
+            case pe.MessageReceived(number=number, message=message):
+                self._take_message(self._processes[number], message, now)
             case pe.ProcessEnded(number=number, cause=cause):
                 self._ended(self._processes.pop(number), cause, now)
             case pe.PoolEndRequested():
@@ -157,19 +152,32 @@ class Pool:
             case _:
                 assert_never(input)
 
+    def _take_message(self, process: _Process, message: ToPool, now: float) -> None:
+        match message:
+            case Warm():
+                self._warm(process, now)
+            case WarmFailed(error=error):
+                self._let_go(process, error, now)
+            case Heartbeat(facts=facts):
+                self._beat(process, facts, now)
+            case JobEnded():
+                self._job_over(process, message)
+            case _:
+                assert_never(message)
+
     # Jobs
 
-    def _given(self, input: pe.JobGiven, now: float) -> None:
+    def _run_job(self, job: RunJob, now: float) -> None:
         if self._is_ending:
-            self._report_lost(input.assigned.job.id, "the worker is ending")
+            self._report_lost(job.assigned.job.id, "the worker is ending")
         else:
-            self._waiting.append(_Waiting(input, now + JOB_WAIT))
+            self._waiting.append(_Waiting(job, now + JOB_WAIT))
 
     def _give_waiting(self, now: float) -> None:
         while self._waiting and (process := self._choice(now)) is not None:
-            given = self._waiting.popleft().given
-            process.jobs.add(given.assigned.job.id)
-            self._effects.append(pe.GiveJob(number=process.number, assigned=given.assigned, url=given.url))
+            job = self._waiting.popleft().job
+            process.jobs.add(job.assigned.job.id)
+            self._effects.append(pe.Send(number=process.number, message=job))
 
     def _choice(self, now: float) -> _Process | None:
         """Return the process for a new job: of those that can take one, one with the fewest jobs."""
@@ -182,19 +190,16 @@ class Pool:
         ready = [process for process in self._processes.values() if process.stage is _Stage.READY]
         return [process for process in ready if now - process.beat_at < LATE_AFTER]
 
-    def _end_job(self, input: pe.JobEndRequested) -> None:
+    def _end_job(self, end: EndJob) -> None:
         for waiting in self._waiting:
-            if waiting.given.assigned.job.id == input.job_id:
+            if waiting.job.assigned.job.id == end.job_id:
                 self._waiting.remove(waiting)
-                ended = JobEnded(job_id=input.job_id, error=f"ended before it could begin: {input.reason}")
+                ended = JobEnded(job_id=end.job_id, error=f"ended before it could begin: {end.reason}")
                 self._effects.append(pe.ReportJob(ended=ended))
                 return
         for process in self._processes.values():
-            if input.job_id in process.jobs:
-                end = pe.EndJobIn(
-                    number=process.number, job_id=input.job_id, reason=input.reason, is_forced=input.is_forced
-                )
-                self._effects.append(end)
+            if end.job_id in process.jobs:
+                self._effects.append(pe.Send(number=process.number, message=end))
 
     def _job_over(self, process: _Process, ended: JobEnded) -> None:
         if ended.job_id not in process.jobs:
@@ -234,7 +239,7 @@ class Pool:
         used = facts.memory / MB
         if limit is not None and used >= limit:
             self._let_go(process, f"used {used:.0f} MB of memory, with memory_limit_mb={limit}", now)
-            self._effects.append(pe.EndProcessGently(number=process.number))
+            self._effects.append(pe.Send(number=process.number, message=EndProcess()))
         elif warning is not None and used >= warning and not process.is_warned:
             process.is_warned = True
             jobs = len(process.jobs)
@@ -290,14 +295,14 @@ class Pool:
         self._is_ending = True
         self._replacements.clear()
         while self._waiting:
-            self._report_lost(self._waiting.popleft().given.assigned.job.id, "the worker is ending")
+            self._report_lost(self._waiting.popleft().job.assigned.job.id, "the worker is ending")
         for process in self._processes.values():
             if process.stage is _Stage.STARTING:
                 process.stage, process.deadline = _Stage.KILLED, None
                 self._effects.append(pe.KillProcess(number=process.number, shows_stacks=False))
             elif process.stage is _Stage.READY:
                 process.stage, process.deadline = _Stage.ENDING, now + self._options.stop_limit
-                self._effects.append(pe.EndProcessGently(number=process.number))
+                self._effects.append(pe.Send(number=process.number, message=EndProcess()))
 
     # Time
 
@@ -323,9 +328,9 @@ class Pool:
             else:
                 self._kill(process, f"did not end within stop_limit={options.stop_limit:g} s and was killed", now)
         while self._waiting and self._waiting[0].deadline <= now:
-            given = self._waiting.popleft().given
+            job = self._waiting.popleft().job.assigned.job
             why = f": the last one {self._last_cause}" if self._last_cause else ""
-            self._report_lost(given.assigned.job.id, f"no job process could take the job within {JOB_WAIT:g} s{why}")
+            self._report_lost(job.id, f"no job process could take the job within {JOB_WAIT:g} s{why}")
         due = [at for at in self._replacements if at <= now]
         self._replacements = [at for at in self._replacements if at > now]
         for _ in due:

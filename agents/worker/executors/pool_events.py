@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vivavoce.agents.worker.effects import ExecutorChanged, JobEnded
-from vivavoce.agents.worker.executors.executor import ProcessFacts
-from vivavoce.agents.worker.protocol import JobAssigned
+from vivavoce.agents.worker.executors.messages import EndJob, RunJob, ToPool, ToProcess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,51 +14,11 @@ class PoolBegun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessWarm:
-    """A process can take jobs."""
+class MessageReceived:
+    """A process has sent a message. The application's failure to load for it is a `WarmFailed` too."""
 
     number: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarmUpFailed:
-    """A process could not be prepared for jobs; it ends by itself."""
-
-    number: int
-    error: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatReceived:
-    """The event loop of a process runs."""
-
-    number: int
-    facts: ProcessFacts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobGiven:
-    """Run a job in a process, as soon as one can take it."""
-
-    assigned: JobAssigned
-    url: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobEndRequested:
-    """End a job if it still runs."""
-
-    job_id: str
-    reason: str
-    is_forced: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobOver:
-    """A process reports the end of one of its jobs."""
-
-    number: int
-    ended: JobEnded
+    message: ToPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,51 +43,23 @@ class PoolDeadlinePassed:
     """`next_deadline()` has come."""
 
 
-PoolInput = (
-    PoolBegun
-    | ProcessWarm
-    | WarmUpFailed
-    | HeartbeatReceived
-    | JobGiven
-    | JobEndRequested
-    | JobOver
-    | ProcessEnded
-    | PoolEndRequested
-    | PoolDeadlinePassed
-)
+PoolInput = PoolBegun | RunJob | EndJob | MessageReceived | ProcessEnded | PoolEndRequested | PoolDeadlinePassed
+"""The pool sends a `RunJob` to a process that can take it, and an `EndJob` to the process that runs the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakeProcess:
-    """Make a process and report `ProcessWarm`, `WarmUpFailed` or `ProcessEnded`."""
+    """Make a process and report `MessageReceived` and `ProcessEnded`."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GiveJob:
-    """Run a job in that process."""
+class Send:
+    """Send a message to that process."""
 
     number: int
-    assigned: JobAssigned
-    url: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndJobIn:
-    """End a job in that process."""
-
-    number: int
-    job_id: str
-    reason: str
-    is_forced: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndProcessGently:
-    """Have a process leave its rooms and end."""
-
-    number: int
+    message: ToProcess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,9 +111,7 @@ class FinishPool:
 
 PoolEffect = (
     MakeProcess
-    | GiveJob
-    | EndJobIn
-    | EndProcessGently
+    | Send
     | KillProcess
     | ReportJob
     | ReportState

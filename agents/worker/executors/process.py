@@ -12,14 +12,13 @@ from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from vivavoce.agents.telemetry.metrics.figures import Figure, FiguresOfProcesses
-from vivavoce.agents.worker.effects import JobEnded
-from vivavoce.agents.worker.executors import ipc
+from vivavoce.agents.worker.executors import messages as m
 from vivavoce.agents.worker.executors import pool_events as pe
 from vivavoce.agents.worker.executors.executor import Entrypoint, JobExecutor, OnEnded, OnState, ProcessFacts, ignored
 from vivavoce.agents.worker.executors.handles import NurseryHandle, NurseryReport, ProcessHandle, exit_words
 from vivavoce.agents.worker.executors.nursery_process import NurseryProcess, start_nursery
 from vivavoce.agents.worker.executors.options import ProcessExecution
-from vivavoce.agents.worker.executors.parcel import pack
+from vivavoce.agents.worker.executors.parcel import Parcel, pack
 from vivavoce.agents.worker.executors.pool import Pool
 from vivavoce.agents.worker.machine import Machine
 from vivavoce.agents.worker.options import WorkerOptions
@@ -54,7 +53,7 @@ class ProcessExecutor(JobExecutor):
         self._pool = Pool(pool_size(execution, options.max_jobs), execution)
         self._processes: dict[int, ProcessHandle] = {}
         self._figures = FiguresOfProcesses()
-        self._parcel = b""
+        self._parcel: Parcel | None = None
         self._nursery: NurseryHandle | None = None
         self._lost_nurseries: list[NurseryHandle] = []
         self._opening = anyio.Lock()
@@ -86,10 +85,10 @@ class ProcessExecutor(JobExecutor):
         raise WorkerError(self._failure)
 
     def start(self, assigned: JobAssigned, url: str) -> None:
-        self._post(pe.JobGiven(assigned=assigned, url=url))
+        self._post(m.RunJob(assigned=assigned, url=url))
 
     def end(self, job_id: str, reason: str, *, is_forced: bool) -> None:
-        self._post(pe.JobEndRequested(job_id=job_id, reason=reason, is_forced=is_forced))
+        self._post(m.EndJob(job_id=job_id, reason=reason, is_forced=is_forced))
 
     def facts(self) -> tuple[ProcessFacts, ...]:
         return self._pool.facts()
@@ -116,14 +115,11 @@ class ProcessExecutor(JobExecutor):
         match effect:
             case pe.MakeProcess(number=number):
                 self._make(number)
-            case pe.GiveJob(number=number, assigned=assigned, url=url):
-                self._send(number, ipc.RunJob(assigned=assigned, url=url))
-            case pe.EndJobIn(number=number, job_id=job_id, reason=reason, is_forced=is_forced):
-                self._send(number, ipc.EndJob(job_id=job_id, reason=reason, is_forced=is_forced))
-            case pe.EndProcessGently(number=number):
-                self._send(number, ipc.EndProcess())
+            case pe.Send(number=number, message=message):
+                if (handle := self._processes.get(number)) is not None:  # else it is over: the pool reads that next
+                    handle.send(message)
             case pe.KillProcess(number=number, shows_stacks=shows_stacks):
-                if (handle := self._processes.get(number)) is not None:  # else as for _send()
+                if (handle := self._processes.get(number)) is not None:  # else as above
                     self._task_group().start_soon(self._kill, handle, shows_stacks)
             case pe.ReportJob(ended=ended):
                 assert self._on_ended is not None, "run() comes first"
@@ -165,15 +161,10 @@ class ProcessExecutor(JobExecutor):
         except (OSError, RuntimeError, WorkerError) as error:
             cause = f"could not be made: {error}"
             if isinstance(error, WorkerError):  # else the nursery was killed, or the like: the next one may work
-                self._post(pe.WarmUpFailed(number=handle.number, error=cause))
+                self._post(pe.MessageReceived(number=handle.number, message=m.WarmFailed(error=cause)))
         finally:
             if cause:
                 handle.exited(cause)
-
-    def _send(self, number: int, message: ipc.ToProcess) -> None:
-        """Send a message; a process that is over, or could not be made, gets none: the pool reads that next."""
-        if (handle := self._processes.get(number)) is not None:
-            handle.send(message)
 
     async def _kill(self, handle: ProcessHandle, shows_stacks: bool) -> None:
         with anyio.CancelScope(shield=True):
@@ -181,22 +172,14 @@ class ProcessExecutor(JobExecutor):
                 await handle.log_stacks()
             handle.kill()
 
-    def _heard(self, number: int, message: ipc.ToWorker) -> None:
+    def _heard(self, number: int, message: m.ToWorker) -> None:
         match message:
-            case ipc.Warm():
-                self._post(pe.ProcessWarm(number=number))
-            case ipc.WarmFailed(error=error):
-                self._post(pe.WarmUpFailed(number=number, error=f"could not be prepared for jobs: {error}"))
-            case ipc.Heartbeat(facts=facts):
-                self._post(pe.HeartbeatReceived(number=number, facts=facts))
-            case ipc.Figures(figures=figures):
+            case m.Figures(figures=figures):
                 self._figures.update(number, figures)
-            case ipc.Logged(record=record):
+            case m.Logged(record=record):
                 logging.getLogger(record.name).handle(record)
-            case JobEnded():
-                self._post(pe.JobOver(number=number, ended=message))
             case _:
-                assert_never(message)
+                self._post(pe.MessageReceived(number=number, message=message))
 
     def _over(self, number: int, cause: str) -> None:
         self._processes.pop(number).close()
@@ -229,6 +212,7 @@ class ProcessExecutor(JobExecutor):
         return self._nursery
 
     async def _load_nursery(self) -> tuple[NurseryHandle, tuple[str, ...]]:
+        assert self._parcel is not None, "run() comes first"
         execution = self._execution
         early, self._early = self._early, None
         started = early or start_nursery()
@@ -237,7 +221,7 @@ class ProcessExecutor(JobExecutor):
         except RuntimeError:
             started.close()
             raise
-        load = ipc.Load(parcel=self._parcel, is_shared=self._shares_application, stop_limit=execution.stop_limit)
+        load = m.Load(parcel=self._parcel, is_shared=self._shares_application, stop_limit=execution.stop_limit)
         try:
             loaded = await nursery.load(load, execution.start_limit)
         except BaseException:
@@ -248,10 +232,10 @@ class ProcessExecutor(JobExecutor):
 
     def _nursery_reported(self, report: NurseryReport | None) -> None:
         match report:
-            case ipc.Forked(number=number, pid=pid):
+            case m.Forked(number=number, pid=pid):
                 if (handle := self._processes.get(number)) is not None:
                     handle.forked(pid)
-            case ipc.Exited(number=number, exit_code=exit_code):
+            case m.Exited(number=number, exit_code=exit_code):
                 if (handle := self._processes.get(number)) is not None:
                     handle.exited(exit_words(exit_code, was_killed=handle.is_killed))
             case None:

@@ -294,3 +294,17 @@ def test_an_extension_reads_the_events_of_its_session() -> None:
     harness.caller.says("a table please", 0.5, 1.5)
     harness.run(until=3.0)
     assert heard == ["a table please"]
+
+
+def test_speech_that_an_extension_asks_for_as_it_closes_is_spoken_though_the_agent_has_no_on_exit() -> None:
+    class Farewell(Attached):
+        close_after = "tools"
+
+        def __init__(self, host: Host) -> None:
+            self._host = host
+
+        async def aclose(self) -> None:
+            _speech = self._host.say("Good bye.")
+
+    harness = harness_of(First(make=Farewell)).run(until=2.0)
+    harness.expect_played((2.2, 0.4)).expect_history(("assistant", "Good bye."))

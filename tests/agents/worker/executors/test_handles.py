@@ -18,7 +18,8 @@ import pytest
 
 from vivavoce.agents.worker.executors import handles
 from vivavoce.agents.worker.executors.handles import NurseryHandle, ProcessHandle
-from vivavoce.agents.worker.executors.ipc import Fork, Reader, hang_up
+from vivavoce.agents.worker.executors.ipc import Reader, hang_up
+from vivavoce.agents.worker.executors.messages import Fork
 from vivavoce.agents.worker.executors.nursery_process import NurseryProcess
 
 

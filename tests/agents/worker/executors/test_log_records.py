@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vivavoce.agents.worker.executors import child
-from vivavoce.agents.worker.executors.ipc import Logged
+from vivavoce.agents.worker.executors.messages import Logged
 
 
 class Level(IntEnum):

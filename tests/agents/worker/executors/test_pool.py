@@ -8,24 +8,22 @@ from kit.supervisor_bench import Bench as SupervisorBench
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import JobEnded
 from vivavoce.agents.worker.executors.executor import ProcessFacts
+from vivavoce.agents.worker.executors.messages import Heartbeat, RunJob, Warm, WarmFailed
 from vivavoce.agents.worker.executors.options import ProcessExecution
 from vivavoce.agents.worker.executors.pool import FAILING_AFTER, MB, STABLE_AFTER, Pool
 from vivavoce.agents.worker.executors.pool_events import (
-    HeartbeatReceived,
-    JobGiven,
     KillProcess,
     MakeProcess,
+    MessageReceived,
     PoolBegun,
     PoolDeadlinePassed,
     PoolEffect,
     PoolInput,
     ProcessEnded,
-    ProcessWarm,
     ReportJob,
     ReportPoolFailed,
     ReportState,
     ReportTrouble,
-    WarmUpFailed,
 )
 from vivavoce.agents.worker.executors.process import pool_size
 from vivavoce.agents.worker.protocol import JobAssigned
@@ -40,7 +38,7 @@ class Bench:
         self.give(PoolBegun())
         if is_warm:
             for number in range(1, size + 1):
-                self.give(ProcessWarm(number=number))
+                self.give(MessageReceived(number=number, message=Warm()))
 
     def give(self, input: PoolInput) -> list[PoolEffect]:
         return self.pool.handle(input, now=self.now)
@@ -56,11 +54,11 @@ class Bench:
 
     def beat(self, megabytes: int = 10, *, number: int = 1) -> list[PoolEffect]:
         facts = ProcessFacts(pid=1, jobs=0, cpu_time=0.0, memory=megabytes * MB, loop_delay=0.0)
-        return self.give(HeartbeatReceived(number=number, facts=facts))
+        return self.give(MessageReceived(number=number, message=Heartbeat(facts=facts)))
 
 
-def _job(job_id: str) -> JobGiven:
-    return JobGiven(assigned=JobAssigned(job=JobInfo(id=job_id, room="r"), url="", token="t"), url="ws://x")
+def _job(job_id: str) -> RunJob:
+    return RunJob(assigned=JobAssigned(job=JobInfo(id=job_id, room="r"), url="", token="t"), url="ws://x")
 
 
 def test_a_lost_process_is_replaced_at_once_and_each_failure_in_a_row_doubles_the_wait() -> None:
@@ -83,7 +81,9 @@ def test_a_first_process_that_was_killed_is_made_again_and_one_whose_application
     third = bench.give(ProcessEnded(number=3, cause="was ended by SIGKILL"))
     assert ReportPoolFailed(error="a job process was ended by SIGKILL") in third
 
-    failed = Bench(is_warm=False).give(WarmUpFailed(number=1, error="could not be prepared for jobs: no model"))
+    failed = Bench(is_warm=False).give(
+        MessageReceived(number=1, message=WarmFailed(error="could not be prepared for jobs: no model"))
+    )
     assert ReportPoolFailed(error="a job process could not be prepared for jobs: no model") in failed
 
 
@@ -110,10 +110,10 @@ def test_a_process_that_worked_for_a_while_is_replaced_at_once_whatever_was_befo
     for number in (1, 2, 3):
         bench.give(ProcessEnded(number=number, cause="ended"))
         bench.wait(10.0)
-    bench.give(ProcessWarm(number=4))
+    bench.give(MessageReceived(number=4, message=Warm()))
     for _ in range(int(STABLE_AFTER)):
         bench.now += 1.0
-        bench.give(HeartbeatReceived(number=4, facts=ProcessFacts(pid=4, jobs=0, cpu_time=0, memory=0, loop_delay=0)))
+        bench.beat(0, number=4)
 
     assert MakeProcess(number=5) in bench.give(ProcessEnded(number=4, cause="ended"))
 
@@ -138,7 +138,7 @@ def test_a_silent_process_gets_no_job_then_it_is_killed_and_the_waiting_job_goes
     (killed_at,) = [at for at, effect in bench.wait(5.0) if isinstance(effect, KillProcess)]
 
     assert killed_at == 6.0
-    assert "AJ_1" in str(bench.give(ProcessWarm(number=2)))
+    assert "AJ_1" in str(bench.give(MessageReceived(number=2, message=Warm())))
 
 
 def test_a_worker_that_was_held_up_itself_kills_no_process_whose_signs_of_life_have_waited() -> None:
@@ -156,7 +156,10 @@ def test_a_worker_that_was_held_up_itself_kills_no_process_whose_signs_of_life_h
 def test_a_worker_that_was_held_up_itself_leaves_its_processes_the_time_for_their_start() -> None:
     bench = Bench(size=2, is_warm=False, start_limit=10.0)
     bench.now += 60.0
-    effects = [*bench.give(ProcessWarm(number=1)), *bench.give(ProcessWarm(number=2))]
+    effects = [
+        *bench.give(MessageReceived(number=1, message=Warm())),
+        *bench.give(MessageReceived(number=2, message=Warm())),
+    ]
     assert not [effect for effect in effects if isinstance(effect, KillProcess)]
 
 

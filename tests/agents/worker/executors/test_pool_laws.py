@@ -9,31 +9,25 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import ExecutorChanged, JobEnded
 from vivavoce.agents.worker.executors.executor import ProcessFacts
+from vivavoce.agents.worker.executors.messages import EndJob, EndProcess, Heartbeat, RunJob, Warm, WarmFailed
 from vivavoce.agents.worker.executors.options import ProcessExecution
 from vivavoce.agents.worker.executors.pool import JOB_WAIT, LATE_AFTER, MAX_DELAY, MB, Pool
 from vivavoce.agents.worker.executors.pool_events import (
-    EndJobIn,
-    EndProcessGently,
     FinishPool,
-    GiveJob,
-    HeartbeatReceived,
-    JobEndRequested,
-    JobGiven,
-    JobOver,
     KillProcess,
     MakeProcess,
+    MessageReceived,
     PoolBegun,
     PoolDeadlinePassed,
     PoolEffect,
     PoolEndRequested,
     PoolInput,
     ProcessEnded,
-    ProcessWarm,
     ReportJob,
     ReportPoolFailed,
     ReportPoolReady,
     ReportState,
-    WarmUpFailed,
+    Send,
 )
 from vivavoce.agents.worker.protocol import JobAssigned
 
@@ -82,7 +76,7 @@ class World(RuleBasedStateMachine):
                 self.starting[number] = self.now
                 self.jobs[number] = set()
                 self.made_at.append(self.now)
-            case GiveJob(number=number, assigned=assigned):
+            case Send(number=number, message=RunJob(assigned=assigned)):
                 assert number in self.ready, "only a process that is ready gets a job"
                 assert self.now - self.ready[number] < LATE_AFTER, "no job for a process that gives no sign of life"
                 assert len(self.jobs[number]) < JOBS_PER_PROCESS
@@ -90,9 +84,9 @@ class World(RuleBasedStateMachine):
                 assert all(assigned.job.id not in jobs for jobs in self.jobs.values()), "a job starts once"
                 assert assigned.job.id not in self.reported
                 self.jobs[number].add(assigned.job.id)
-            case EndJobIn(number=number, job_id=job_id):
+            case Send(number=number, message=EndJob(job_id=job_id)):
                 assert job_id in self.jobs[number]
-            case EndProcessGently(number=number):
+            case Send(number=number, message=EndProcess()):
                 self.leaving[number] = self.now
                 assert self.ready.pop(number, None) is not None or self.starting.pop(number, None) is not None
             case KillProcess(number=number):
@@ -155,7 +149,7 @@ class World(RuleBasedStateMachine):
         if number in self.ready:
             self.ready[number] = self.now
         facts = ProcessFacts(pid=number, jobs=0, cpu_time=0.0, memory=megabytes * MB, loop_delay=0.0)
-        self._give(HeartbeatReceived(number=number, facts=facts))
+        self._give(MessageReceived(number=number, message=Heartbeat(facts=facts)))
 
     @precondition(lambda self: self.starting)
     @rule(data=st.data())
@@ -163,7 +157,7 @@ class World(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(sorted(self.starting)))
         del self.starting[number]
         self.ready[number] = self.now
-        self._give(ProcessWarm(number=number))
+        self._give(MessageReceived(number=number, message=Warm()))
 
     @precondition(lambda self: self.starting)
     @rule()
@@ -171,7 +165,7 @@ class World(RuleBasedStateMachine):
         for number in sorted(self.starting):
             del self.starting[number]
             self.ready[number] = self.now
-            self._give(ProcessWarm(number=number))
+            self._give(MessageReceived(number=number, message=Warm()))
 
     @precondition(lambda self: self.starting)
     @rule(data=st.data())
@@ -179,7 +173,7 @@ class World(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(sorted(self.starting)))
         del self.starting[number]
         self.leaving[number] = self.now
-        self._give(WarmUpFailed(number=number, error="could not be prepared"))
+        self._give(MessageReceived(number=number, message=WarmFailed(error="could not be prepared")))
 
     @precondition(lambda self: self.present)
     @rule(data=st.data())
@@ -208,7 +202,7 @@ class World(RuleBasedStateMachine):
         job_id = f"AJ_{len(self.given)}"
         self.given[job_id] = self.now
         job = JobInfo(id=job_id, room="r")
-        self._give(JobGiven(assigned=JobAssigned(job=job, url="", token="t"), url="ws://x"))
+        self._give(RunJob(assigned=JobAssigned(job=job, url="", token="t"), url="ws://x"))
 
     @precondition(lambda self: any(self.jobs.values()))
     @rule(data=st.data(), error=st.sampled_from(["", "ValueError: no"]))
@@ -216,7 +210,7 @@ class World(RuleBasedStateMachine):
         number = data.draw(st.sampled_from([number for number, jobs in self.jobs.items() if jobs]))
         job_id = data.draw(st.sampled_from(sorted(self.jobs[number])))
         was_ready = number in self.ready
-        self._give(JobOver(number=number, ended=JobEnded(job_id=job_id, error=error)))
+        self._give(MessageReceived(number=number, message=JobEnded(job_id=job_id, error=error)))
         if was_ready:
             assert self.reported[job_id] == JobEnded(job_id=job_id, error=error), "a job's own end is told as it was"
 
@@ -224,7 +218,7 @@ class World(RuleBasedStateMachine):
     @rule(data=st.data())
     def job_is_to_end(self, data: st.DataObject) -> None:
         job_id = data.draw(st.sampled_from(sorted(self.given)))
-        self._give(JobEndRequested(job_id=job_id, reason="asked", is_forced=False))
+        self._give(EndJob(job_id=job_id, reason="asked", is_forced=False))
 
     @precondition(lambda self: self.now > 30.0)
     @rule()
