@@ -241,6 +241,7 @@ def test_law_a_truncated_conversation_fits_and_parts_no_pair(
             assert isinstance(item, FunctionCallOutput)
             assert max_tokens is not None
             assert estimate_tokens(item) < estimate_tokens(original) > max_tokens / 4
+            assert isinstance(original, FunctionCallOutput)
             assert replace(item, output="") == replace(original, output="")
     is_system = [isinstance(item, ChatMessage) and item.role == "system" for item in items]
     if keep_system:
