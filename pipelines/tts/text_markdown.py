@@ -28,7 +28,9 @@ _TAGS = frozenset(
     "small span speak strike strong style sub summary sup table tbody td th thead think thinking tr tt u ul var video "
     "voice w wbr".split()
 )
-"""Tags of HTML and SSML without attributes; other words in angle brackets are words."""
+"""Tags of HTML and SSML without attributes; other words in angle brackets are words, unless they come in pairs."""
+_PAIR = re.compile(r"<([a-z][\w.-]*[:_.][\w.:-]*)(?:\s[^<>]*)?>(.*?)</\1\s*>", re.IGNORECASE | re.DOTALL)
+"""Tags with names that HTML has not, such as `<ns:spell>`: the parser reads them as text or as an address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class MarkdownFilter:
 
     def __call__(self, text: str) -> str:
         """Return `text` in its spoken form."""
+        while "</" in text and (found := _PAIR.search(text)):
+            text = text[: found.start()] + found[2] + text[found.end() :]
         stripped = text.strip()
         if stripped.startswith("|") and "\n" not in stripped:
             return self._row(stripped)
@@ -97,7 +101,8 @@ class MarkdownFilter:
 
 def _text(tokens: Sequence[Token]) -> str:
     parts: list[str] = []
-    for token in tokens:
+    closed = [_name(token.content) for token in tokens if token.type == "html_inline" and token.content[1] == "/"]
+    for place, token in enumerate(tokens):
         if token.type in ("softbreak", "hardbreak"):
             parts.append(" ")
         elif token.type == "image":
@@ -105,18 +110,36 @@ def _text(tokens: Sequence[Token]) -> str:
         elif token.type == "code_inline":
             parts.append(token.content)
         elif token.type == "html_inline":
-            parts.append(_said_tag(token.content))
+            is_tag = _name(token.content) in closed or _opens(tokens, place)
+            parts.append(_said_tag(token.content, is_tag))
         elif token.type in ("text", "text_special"):
             parts.append(_LEFT_OVER.sub("", token.content))
     return "".join(parts)
 
 
-def _said_tag(tag: str) -> str:
-    """Return the words of `tag`: none if it is of HTML or SSML, but words ("Press <Enter>", "<your name>") stay."""
+def _name(tag: str) -> str:
+    return tag.strip("</> ").partition(" ")[0].casefold()
+
+
+def _opens(tokens: Sequence[Token], place: int) -> bool:
+    """Return whether the tag seems to begin a marked text that ends in another sentence: such as `<spell>A. B</spell>`,
+    and not `Press <Enter>.`"""
+    before, after = tokens[:place][-1:], tokens[place + 1 : place + 2]
+    behind_word = any(token.type == "text" and token.content[-1:].isalnum() for token in before)
+    before_word = any(token.type == "text" and token.content[:1].isalnum() for token in after)
+    return before_word and not behind_word and " " not in tokens[place].content
+
+
+def _said_tag(tag: str, is_tag: bool) -> str:
+    """Return the words of `tag`: none if it is of HTML or SSML, but words ("Press <Enter>", "<your name>") stay.
+
+    Args:
+        is_tag: Whether it is one of another kind.
+    """
     name = tag.strip("</> ").lower()
     if name == "br":
         return " "
-    is_word = tag[1].isalpha() and "=" not in tag and not tag.endswith("/>") and name not in _TAGS
+    is_word = not is_tag and tag[1].isalpha() and "=" not in tag and not tag.endswith("/>") and name not in _TAGS
     return tag[1:-1] if is_word else ""
 
 

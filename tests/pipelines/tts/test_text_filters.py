@@ -44,6 +44,12 @@ def unexpected(error: Exception) -> None:
         ("|---|:-:|", ""),
         ("| Tea | **3** euros |", "Tea, 3 euros."),
         ("line one\nline **two**", "line one line two"),
+        ("<spell>ABC</spell>, <Say-As mode>12</say-as >", "ABC, 12"),
+        ("<a1><spell>A <b>B</b></spell></a1> **<spell>C</spell>**", "A B C"),
+        ('<ns:spell x="1">A <my_tag>B</my_tag></ns:spell>', "A B"),
+        ("Now <spell>A, b", "Now A, b"),
+        ("Type <Tab>, <spell>ABC</spell> <Tab>", "Type Tab, ABC Tab"),
+        ("| <spell>A</spell> | <x>B</x> |", "A, B."),
         ("5 < 6 & 7 > 3", "5 < 6 & 7 > 3"),
     ],
 )
