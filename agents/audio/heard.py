@@ -131,8 +131,7 @@ class HeardText:
                 segment.reported.skip_to(min(self._unvoiced_end, segment.char_end))
             ends = segment.reported.take(word, self._text, segment.char_end)
             segment.word_ends.append(round(word.end * self._rate))
-            segment.word_chars.append(ends[-1])
-            segment.word_chars[-len(ends) :] = ends
+            segment.word_chars[len(segment.word_ends) - len(ends) :] = ends
 
     def expect(self, total_samples: int) -> None:
         """Note the approximate length of the audio before it is complete."""

@@ -61,6 +61,12 @@ def is_letter(sign: str) -> bool:
     return sign.isalnum() or unicodedata.category(sign).startswith("M")
 
 
+def letters_of(text: str) -> str:
+    """Return the letters and digits of `text`, to compare words that are written in other case or by other code points
+    (é is one or two)."""
+    return unicodedata.normalize("NFKC", "".join(filter(is_letter, text))).casefold()
+
+
 def word_end(text: str, at: int) -> int:
     """Return the last end of a word at or before `at`, with the punctuation that closes it; 0 if there is none.
 

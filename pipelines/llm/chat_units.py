@@ -22,7 +22,7 @@ BYTES_PER_TOKEN = 4
 TOKENS_PER_ITEM = 4
 TOKENS_PER_IMAGE = 800
 LONG_RESULT = 4
-"""A tool result is long if it has more than one part in so many of the tokens of a request."""
+"""A tool result is long if it takes more than one part in so many of the tokens of a request: a quarter."""
 LEFT_OUT = "\n[… {} characters left out …]\n"
 
 Unit = tuple[ChatItem, ...]

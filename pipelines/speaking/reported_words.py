@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from vivavoce.pipelines.core.words import EDGE_PUNCTUATION, is_letter, word_spans
+from vivavoce.pipelines.core.words import EDGE_PUNCTUATION, is_letter, letters_of, word_spans
 from vivavoce.pipelines.tts.base import Word
 
 NEAR = 12.0
@@ -20,7 +20,7 @@ NEAR = 12.0
 LETTERS_PER_SECOND = 25.0
 """The pace of a voice, at most."""
 FAR = 300.0
-"""Letters behind which no word is looked for. After as many without an equal word, the place by length counts."""
+"""Letters behind which no word is looked for. After half as many without an equal word, the place by length counts."""
 LETTERS_OF_A_DIGIT = 5
 LETTERS_OF_A_SIGN = 3
 """Letters by which a Han sign, or another wide one, is spoken."""
@@ -30,7 +30,7 @@ CLOSING = frozenset(EDGE_PUNCTUATION) - frozenset("¿¡`‘“„«([（「『�
 class _Place(NamedTuple):
     """A word of the text: its letters, and where the last of them ends."""
 
-    key: str
+    letters: str
     end: int
 
 
@@ -47,18 +47,17 @@ class ReportedWords:
         """The end of the last word that was found."""
         self._since: float | None = None
         """When that word ends, in seconds."""
-        self._begun = 0
-        """Letters of the next word that reports of its pieces have covered."""
         self._pending: list[float] = []
-        """The lengths, in letters, of reports since then without an equal word."""
+        """The lengths, in letters, of the reports since then, none of which has an equal word."""
+        self._begun = 0
+        """Letters of the next word, if these reports are its first pieces."""
         self._end = 0
+        """Where the newest report ends."""
 
     def skip_to(self, at: int) -> None:
         """Look for the next words behind that place of the text."""
         if at > self._at:
-            self._at = self._end = at
-            self._begun = 0
-            self._pending.clear()
+            self._go_to(at, self._since)
 
     def take(self, word: Word, text: str, stop: int) -> list[int]:
         """Take the next report; return the ends in `text` of the newest reports, this one last.
@@ -69,58 +68,80 @@ class ReportedWords:
             text: May grow between the calls.
             stop: The end of the part that is spoken.
         """
-        stop, said, key = min(stop, len(text)), word.text.strip(), _key(word.text)
-        if not key:  # signs alone
-            begin = stop - len(text[self._at : stop].lstrip())
-            return self._found([], begin + len(said), word.end) if text.startswith(said, begin) else [self._end]
-        since = word.start if self._since is None else self._since
-        near = self._near + 2 * sum(self._pending) + LETTERS_PER_SECOND * max(0.0, word.start - since)
-        near = min(near, FAR)
-        words = list(_words(text, self._at, stop, near + len(key)))
-        if self._begun and words:
-            begun, self._begun = self._begun, 0
-            rest = [_Place(words[0].key[begun:], words[0].end), *words[1:]]
-            end = _match(key, rest, 0)
-            if end is not None:
-                return self._found([], _with_signs(text, end, stop, said), word.end)
-            if rest[0].key.startswith(key):
-                self._begun = begun + len(key)
-                return [self._end]
-        skipped = 0.0
-        for place, one in enumerate(words):
-            end = _match(key, words, place)
-            if end is not None:
-                return self._found(words[:place], _with_signs(text, end, stop, said), word.end)
-            if not place and not self._pending and one.key.startswith(key):
-                self._begun = len(key)
-                return [self._end]
-            skipped += _length(one.key)
-            if skipped > near:
-                break
-        self._pending.append(_length(key))
+        said, stop = word.text.strip(), max(self._at, min(stop, len(text)))
+        letters = letters_of(said)
+        if not letters:
+            return self._take_signs(said, text, stop, word.end)
+        reach = self._reach(word.start)
+        words = list(_words(text, self._at, stop, reach + len(letters)))
+        found = self._find(letters, words, reach)
+        if found is not None:
+            place, end = found
+            return self._found(words[:place], _with_signs(text, end, stop, said), word.end, text)
+        self._pending.append(_length(letters))
+        if self._begun:
+            return [self._end]
         self._end = self._reached(words, sum(self._pending), text, stop)
         if sum(self._pending) > FAR / 2:
-            return self._found([], self._end, word.end)[-1:]
+            self._go_to(self._end, word.end)
         return [self._end]
 
-    def _found(self, gap: Sequence[_Place], end: int, time: float) -> list[int]:
-        """Note that the newest report ends at `end`; those before it, which had no equal word, are the words of
-        `gap`."""
-        moved, letters = list[int](), 0.0
-        whole = sum(_length(one.key) for one in gap) / max(1.0, sum(self._pending))
+    def _take_signs(self, said: str, text: str, stop: int, time: float) -> list[int]:
+        begin = stop - len(text[self._at : stop].lstrip())
+        if said and not self._pending and text.startswith(said, begin, stop):
+            return self._found((), begin + len(said), time, text)
+        self._pending.append(0.0)
+        return [self._end]
+
+    def _reach(self, time: float) -> float:
+        """Return how many letters of the text may lie between the last word and one that begins at `time`."""
+        since = time if self._since is None else self._since
+        letters = self._near + 2 * sum(self._pending) + LETTERS_PER_SECOND * max(0.0, time - since)
+        return min(letters, FAR)
+
+    def _find(self, letters: str, words: Sequence[_Place], reach: float) -> tuple[int, int] | None:
+        """Return the number of the first word that the report is for, and the end of the last one; or note that it
+        is a piece of the next word."""
+        if not words:
+            return None
+        begun, self._begun = self._begun, 0
+        if begun or not any(self._pending):
+            left = words[0]._replace(letters=words[0].letters[begun:])
+            if (end := _match(letters, [left, *words[1:]], 0)) is not None:
+                return 0, end
+            if left.letters.startswith(letters):
+                self._begun = begun + len(letters)
+                return None
+        skipped = 0.0
+        for place, one in enumerate(words):
+            if (end := _match(letters, words, place)) is not None:
+                return place, end
+            skipped += _length(one.letters)
+            if skipped > reach:
+                break
+        return None
+
+    def _found(self, gap: Sequence[_Place], end: int, time: float, text: str) -> list[int]:
+        """Note that the newest report ends at `end`; the reports without an equal word are for the words of `gap`."""
+        ends, letters = list[int](), 0.0
+        share = sum(_length(one.letters) for one in gap) / max(1.0, sum(self._pending))
         for length in self._pending:
-            letters += length
-            moved.append(self._reached(gap, letters * whole))
-        self._at = self._end = max(self._at, end)
+            letters += length * share
+            ends.append(self._reached(gap, letters, text, end))
+        self._go_to(max(self._at, end), time)
+        return [*ends, self._end]
+
+    def _go_to(self, at: int, time: float | None) -> None:
+        self._at = self._end = at
         self._since, self._begun = time, 0
         self._pending.clear()
-        return [*moved, self._end]
 
-    def _reached(self, words: Sequence[_Place], letters: float, text: str = "", stop: int = 0) -> int:
-        """Return the end of the last of `words` of which at least half is in the first `letters`."""
+    def _reached(self, words: Sequence[_Place], letters: float, text: str, stop: int) -> int:
+        """Return the end of the last of `words` of which at least half is in the first `letters`, with the punctuation
+        that closes it."""
         end = self._at
         for one in words:
-            length = _length(one.key)
+            length = _length(one.letters)
             if letters < length / 2:
                 break
             end = one.end
@@ -133,25 +154,23 @@ class ReportedWords:
 def _words(text: str, start: int, stop: int, letters: float) -> Iterator[_Place]:
     """Yield the words of a part of the text, until there are more than so many letters."""
     for begin, end in word_spans(text, start, stop):
-        key = _key(text[begin:end])
-        if key:
-            yield _Place(key, end)
-            letters -= len(key)
+        one = _Place(letters_of(text[begin:end]), end)
+        if one.letters:
+            yield one
+            letters -= len(one.letters)
             if letters < 0:
                 return
 
 
-def _match(key: str, words: Sequence[_Place], place: int) -> int | None:
-    """Return the end of the words from number `place` on that together have the letters of `key`, if they do."""
+def _match(letters: str, words: Sequence[_Place], place: int) -> int | None:
+    """Return the end of the words from number `place` on that together have these letters, if they do."""
     at = 0
-    while at < len(key) and place < len(words):
-        one = words[place]
-        if not key.startswith(one.key, at):
+    for number in range(place, len(words)):
+        if not letters.startswith(words[number].letters, at):
             return None
-        at += len(one.key)
-        if at == len(key):
-            return one.end
-        place += 1
+        at += len(words[number].letters)
+        if at == len(letters):
+            return words[number].end
     return None
 
 
@@ -164,13 +183,9 @@ def _with_signs(text: str, end: int, stop: int, said: str) -> int:
     return end
 
 
-def _key(text: str) -> str:
-    return "".join(filter(is_letter, text)).casefold()
-
-
-def _length(key: str) -> float:
-    """Return about how many letters a voice speaks for `key`."""
-    return sum(map(_sign_length, key))
+def _length(letters: str) -> float:
+    """Return about how many letters a voice speaks for these."""
+    return sum(map(_sign_length, letters))
 
 
 def _sign_length(sign: str) -> int:

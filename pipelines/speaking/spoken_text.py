@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from difflib import SequenceMatcher
 
-from vivavoce.pipelines.core.words import is_letter, pieces
+from vivavoce.pipelines.core.words import is_letter, letters_of, pieces
 from vivavoce.pipelines.speaking.reported_words import ReportedWords
 from vivavoce.pipelines.tts.base import Word
 
@@ -99,7 +99,7 @@ def _tokens(text: str) -> list[tuple[str, int, int]]:
     tokens = []
     for start, end in pieces(text):
         piece = text[start:end]
-        key = "".join(filter(is_letter, piece)).casefold()
+        key = letters_of(piece)
         if key:
             tail = next(at for at, sign in enumerate(reversed(piece)) if is_letter(sign))
             tokens.append((key, end - tail, end))

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from unicode_rbnf import RbnfEngine
 
 _DIGIT = re.compile(r"[0-9]")
-_TRUE_MINUS = "\u2212\u207b\ufe63\uff0d"
-"""Minus sign, and its superscript, small and full-width forms."""
-_MINUS = rf"(?:-|[{_TRUE_MINUS}] ?|(?<!\d )[\u2010-\u2013])"
-"""The sign of a number below zero. People write dashes for it too; behind a number and a space those are of a range."""
+_HYPHEN = re.compile(r"[\u2010-\u2012\ufe63\uff0d](?=\W?\d)")
+"""The hyphens of Unicode, for numbers the same as the one of ASCII: hyphen, non-breaking one, figure dash, small and
+full-width forms."""
+_MINUS = r"(?:-|[\u2212\u207b] ?|(?<!\d )\u2013)"
+"""The sign of a number below zero. People write an en dash for it too; behind a number and a space it is of a range."""
 _LEADING_MINUS = re.compile(_MINUS)
-_DIFFERENCE = re.compile(rf"(?<=[\d%]) ?[{_TRUE_MINUS}] ?(?=\d)")
+_DIFFERENCE = re.compile(
+    r"(?:(?:(?<=[\d%)])|(?<=\d[$€£¥])|(?<=\d\s[$€£¥])) ?|(?<=\b[^\W\d_]))[\u2212\u207b] ?(?=[$€£¥]?\d)"
+)
+"""A minus sign behind a number, a sum of money or a variable."""
 _APOSTROPHES = "'\u2019"
 _N_CASE = frozenset("ab am beim bis dem den des im seit vom zum zur".split())
 """German words that an ordinal with the ending -n follows."""
@@ -105,7 +109,7 @@ class _Speller:
 
     def spell(self, text: str) -> str:
         """Return `text` with its numbers in words."""
-        text = _DIFFERENCE.sub(f" {self._language.minus} ", text)
+        text = _DIFFERENCE.sub(f" {self._language.minus} ", _HYPHEN.sub("-", text))
         return self._pattern.sub(lambda found: self._say[found.lastgroup or ""](found), text)
 
     def _rules(self, number: str) -> dict[str, tuple[str, Callable[[re.Match[str]], str]]]:

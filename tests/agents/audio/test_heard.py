@@ -296,6 +296,27 @@ def test_words_reported_in_pieces_or_together_are_found_by_their_letters() -> No
     assert steps(heard, 7) == ["It’s", "It’s", "It’s", "It’s FBI", "It’s FBI,", "It’s FBI, isn't", "It’s FBI, isn't it"]
 
 
+def test_words_reported_by_other_code_points_are_the_same() -> None:
+    heard = reported("Le caf\u00e9 num\u00e9ro 25 est ici.", "le", "cafe\u0301", "nume\u0301ro", "２５", "est", "ici")
+    assert steps(heard, 6)[1:4] == ["Le café", "Le café numéro", "Le café numéro 25"]
+
+
+def test_signs_and_blanks_among_words_of_another_form_move_nothing_back() -> None:
+    heard = reported("I want 25, and 3.", "I", "want", "twenty", " ", "five", ",", "", "and", "three", ".")
+    assert steps(heard, 10) == [
+        *("I", "I want", *["I want 25,"] * 5, "I want 25, and", "I want 25, and 3.", "I want 25, and 3."),
+    ]
+
+
+def test_a_sign_at_the_end_of_a_sentence_is_not_found_in_the_next_one() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("您好。“再见。”")
+    heard.begin_segment("您好。", 0)
+    heard.begin_segment("“再见。”", 600)
+    heard.add_words((Word("您好。", 0.0, 0.4), Word("“", 0.4, 0.5), Word("再见", 0.6, 0.8)))
+    assert [heard.at(sample) for sample in (400, 500, 700, 800)] == ["您好。", "您好。", "您好。", "您好。“再见"]
+
+
 def test_a_word_that_the_voice_leaves_out_or_adds_does_not_lose_the_place() -> None:
     heard = reported("Well, I think that we can go.", "i", "think", "uh", "we", "can", "go")
     assert steps(heard, 6) == [

@@ -50,6 +50,10 @@ def unexpected(error: Exception) -> None:
         ("Now <spell>A, b", "Now A, b"),
         ("Type <Tab>, <spell>ABC</spell> <Tab>", "Type Tab, ABC Tab"),
         ("| <spell>A</spell> | <x>B</x> |", "A, B."),
+        ("<ns:a><ns:a>A</ns:a> b</ns:a> c</x.y>", "A b c"),
+        ('<mstts:express-as style="sad">Oh. <my_tag>No', "Oh. No"),
+        ('A<amazon:breath/> b <spell\nmode="x">C', "A b C"),
+        ('See <https://a.b/c>, <x.org> or `<x:a y="1">b</x:a>`', 'See https://a.b/c, <x.org> or <x:a y="1">b</x:a>'),
         ("5 < 6 & 7 > 3", "5 < 6 & 7 > 3"),
     ],
 )

@@ -99,11 +99,19 @@ def test_every_minus_sign_is_minus_in_every_language(locale: str, sign: str) -> 
             "minus four, minus three dollars and fifty cents, minus five dollars, minus one thousand two hundred",
         ),
         ("en", "a – 5, 12 – 20, −20°C", "a – five, twelve to twenty, −20°C"),
+        ("en", "x−3, $5−$3, 5 €−3 €", "x minus three, five dollars minus three dollars, five euros minus three euros"),
         ("de", "−1.200 und −3,5", "minus eintausendzweihundert und minus drei Komma fünf"),
     ],
 )
 def test_a_minus_sign_is_a_difference_or_a_number_below_zero(locale: str, written: str, said: str) -> None:
     assert NumberFilter(locale)(written) == said
+
+
+@pytest.mark.parametrize("hyphen", ["\u2010", "\u2011", "\u2012", "\ufe63", "\uff0d"])
+@pytest.mark.parametrize("written", ["5-10, 5 - 10 %", "2026-05-05", "call 555-1234.", "$5-10 and A-5", "well-known 5"])
+def test_every_hyphen_in_numbers_is_the_one_of_the_keyboard(hyphen: str, written: str) -> None:
+    spell = NumberFilter("en")
+    assert spell(written.replace("-", hyphen)).replace(hyphen, "-") == spell(written)
 
 
 @pytest.mark.parametrize("wrong", ["xx", "", "en_XX_YY", "ja"])
