@@ -2,8 +2,9 @@
 
 Voices report words in their own form: in other case, a number in words or in digits, two words as one, or a word in
 pieces. So a report is compared with the next words of the text by their letters, and the first equal word counts that
-is near enough for the time since the last one. A report without an equal word ends by the length of its letters, until
-a later one is found; then the reports between the two share the text between them.
+is near enough; two equal words in a row may be further on. A report without an equal word ends by the length of its
+letters, until a later one is found; then the reports between the two share the text between them. A single equal word
+may be another one than was spoken: until the next report confirms it, reports without an equal word catch up with it.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ NEAR = 12.0
 LETTERS_PER_SECOND = 25.0
 """The pace of a voice, at most."""
 FAR = 300.0
-"""Letters behind which no word is looked for. After half as many without an equal word, the place by length counts."""
+"""Letters behind which no word is looked for, and no two further than `FAR_PAIR` times the reach of one. After half as many without an equal word, the place by length counts."""
 LETTERS_OF_A_DIGIT = 5
 LETTERS_OF_A_SIGN = 3
 """Letters by which a Han sign, or another wide one, is spoken."""
+FAR_PAIR = 3
 CLOSING = frozenset(EDGE_PUNCTUATION) - frozenset("¿¡`‘“„«([（「『《–—")
 
 
@@ -45,19 +47,25 @@ class ReportedWords:
         self._near = near
         self._at = 0
         """The end of the last word that was found."""
-        self._since: float | None = None
-        """When that word ends, in seconds."""
+        self._ahead = 0.0
+        """Letters by which that word is further on than its report, if the next report has not confirmed it."""
         self._pending: list[float] = []
         """The lengths, in letters, of the reports since then, none of which has an equal word."""
         self._begun = 0
         """Letters of the next word, if these reports are its first pieces."""
+        self._last = ""
+        """The letters of the newest of these reports."""
         self._end = 0
         """Where the newest report ends."""
+        self._time: float | None = None
+        """When it ends, in seconds."""
+        self._unreported = 0.0
+        """Letters for which there was time between the reports since the last word that was found."""
 
     def skip_to(self, at: int) -> None:
         """Look for the next words behind that place of the text."""
         if at > self._at:
-            self._go_to(at, self._since)
+            self._go_to(at)
 
     def take(self, word: Word, text: str, stop: int) -> list[int]:
         """Take the next report; return the ends in `text` of the newest reports, this one last.
@@ -71,33 +79,35 @@ class ReportedWords:
         said, stop = word.text.strip(), max(self._at, min(stop, len(text)))
         letters = letters_of(said)
         if not letters:
-            return self._take_signs(said, text, stop, word.end)
-        reach = self._reach(word.start)
-        words = list(_words(text, self._at, stop, reach + len(letters)))
+            return self._take_signs(said, text, stop)
+        if self._time is not None:
+            self._unreported += LETTERS_PER_SECOND * max(0.0, word.start - self._time)
+        self._time = word.end
+        reach = min(FAR, max(0.0, self._near + self._spoken) + self._unreported)
+        words = list(_words(text, self._at, stop, min(FAR, FAR_PAIR * reach) + len(letters)))
         found = self._find(letters, words, reach)
         if found is not None:
             place, end = found
-            return self._found(words[:place], _with_signs(text, end, stop, said), word.end, text)
+            return self._found(words[:place], _with_signs(text, end, stop, said), text)
         self._pending.append(_length(letters))
-        if self._begun:
-            return [self._end]
-        self._end = self._reached(words, sum(self._pending), text, stop)
-        if sum(self._pending) > FAR / 2:
-            self._go_to(self._end, word.end)
+        self._last = letters
+        if not self._begun:
+            self._end = self._reached(words, self._spoken, text, stop)
+        if self._spoken > FAR / 2:
+            self._go_to(self._end)
         return [self._end]
 
-    def _take_signs(self, said: str, text: str, stop: int, time: float) -> list[int]:
+    @property
+    def _spoken(self) -> float:
+        """About how many letters were spoken behind the last word that was found; below 0 if it is ahead of them."""
+        return sum(self._pending) - self._ahead
+
+    def _take_signs(self, said: str, text: str, stop: int) -> list[int]:
         begin = stop - len(text[self._at : stop].lstrip())
         if said and not self._pending and text.startswith(said, begin, stop):
-            return self._found((), begin + len(said), time, text)
+            return self._found((), begin + len(said), text)
         self._pending.append(0.0)
         return [self._end]
-
-    def _reach(self, time: float) -> float:
-        """Return how many letters of the text may lie between the last word and one that begins at `time`."""
-        since = time if self._since is None else self._since
-        letters = self._near + 2 * sum(self._pending) + LETTERS_PER_SECOND * max(0.0, time - since)
-        return min(letters, FAR)
 
     def _find(self, letters: str, words: Sequence[_Place], reach: float) -> tuple[int, int] | None:
         """Return the number of the first word that the report is for, and the end of the last one; or note that it
@@ -112,28 +122,26 @@ class ReportedWords:
             if left.letters.startswith(letters):
                 self._begun = begun + len(letters)
                 return None
-        skipped = 0.0
-        for place, one in enumerate(words):
-            if (end := _match(letters, words, place)) is not None:
-                return place, end
-            skipped += _length(one.letters)
-            if skipped > reach:
-                break
-        return None
+        if begun:  # "it", "is" for "it's"
+            return None
+        found = _search(letters, words, reach)
+        return found or (_search(self._last + letters, words, FAR_PAIR * reach) if self._last else None)
 
-    def _found(self, gap: Sequence[_Place], end: int, time: float, text: str) -> list[int]:
+    def _found(self, gap: Sequence[_Place], end: int, text: str) -> list[int]:
         """Note that the newest report ends at `end`; the reports without an equal word are for the words of `gap`."""
         ends, letters = list[int](), 0.0
-        share = sum(_length(one.letters) for one in gap) / max(1.0, sum(self._pending))
+        skipped, reported = sum(_length(one.letters) for one in gap), sum(self._pending)
         for length in self._pending:
-            letters += length * share
+            letters += length * skipped / max(1.0, reported)
             ends.append(self._reached(gap, letters, text, end))
-        self._go_to(max(self._at, end), time)
+        self._go_to(max(self._at, end), max(0.0, skipped - self._spoken) if skipped or reported else 0.0)
         return [*ends, self._end]
 
-    def _go_to(self, at: int, time: float | None) -> None:
+    def _go_to(self, at: int, ahead: float = 0.0) -> None:
         self._at = self._end = at
-        self._since, self._begun = time, 0
+        self._ahead = ahead
+        self._unreported, self._begun = 0.0, 0
+        self._last = ""
         self._pending.clear()
 
     def _reached(self, words: Sequence[_Place], letters: float, text: str, stop: int) -> int:
@@ -153,6 +161,7 @@ class ReportedWords:
 
 def _words(text: str, start: int, stop: int, letters: float) -> Iterator[_Place]:
     """Yield the words of a part of the text, until there are more than so many letters."""
+    stop = min(stop, start + 3 * int(letters) + 100)  # signs included; texts without spaces are long
     for begin, end in word_spans(text, start, stop):
         one = _Place(letters_of(text[begin:end]), end)
         if one.letters:
@@ -160,6 +169,18 @@ def _words(text: str, start: int, stop: int, letters: float) -> Iterator[_Place]
             letters -= len(one.letters)
             if letters < 0:
                 return
+
+
+def _search(letters: str, words: Sequence[_Place], reach: float) -> tuple[int, int] | None:
+    """Return the number of the first of the words that together have these letters, and the end of the last one."""
+    skipped = 0.0
+    for place, one in enumerate(words):
+        if (end := _match(letters, words, place)) is not None:
+            return place, end
+        skipped += _length(one.letters)
+        if skipped > reach:
+            break
+    return None
 
 
 def _match(letters: str, words: Sequence[_Place], place: int) -> int | None:

@@ -23,9 +23,10 @@ _MINUS = r"(?:-|[\u2212\u207b] ?|(?<!\d )\u2013)"
 """The sign of a number below zero. People write an en dash for it too; behind a number and a space it is of a range."""
 _LEADING_MINUS = re.compile(_MINUS)
 _DIFFERENCE = re.compile(
-    r"(?:(?:(?<=[\d%)])|(?<=\d[$€£¥])|(?<=\d\s[$€£¥])) ?|(?<=\b[^\W\d_]))[\u2212\u207b] ?(?=[$€£¥]?\d)"
+    r"(?:(?:(?<=[\d%)])|(?<=\d[$€£¥])|(?<=\d\s[$€£¥])) ?|(?<=\b[^\W\d_]))[\u2212\u207b] ?"
+    r"(?=[$€£¥]?\d|[^\W\d_]\b|[-\u2212]\d)"
 )
-"""A minus sign behind a number, a sum of money or a variable."""
+"""A minus sign between numbers, sums of money or variables."""
 _APOSTROPHES = "'\u2019"
 _N_CASE = frozenset("ab am beim bis dem den des im seit vom zum zur".split())
 """German words that an ordinal with the ending -n follows."""

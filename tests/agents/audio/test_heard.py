@@ -329,6 +329,25 @@ def test_a_word_that_the_voice_leaves_out_or_adds_does_not_lose_the_place() -> N
     ]
 
 
+def test_short_words_in_the_place_of_contractions_do_not_run_ahead() -> None:
+    text = "That's what it is, as that is all it's for, so it is fine."
+    words = "that is what it is as that is all it is for so it is fine".split()
+    assert steps(reported(text, *words), len(words))[1:8] == [
+        "That's" if n == 1 else text[: text.index(end) + len(end)]
+        for n, end in enumerate(("'s", "what", "what it", "it is", "as", "as that", "that is"), 1)
+    ]
+    assert steps(reported(text, *words), len(words))[-1] == text[:-1]
+
+
+def test_the_place_is_found_again_behind_a_part_that_the_voice_leaves_out() -> None:
+    text = "Take the bus, or if the weather is fine and you like to walk take the path, to the old town hall and ask there."
+    words = ["take", "the", "bus", "to", "the", "old", "town", "hall", "and", "ask", "there"]
+    heard = steps(reported(text, *words), len(words))
+    assert heard[2] == "Take the bus"
+    assert all(text.startswith(part) for part in heard)
+    assert heard[7:] == [text[: text.index(end) + len(end)] for end in ("hall", "hall and", "ask", "there")]
+
+
 def test_an_equal_word_far_away_is_not_the_one_that_was_spoken() -> None:
     text = "The colour of this sofa is grey, and after many other words comes a tint."
     heard = reported(text, "the", "tint", "of", "this")

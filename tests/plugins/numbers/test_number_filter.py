@@ -99,6 +99,7 @@ def test_every_minus_sign_is_minus_in_every_language(locale: str, sign: str) -> 
             "minus four, minus three dollars and fifty cents, minus five dollars, minus one thousand two hundred",
         ),
         ("en", "a – 5, 12 – 20, −20°C", "a – five, twelve to twenty, −20°C"),
+        ("en", "5−x and 5 − −3", "five minus x and five minus minus three"),
         ("en", "x−3, $5−$3, 5 €−3 €", "x minus three, five dollars minus three dollars, five euros minus three euros"),
         ("de", "−1.200 und −3,5", "minus eintausendzweihundert und minus drei Komma fünf"),
     ],
