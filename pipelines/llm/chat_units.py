@@ -108,7 +108,15 @@ def shortened(items: Sequence[ChatItem], max_tokens: int, count_tokens: TokenCou
     """Return the items, with long tool results cut to their beginning and end if not all items fit."""
     if sum(map(count_tokens, items)) <= max_tokens:
         return list(items)
-    limit = max_tokens / LONG_RESULT
+    made = _all_cut(items, max_tokens / LONG_RESULT, count_tokens)
+    step = units(made)[-1]
+    parts = 1 + sum(isinstance(item, FunctionCallOutput) for item in step)
+    if parts <= LONG_RESULT or sum(map(count_tokens, step)) <= max_tokens:
+        return made
+    return _all_cut(items, max_tokens / parts, count_tokens)  # the results of parallel calls share the request
+
+
+def _all_cut(items: Sequence[ChatItem], limit: float, count_tokens: TokenCounter) -> list[ChatItem]:
     return [_cut(item, limit, count_tokens) if isinstance(item, FunctionCallOutput) else item for item in items]
 
 

@@ -22,7 +22,7 @@ from vivavoce.pipelines.llm.chat_context import (
     FunctionCallOutput,
     estimate_tokens,
 )
-from vivavoce.pipelines.llm.chat_units import answered, completed
+from vivavoce.pipelines.llm.chat_units import answered, completed, units
 from vivavoce.pipelines.llm.context_window import ContextWindow
 from vivavoce.pipelines.llm.summary import LLMSummariser
 from vivavoce.pipelines.media.frame import VideoFrame
@@ -190,6 +190,22 @@ def test_each_tool_result_over_a_quarter_is_shortened_and_only_then_old_turns_go
     assert small.truncate(max_tokens=4, count_tokens=characters).items == small.items  # a mark would be longer
 
 
+def test_the_long_results_of_many_parallel_calls_fit_with_the_question() -> None:
+    calls: list[ChatItem] = [call(name) for name in "abcdef"]
+    results: list[ChatItem] = [output(name, name * 18_000) for name in "abcdef"]
+    context = ChatContext([user("Hi"), assistant("Hello"), user("A table"), *calls, *results])
+    kept = context.truncate(max_tokens=4000)
+    assert outline(kept)[-13:] == [
+        "A table",
+        *(f"call:{name}" for name in "abcdef"),
+        *(f"out:{name}" for name in "abcdef"),
+    ]
+    assert sum(map(estimate_tokens, kept)) <= 4000
+    assert all(len(item.output) > 2000 for item in kept if isinstance(item, FunctionCallOutput))
+    long = ChatContext([call("a"), output("a", "a" * 18_000), user("A " * 18_000)])
+    assert outline(long.truncate(max_tokens=4000)) == outline([long.items[-1]])
+
+
 def test_a_shortened_result_splits_no_grapheme_cluster() -> None:
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
     context = ChatContext([user("Who?"), call("a"), output("a", family * 400)])
@@ -240,7 +256,8 @@ def test_law_a_truncated_conversation_fits_and_parts_no_pair(
         if item != original:
             assert isinstance(item, FunctionCallOutput)
             assert max_tokens is not None
-            assert estimate_tokens(item) < estimate_tokens(original) > max_tokens / 4
+            parts = max(4, 1 + sum(isinstance(one, FunctionCallOutput) for one in units(items)[-1]))
+            assert estimate_tokens(item) < estimate_tokens(original) > max_tokens / parts
             assert isinstance(original, FunctionCallOutput)
             assert replace(item, output="") == replace(original, output="")
     is_system = [isinstance(item, ChatMessage) and item.role == "system" for item in items]
