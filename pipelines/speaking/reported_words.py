@@ -21,11 +21,12 @@ NEAR = 12.0
 LETTERS_PER_SECOND = 25.0
 """The pace of a voice, at most."""
 FAR = 300.0
-"""Letters behind which no word is looked for, and no two further than `FAR_PAIR` times the reach of one. After half as many without an equal word, the place by length counts."""
+"""Letters behind which no word is looked for. After half as many without an equal word, the place by length counts."""
+PAIR = 3
+"""Two equal words in a row are looked for so many times as far as one."""
 LETTERS_OF_A_DIGIT = 5
 LETTERS_OF_A_SIGN = 3
 """Letters by which a Han sign, or another wide one, is spoken."""
-FAR_PAIR = 3
 CLOSING = frozenset(EDGE_PUNCTUATION) - frozenset("¿¡`‘“„«([（「『《–—")
 
 
@@ -84,7 +85,7 @@ class ReportedWords:
             self._unreported += LETTERS_PER_SECOND * max(0.0, word.start - self._time)
         self._time = word.end
         reach = min(FAR, max(0.0, self._near + self._spoken) + self._unreported)
-        words = list(_words(text, self._at, stop, min(FAR, FAR_PAIR * reach) + len(letters)))
+        words = list(_words(text, self._at, stop, min(FAR, PAIR * reach) + len(letters)))
         found = self._find(letters, words, reach)
         if found is not None:
             place, end = found
@@ -125,7 +126,7 @@ class ReportedWords:
         if begun:  # "it", "is" for "it's"
             return None
         found = _search(letters, words, reach)
-        return found or (_search(self._last + letters, words, FAR_PAIR * reach) if self._last else None)
+        return found or (_search(self._last + letters, words, PAIR * reach) if self._last else None)
 
     def _found(self, gap: Sequence[_Place], end: int, text: str) -> list[int]:
         """Note that the newest report ends at `end`; the reports without an equal word are for the words of `gap`."""
