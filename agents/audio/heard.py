@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.words import count_words, is_spaceless, word_end
+from vivavoce.pipelines.speaking.reported_words import ReportedWords
 from vivavoce.pipelines.speaking.spoken_text import SpokenText
 from vivavoce.pipelines.tts.base import Word
 
@@ -30,6 +31,7 @@ class _Segment:
     said_length: int = 0
     end: int | None = None
     """Where its audio ends, once it is complete."""
+    reported: ReportedWords = field(default_factory=ReportedWords)
     said: SpokenText | None = None
     """The text that the voice received, if text filters changed it."""
 
@@ -124,15 +126,12 @@ class HeardText:
             self._segments.append(_Segment(0, 0, sys.maxsize, [], []))  # all the text, later text included
         for word in words:
             segment = self._segment_of(round(word.start * self._rate))
-            cursor = segment.word_chars[-1] if segment.word_chars else segment.char_start
+            segment.reported.skip_to(segment.char_start)
             if segment is self._segments[-1]:
-                cursor = max(cursor, min(self._unvoiced_end, segment.char_end))
-            found = self._text.find(word.text, cursor, segment.char_end)
-            end = found + len(word.text)
-            if found < 0:
-                end = max(cursor, word_end(self._text, min(cursor + len(word.text) + 1, segment.char_end)))
+                segment.reported.skip_to(min(self._unvoiced_end, segment.char_end))
+            ends = segment.reported.take(word, self._text, segment.char_end)
             segment.word_ends.append(round(word.end * self._rate))
-            segment.word_chars.append(end)
+            segment.word_chars[len(segment.word_ends) - len(ends) :] = ends
 
     def expect(self, total_samples: int) -> None:
         """Note the approximate length of the audio before it is complete."""

@@ -120,7 +120,7 @@ class SessionOptions(WatchOptions):
     """Judges each sentence of the agent before it is spoken, and each turn of the caller before the model gets it."""
     context_window: ContextPolicy | None = None
     """Chooses the part of the conversation for each model step, for example `ContextWindow(max_items=40)`; None: all of
-    it. Any function of a `ChatContext` will do; running calls are always sent.
+    it. Any function of a `ChatContext` will do; running calls and the message that is answered are always sent.
     """
     memory: MemoryOptions | None = None
     """Where `session.memory` and the conversation are kept, for how long, and whose they are; None: in this process,

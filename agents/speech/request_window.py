@@ -13,15 +13,15 @@ from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.speech.seeing import Seeing
 from vivavoce.pipelines.core.errors import ConfigurationError, located
 from vivavoce.pipelines.llm.chat_context import ChatContext
-from vivavoce.pipelines.llm.chat_units import TokenCounter, completed, estimate_tokens
+from vivavoce.pipelines.llm.chat_units import TokenCounter, answered, completed, estimate_tokens
 from vivavoce.pipelines.llm.context_window import ContextPolicy, ContextWindow
 
 logger = logging.getLogger(__name__)
 
 
 class RequestWindow:
-    """Applies a policy, which is foreign code: it cannot change the history, separate a call from its output, or stop a
-    turn.
+    """Applies a policy, which is foreign code: it cannot change the history, separate a call from its output, leave out
+    the message that is answered, or stop a turn.
 
     Args:
         policy: None sends everything.
@@ -53,8 +53,8 @@ class RequestWindow:
             turn_id: The turn that is answered.
         """
         if not self._seeing.is_shown:
-            return await self._cut(context, needed)
-        part = await self._cut(self._seeing.with_newest(context, turn_id, is_open=False), needed)
+            return await self._cut(context, needed, turn_id)
+        part = await self._cut(self._seeing.with_newest(context, turn_id, is_open=False), needed, turn_id)
         return self._with_older(part, turn_id)
 
     def cut_ahead(
@@ -63,8 +63,8 @@ class RequestWindow:
         """Return the part for an open turn, whose request comes later: no failure is reported. None if the policy is
         async."""
         if not self._seeing.is_shown:
-            return self._cut_now(context, needed)
-        part = self._cut_now(self._seeing.with_newest(context, turn_id, is_open=True), needed)
+            return self._cut_now(context, needed, turn_id)
+        part = self._cut_now(self._seeing.with_newest(context, turn_id, is_open=True), needed, turn_id)
         return None if part is None else self._with_older(part, turn_id)
 
     def _with_older(self, part: ChatContext, turn_id: str) -> ChatContext:
@@ -75,7 +75,7 @@ class RequestWindow:
             tokens = policy.max_tokens - sum(map(count, part))
         return self._seeing.with_older(part, turn_id, tokens=tokens, count_tokens=count)
 
-    async def _cut(self, context: ChatContext, needed: Callable[[], Collection[str]]) -> ChatContext:
+    async def _cut(self, context: ChatContext, needed: Callable[[], Collection[str]], turn_id: str) -> ChatContext:
         if self._policy is None:
             return context
         try:
@@ -85,9 +85,9 @@ class RequestWindow:
             logger.debug("context_window failed here", exc_info=error)
             self._report_error(error, "context_window")
             return context
-        return ChatContext(completed(part.items, context.items, needed()))
+        return self._completed(part, context, needed(), turn_id)
 
-    def _cut_now(self, context: ChatContext, needed: Callable[[], Collection[str]]) -> ChatContext | None:
+    def _cut_now(self, context: ChatContext, needed: Callable[[], Collection[str]], turn_id: str) -> ChatContext | None:
         if self._policy is None:
             return context
         if _is_async(self._policy):
@@ -101,7 +101,14 @@ class RequestWindow:
             part = _checked(part)
         except Exception:  # noqa: BLE001 - as above
             return context
-        return ChatContext(completed(part.items, context.items, needed()))
+        return self._completed(part, context, needed(), turn_id)
+
+    def _completed(self, part: ChatContext, whole: ChatContext, needed: Collection[str], turn_id: str) -> ChatContext:
+        message = answered(whole.items, turn_id) if turn_id else None
+        full = ChatContext(completed(part.items, whole.items, needed, message))
+        if len(full) > len(part) and isinstance(self._policy, ContextWindow):
+            return self._policy.shortened(full)  # the calls that were added
+        return full
 
 
 async def part_of(policy: ContextPolicy, context: ChatContext, limit: float) -> ChatContext:

@@ -9,7 +9,7 @@ others, which is about the length of their words.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -26,9 +26,12 @@ _PATTERNS = {
     "boundary": r"(?w)\b",
     "counted": rf"(?w)(?P<dense>(?:(?={_DENSE})\X)+)|(?P<long>(?:(?={_LONG})\X)+)|\b\w.*?\b",
     "word": r"(?w)\b[\w\p{M}].*?\b",
+    "part": r"\S+",
     "spaceless": rf"{_DENSE}|{_LONG}",
     "opener": r"[\p{Ps}\p{Pi}\p{Pd}¿¡]+\Z",
 }
+_LONGEST_CLUSTER = 64
+"""Characters; longer ones do not occur in texts that people read."""
 _CLUSTERS_A_WORD = {"dense": 2, "long": 4, None: 0}
 
 
@@ -56,6 +59,12 @@ def is_spaceless(text: str) -> bool:
 def is_letter(sign: str) -> bool:
     """Whether one character belongs to a word: a letter, a digit, or a mark on one, such as a Thai vowel."""
     return sign.isalnum() or unicodedata.category(sign).startswith("M")
+
+
+def letters_of(text: str) -> str:
+    """Return the letters and digits of `text`, to compare words that are written in other case or by other code points
+    (é is one or two)."""
+    return unicodedata.normalize("NFKC", "".join(filter(is_letter, text))).casefold()
 
 
 def word_end(text: str, at: int) -> int:
@@ -86,6 +95,17 @@ def word_end(text: str, at: int) -> int:
     return end
 
 
+def cluster_start(text: str, at: int) -> int:
+    """Return the last place at or before `at` where no grapheme cluster is split.
+
+    Args:
+        at: A place in `text`, in characters.
+    """
+    start = max(at - _LONGEST_CLUSTER, 0)
+    ends = (found.end() for found in _pattern("cluster").finditer(text, start, at + _LONGEST_CLUSTER))
+    return max((end for end in ends if end <= at), default=start)
+
+
 def pieces(text: str) -> list[tuple[int, int]]:
     """Return the spans between white space; where a script has no spaces, between Unicode's boundaries."""
     found: list[tuple[int, int]] = []
@@ -96,6 +116,16 @@ def pieces(text: str) -> list[tuple[int, int]]:
         found += _cut(part, start) if is_spaceless(part) else [(start, end)]
         start = end
     return found
+
+
+def word_spans(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the words of a part of the text; where a script has no spaces, those between Unicode's
+    boundaries."""
+    for part in _pattern("part").finditer(text, start, stop):
+        if is_spaceless(part[0]):
+            yield from _cut(part[0], part.start())
+        else:
+            yield from (found.span() for found in _pattern("word").finditer(text, part.start(), part.end()))
 
 
 def _cut(part: str, start: int) -> list[tuple[int, int]]:

@@ -136,7 +136,10 @@ class ChatContext:
     ) -> ChatContext:
         """Return the newest items that fit.
 
-        The newest item is kept in any case, with all of its step if it belongs to a tool.
+        If `max_tokens` does not hold all items, tool results over a quarter of it keep their beginning and end only;
+        those of more than three parallel calls share it.
+        The newest item is kept in any case, with all of its step if it belongs to a tool; and so is the newest message
+        of the user, unless the agent's answer to it came last.
 
         Args:
             count_tokens: Returns the tokens of an item; by default a rough estimate.

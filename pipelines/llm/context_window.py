@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vivavoce.pipelines.core.checks import check_whole
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext, TokenCounter, estimate_tokens
+from vivavoce.pipelines.llm.chat_units import shortened
 
 ContextPolicy = Callable[[ChatContext], ChatContext | Awaitable[ChatContext]]
 """Returns the part of a conversation for a request. It runs before each model step on the session's loop, so it must
@@ -16,7 +17,9 @@ not block; it receives a copy. It may be async, and then has `hook_timeout`; no 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextWindow:
-    """Sends the newest items that fit both limits, and all messages of the system; see `ChatContext.truncate`.
+    """Sends the newest items that fit both limits, all messages of the system, and the user's message that is answered.
+
+    With `max_tokens`, long tool results are shortened before older items are left out; see `ChatContext.truncate`.
 
     Each option: docs/options.md.
     """
@@ -37,3 +40,9 @@ class ContextWindow:
     def __call__(self, context: ChatContext) -> ChatContext:
         """Return the part of `context` for a request."""
         return context.truncate(max_items=self.max_items, max_tokens=self.max_tokens, count_tokens=self.count_tokens)
+
+    def shortened(self, context: ChatContext) -> ChatContext:
+        """Return `context` with long tool results shortened, if it does not fit `max_tokens`."""
+        if self.max_tokens is None:
+            return context
+        return ChatContext(shortened(context.items, self.max_tokens, self.count_tokens))

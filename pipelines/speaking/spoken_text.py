@@ -9,7 +9,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from difflib import SequenceMatcher
 
-from vivavoce.pipelines.core.words import is_letter, pieces
+from vivavoce.pipelines.core.words import is_letter, letters_of, pieces
+from vivavoce.pipelines.speaking.reported_words import ReportedWords
 from vivavoce.pipelines.tts.base import Word
 
 
@@ -24,7 +25,8 @@ class SpokenText:
         """Ends of words in the spoken text, at which a part of the written text is complete …"""
         self._original_ends: list[int] = []
         """… that ends here."""
-        self._word_cursor = 0
+        self._words = ReportedWords()
+        self._parts = ReportedWords(near=60)
         self._part_cursor = 0
         self._returned = 0
         self._start: float | None = None
@@ -40,8 +42,7 @@ class SpokenText:
         for word in words:
             if self._start is None:
                 self._start = word.start
-            self._word_cursor = self._end_of(word.text, self._word_cursor)
-            end = self.written_end(self._word_cursor)
+            end = self.written_end(self._words.take(word, self._spoken, len(self._spoken))[-1])
             if end > self._returned:
                 text = self._original[self._returned : end].strip()
                 complete.append(Word(text, self._start, word.end))
@@ -51,7 +52,7 @@ class SpokenText:
     def part(self, spoken: str) -> str:
         """Return the part of the written text for `spoken`, the next part of the spoken text."""
         begin = self.written_end(self._part_cursor)
-        self._part_cursor = self._end_of(spoken, self._part_cursor)
+        self._part_cursor = self._parts.take(Word(spoken, 0.0, 0.0), self._spoken, len(self._spoken))[-1]
         return self._original[begin : self.written_end(self._part_cursor)].strip()
 
     def written(self, start: int, end: int) -> str:
@@ -64,12 +65,6 @@ class SpokenText:
         self._align()
         index = bisect_right(self._said_ends, said)
         return self._original_ends[index - 1] if index else 0
-
-    def _end_of(self, text: str, cursor: int) -> int:
-        core = text.strip()
-        found = self._spoken.find(core, cursor, cursor + len(core) + 60)
-        end = found + len(core) if found >= 0 else cursor + len(core) + 1  # the voice spells it differently
-        return min(end, len(self._spoken))
 
     def _align(self) -> None:
         for original, spoken in self._new:
@@ -104,7 +99,7 @@ def _tokens(text: str) -> list[tuple[str, int, int]]:
     tokens = []
     for start, end in pieces(text):
         piece = text[start:end]
-        key = "".join(filter(is_letter, piece)).casefold()
+        key = letters_of(piece)
         if key:
             tail = next(at for at, sign in enumerate(reversed(piece)) if is_letter(sign))
             tokens.append((key, end - tail, end))

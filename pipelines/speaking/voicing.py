@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vivavoce.pipelines.core.words import is_letter, pieces
+from vivavoce.pipelines.core.words import letters_of, pieces
 from vivavoce.pipelines.tts.base import Word
 from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions
 
@@ -123,5 +123,5 @@ class Voicing:
 
 
 def _keys(text: str) -> list[str]:
-    keys = ("".join(filter(is_letter, text[start:end])).casefold() for start, end in pieces(text))
+    keys = (letters_of(text[start:end]) for start, end in pieces(text))
     return [key for key in keys if key]

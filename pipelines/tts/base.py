@@ -32,7 +32,8 @@ class Word:
     """One spoken word.
 
     Args:
-        text: As in the input, with its punctuation.
+        text: As in the input, with its punctuation. Other forms of it (another case, digits, pieces) are matched by
+            their letters, a word in the place of another one by its length.
         start: Seconds from the start of the stream's audio.
         end: Likewise.
     """

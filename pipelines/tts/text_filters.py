@@ -12,6 +12,7 @@ filter may change at once.
 | `## Title`, `- milk`, `2. milk` | Title. / milk. / 2. milk. | |
 | `[our page](https://…)`, `![a map](…)` | our page / a map | |
 | `` `pip install` ``, `<b>bold</b>`, `a &amp; b` | pip install / bold / a & b | |
+| `<spell>ABC</spell>`, `Press <Enter>` | ABC / Press Enter (tags in pairs are tags) | |
 | a fenced code block, `---`, `\\|---\\|---\\|` | nothing (`MarkdownFilter(code="speak")` reads code) | |
 | `\\| Tea \\| 3 euros \\|` | Tea, 3 euros. | |
 | `Great! 👍🏽` (`©`, `™` stay) | Great! | `EmojiFilter`, on by default |

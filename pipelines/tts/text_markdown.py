@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
@@ -28,7 +28,11 @@ _TAGS = frozenset(
     "small span speak strike strong style sub summary sup table tbody td th thead think thinking tr tt u ul var video "
     "voice w wbr".split()
 )
-"""Tags of HTML and SSML without attributes; other words in angle brackets are words."""
+"""Tags of HTML and SSML without attributes; other words in angle brackets are words, unless they come in pairs."""
+_OTHER_TAG = re.compile(r"`+[^`]*`+|</?[a-z](?:[^\W_]|-)*[:_.][\w.:-]*(?:\s[^<>]*|/)?>", re.IGNORECASE)
+"""A tag whose name HTML does not allow, such as `<ns:spell>`, which the parser reads as text or as an address; or code,
+to leave its tags alone."""
+_NAME = re.compile(r"[^\s/<>]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class MarkdownFilter:
 
     def __call__(self, text: str) -> str:
         """Return `text` in its spoken form."""
+        text = _without_other_tags(text)
         stripped = text.strip()
         if stripped.startswith("|") and "\n" not in stripped:
             return self._row(stripped)
@@ -95,9 +100,20 @@ class MarkdownFilter:
             yield marker.strip()
 
 
+def _without_other_tags(text: str) -> str:
+    tags = [found for found in _OTHER_TAG.finditer(text) if found[0][0] == "<"]
+    closed = _closed(tag[0] for tag in tags)
+    for tag in reversed(tags):
+        before, behind = text[: tag.start()], text[tag.end() :]
+        is_tag = _name(tag[0]) in closed or "=" in tag[0] or tag[0].endswith("/>") or _opens(before, tag[0], behind)
+        text = before + behind if is_tag else text
+    return text
+
+
 def _text(tokens: Sequence[Token]) -> str:
     parts: list[str] = []
-    for token in tokens:
+    closed = _closed(token.content for token in tokens if token.type == "html_inline")
+    for place, token in enumerate(tokens):
         if token.type in ("softbreak", "hardbreak"):
             parts.append(" ")
         elif token.type == "image":
@@ -105,18 +121,44 @@ def _text(tokens: Sequence[Token]) -> str:
         elif token.type == "code_inline":
             parts.append(token.content)
         elif token.type == "html_inline":
-            parts.append(_said_tag(token.content))
+            before, behind = (_content(near) for near in (tokens[:place][-1:], tokens[place + 1 : place + 2]))
+            is_tag = _name(token.content) in closed or _opens(before, token.content, behind)
+            parts.append(_said_tag(token.content, is_tag))
         elif token.type in ("text", "text_special"):
             parts.append(_LEFT_OVER.sub("", token.content))
     return "".join(parts)
 
 
-def _said_tag(tag: str) -> str:
-    """Return the words of `tag`: none if it is of HTML or SSML, but words ("Press <Enter>", "<your name>") stay."""
+def _content(tokens: Sequence[Token]) -> str:
+    return "".join(token.content for token in tokens if token.type == "text")
+
+
+def _name(tag: str) -> str:
+    name = _NAME.search(tag)
+    return "" if name is None else name[0].casefold()
+
+
+def _closed(tags: Iterable[str]) -> set[str]:
+    """Return the names of the tags that are closed."""
+    return {_name(tag) for tag in tags if tag.startswith("</")}
+
+
+def _opens(before: str, tag: str, behind: str) -> bool:
+    """Return whether the tag seems to begin a marked text that ends in another sentence: such as `<spell>A. B</spell>`,
+    and not `Press <Enter>.`"""
+    return behind[:1].isalnum() and not before[-1:].isalnum() and " " not in tag
+
+
+def _said_tag(tag: str, is_tag: bool) -> str:
+    """Return the words of `tag`: none if it is of HTML or SSML, but words ("Press <Enter>", "<your name>") stay.
+
+    Args:
+        is_tag: Whether it is one of another kind.
+    """
     name = tag.strip("</> ").lower()
     if name == "br":
         return " "
-    is_word = tag[1].isalpha() and "=" not in tag and not tag.endswith("/>") and name not in _TAGS
+    is_word = not is_tag and tag[1].isalpha() and "=" not in tag and not tag.endswith("/>") and name not in _TAGS
     return tag[1:-1] if is_word else ""
 
 

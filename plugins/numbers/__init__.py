@@ -13,7 +13,7 @@ the voice reads numbers badly, or if it shall read phone numbers and codes digit
 | written | said in `en` | written | said in `de` |
 |---|---|---|---|
 | `1,200 people` | one thousand two hundred people | `1.200` | eintausendzweihundert |
-| `3.5`, `-4` | three point five, minus four | `3,5` | drei Komma fünf |
+| `3.5`, `-4`, `−4` | three point five, minus four, minus four | `3,5` | drei Komma fünf |
 | `$3.50`, `$5 million` | three dollars and fifty cents, five million dollars | `3,50 €` | drei Euro fünfzig |
 | `40%` | forty percent | `2,5 %` | zwei Komma fünf Prozent |
 | `5:30 pm`, `9:00`, `9:05` | five thirty p.m., nine o'clock, nine oh five | `17:30 Uhr` | siebzehn Uhr dreißig |

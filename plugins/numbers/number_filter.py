@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from unicode_rbnf import RbnfEngine
 
 _DIGIT = re.compile(r"[0-9]")
+_HYPHEN = re.compile(r"[\u2010-\u2012\ufe63\uff0d](?=\W?\d)")
+"""The hyphens of Unicode, for numbers the same as the one of ASCII: hyphen, non-breaking one, figure dash, small and
+full-width forms."""
+_MINUS = r"(?:-|[\u2212\u207b] ?|(?<!\d )\u2013)"
+"""The sign of a number below zero. People write an en dash for it too; behind a number and a space it is of a range."""
+_LEADING_MINUS = re.compile(_MINUS)
+_DIFFERENCE = re.compile(
+    r"(?:(?:(?<=[\d%)])|(?<=\d[$€£¥])|(?<=\d\s[$€£¥])) ?|(?<=\b[^\W\d_]))[\u2212\u207b] ?"
+    r"(?=[$€£¥]?\d|[^\W\d_]\b|[-\u2212]\d)"
+)
+"""A minus sign between numbers, sums of money or variables."""
 _APOSTROPHES = "'\u2019"
 _N_CASE = frozenset("ab am beim bis dem den des im seit vom zum zur".split())
 """German words that an ordinal with the ending -n follows."""
@@ -94,10 +105,12 @@ class _Speller:
         rules = self._rules(number)
         self._say = {name: say for name, (_, say) in rules.items()}
         alternatives = "|".join(f"(?P<{name}>{pattern})" for name, (pattern, _) in rules.items())
+        self._signed = re.compile(_MINUS + "?" + number)
         self._pattern = re.compile(rf"(?<![\w.,:/+-])(?:{alternatives})(?![\w°º]|[.,:/-]\d|/)", re.IGNORECASE)
 
     def spell(self, text: str) -> str:
         """Return `text` with its numbers in words."""
+        text = _DIFFERENCE.sub(f" {self._language.minus} ", _HYPHEN.sub("-", text))
         return self._pattern.sub(lambda found: self._say[found.lastgroup or ""](found), text)
 
     def _rules(self, number: str) -> dict[str, tuple[str, Callable[[re.Match[str]], str]]]:
@@ -107,6 +120,7 @@ class _Speller:
         sign = "|".join(map(re.escape, sorted(language.currencies, key=len, reverse=True)))
         scale = rf"(?: (?:{'|'.join(language.scales)})\b)?"
         span = rf"{number} ?[-–] ?{number}"
+        signed_span = rf"{_MINUS}?{number} ?[-–] ?{_MINUS}?{number}"
         digits = r"[+(]?\+?\d[\d ()/-]{5,}\d|0\d+|\d{10,}"
         return {
             "iso": (r"\d{4}-\d{2}-\d{2}", self._say_iso),
@@ -118,17 +132,20 @@ class _Speller:
             "day_month": (rf"{language.day_pattern} (?:{month})(?: \d{{4}})?", self._say_named_day),
             "time": (language.time_pattern, self._say_time),
             "money_range": (rf"(?:{sign}) ?{span}|{span}[ \u00a0]?(?:{sign})", self._say_money_range),
-            "money": (rf"(?:{sign}) ?{number}{scale}|{number}{scale}[ \u00a0]?(?:{sign})", self._say_money),
-            "percent": (rf"-?{number}[ \u00a0\u202f]?%", self._say_percent),
+            "money": (
+                rf"{_MINUS}?(?:{sign}) ?{_MINUS}?{number}{scale}|{_MINUS}?{number}{scale}[ \u00a0]?(?:{sign})",
+                self._say_money,
+            ),
+            "percent": (rf"{_MINUS}?{number}[ \u00a0\u202f]?%", self._say_percent),
             "ordinal": (language.ordinal_pattern, self._say_ordinal),
             "years": (r"[12]\d{3} ?[-–] ?[12]\d{3}", self._say_range),
             "grouped": (
-                rf"-?\d{{1,3}}(?:{number[number.index('[') : number.index(']') + 1]}\d{{3}})+",
+                rf"{_MINUS}?\d{{1,3}}(?:{number[number.index('[') : number.index(']') + 1]}\d{{3}})+",
                 self._say_number,
             ),
             "digits": (digits, self._say_digits),
-            "range": (rf"{span}(?: ?%)?", self._say_range),
-            "number": (rf"-?{number}", self._say_number),
+            "range": (rf"{signed_span}(?: ?%)?", self._say_range),
+            "number": (rf"{_MINUS}?{number}", self._say_number),
         }
 
     def _say_iso(self, found: re.Match[str]) -> str:
@@ -185,7 +202,13 @@ class _Speller:
         return said
 
     def _say_money(self, found: re.Match[str]) -> str:
-        language, text = self._language, found[0]
+        text = found[0]
+        signless = _LEADING_MINUS.sub("", text)
+        said = self._money(signless)
+        return said if signless == text else f"{self._language.minus} {said}"
+
+    def _money(self, text: str) -> str:
+        language = self._language
         amount = self._number.search(text)
         assert amount is not None
         rest = text[: amount.start()] + text[amount.end() :]
@@ -221,8 +244,10 @@ class _Speller:
 
     def _say_range(self, found: re.Match[str]) -> str:
         span = found[0].removesuffix("%").strip()
-        low, high = (self._plain(part) for part in re.split(r" ?[-–] ?", span))
-        said = f"{low} {self._language.to} {high}"
+        first = self._signed.match(span)
+        assert first is not None
+        last = span[first.end() :].strip()[1:].strip()
+        said = f"{self._plain(first[0])} {self._language.to} {self._plain(last)}"
         return said if span == found[0] else f"{said} {self._language.percent}"
 
     def _say_money_range(self, found: re.Match[str]) -> str:
@@ -253,7 +278,7 @@ class _Speller:
     def _amount(self, text: str) -> str:
         whole, _, part = text.partition(self._decimal)
         number = self._cardinal(int(re.sub(r"\D", "", whole)))
-        if text.startswith("-"):
+        if _LEADING_MINUS.match(text):
             number = f"{self._language.minus} {number}"
         if part:
             number = " ".join([number, self._language.point, *(self._cardinal(int(digit)) for digit in part)])

@@ -3,7 +3,7 @@
 The weights are not part of vivavoce. Get a file of pipecat-ai/smart-turn-v3 (BSD 2-clause; 8 MB `…-cpu.onnx`, or 32 MB
 unquantised), then
 
-    pip install 'vivavoce[smart_turn]'
+    pip install 'vivavoce[smart-turn]'
     CascadingPipeline(..., turn_detector=smart_turn.TurnDetector("/models/smart-turn-v3.2-cpu.onnx"))
 
 The public facts about the network, from its README and the code around it: the input `input_features` of shape

@@ -27,7 +27,7 @@ class Network:
     def __init__(self, path: Path, threads: int) -> None:
         if importlib.util.find_spec("onnxruntime") is None:
             raise ConfigurationError(
-                "smart_turn.TurnDetector needs onnxruntime, which is missing: `pip install 'vivavoce[smart_turn]'`"
+                "smart_turn.TurnDetector needs onnxruntime, which is missing: `pip install 'vivavoce[smart-turn]'`"
             )
         if not path.is_file():
             raise ConfigurationError(

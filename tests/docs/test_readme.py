@@ -43,7 +43,7 @@ def test_every_make_target_shown_exists() -> None:
 def test_every_extra_of_use_is_in_the_table_of_extras() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (table,) = re.findall(r"^\| extra \|.*\n\|.*\n((?:\|.*\n)+)", README, flags=re.M)
-    named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    named = {name for row in table.splitlines() for name in re.findall(r"`([\w-]+)`", row.split("|")[1])}
     assert named == set(project["optional-dependencies"]) - WITHOUT_USE
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import regex
 from hypothesis import given
@@ -241,3 +243,135 @@ def test_words_behind_a_text_without_audio_are_not_sought_in_it() -> None:
     heard.leave_out("The end, the end.")
     heard.add_words((Word("The", 0.4, 0.6), Word("sun.", 0.6, 0.8)))
     assert [heard.at(sample) for sample in (400, 600, 800)] == ["I see.", "I see. The", "I see. The sun."]
+
+
+def reported(text: str, *words: str, seconds: float = 0.3) -> HeardText:
+    """Return the text of a voice that reports these words, one after the other, each as long as the others."""
+    heard = HeardText(RATE)
+    heard.add_text(text)
+    heard.begin_segment(text, 0)
+    heard.add_words(tuple(Word(word, n * seconds, (n + 1) * seconds) for n, word in enumerate(words)))
+    heard.finish(round(RATE * (len(words) * seconds + 1)))
+    return heard
+
+
+def steps(heard: HeardText, count: int, seconds: float = 0.3) -> list[str]:
+    """Return the text heard after each of the first `count` words."""
+    return [heard.at(round(RATE * (n + 1) * seconds)) for n in range(count)]
+
+
+SURE = "It is right that I think so."
+
+
+def test_a_word_reported_in_another_case_is_not_found_inside_of_a_later_word() -> None:
+    heard = reported(SURE, "it", "is", "right", "that", "i", "think", "so")
+    assert steps(heard, 7) == [SURE[:end] for end in (2, 5, 11, 16, 18, 24, 27)]
+    heard = reported("I think right.", "i", "THINK", "Right.")
+    assert steps(heard, 3) == ["I", "I think", "I think right."]
+
+
+def test_a_number_reported_in_words_or_in_digits_is_one_word_of_the_text() -> None:
+    heard = reported("I have 25 red apples for you.", "i", "have", "twenty", "five", "red", "apples", "for", "you")
+    assert steps(heard, 8)[3:] == [
+        "I have 25",
+        *(f"I have 25 {rest}" for rest in ("red", "red apples", "red apples for", "red apples for you")),
+    ]
+    heard = reported("I have twenty five red apples.", "I", "have", "25", "red", "apples")
+    assert steps(heard, 5)[2:] == ["I have twenty five", "I have twenty five red", "I have twenty five red apples"]
+    heard = reported(
+        "That costs $1,250 in all, sir.", "that", "costs", "twelve", "hundred", "fifty", "dollars", "in", "all"
+    )
+    assert steps(heard, 8)[1] == "That costs"
+    assert steps(heard, 8)[5:] == ["That costs $1,250", "That costs $1,250 in", "That costs $1,250 in all"]
+
+
+def test_words_reported_in_pieces_or_together_are_found_by_their_letters() -> None:
+    heard = reported("Book the restaurant now.", "Book", "the", "res", "tau", "rant", "now")
+    assert steps(heard, 6)[1:] == ["Book the"] * 3 + ["Book the restaurant", "Book the restaurant now"]
+    heard = reported("Going to well-known places.", "going to", "well", "known", "places.")
+    assert steps(heard, 4) == ["Going to", "Going to well", "Going to well-known", "Going to well-known places."]
+    heard = reported("您好，我是小王。", "您好", "，", "我", "是小", "王")
+    assert steps(heard, 5) == ["您好", "您好，", "您好，我", "您好，我是小", "您好，我是小王"]
+    heard = reported("It’s FBI, isn't it?", "its", "F", "B", "I", ",", "isn’t", "it")
+    assert steps(heard, 7) == ["It’s", "It’s", "It’s", "It’s FBI", "It’s FBI,", "It’s FBI, isn't", "It’s FBI, isn't it"]
+
+
+def test_words_reported_by_other_code_points_are_the_same() -> None:
+    heard = reported("\u00e0 \u00e9 \u00f4 25 \u00fc", "a\u0300", "e\u0301", "o\u0302", "２５", "u\u0308")
+    assert [len(part) for part in steps(heard, 5)] == [1, 3, 5, 8, 10]
+
+
+def test_signs_and_blanks_among_words_of_another_form_move_nothing_back() -> None:
+    heard = reported("I want 25, and 3.", "I", "want", "twenty", " ", "five", ",", "", "and", "three", ".")
+    assert steps(heard, 10) == [
+        *("I", "I want", *["I want 25,"] * 5, "I want 25, and", "I want 25, and 3.", "I want 25, and 3."),
+    ]
+
+
+def test_a_sign_at_the_end_of_a_sentence_is_not_found_in_the_next_one() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("您好。“再见。”")
+    heard.begin_segment("您好。", 0)
+    heard.begin_segment("“再见。”", 600)
+    heard.add_words((Word("您好。", 0.0, 0.4), Word("“", 0.4, 0.5), Word("再见", 0.6, 0.8)))
+    assert [heard.at(sample) for sample in (400, 500, 700, 800)] == ["您好。", "您好。", "您好。", "您好。“再见"]
+
+
+def test_a_word_that_the_voice_leaves_out_or_adds_does_not_lose_the_place() -> None:
+    heard = reported("Well, I think that we can go.", "i", "think", "uh", "we", "can", "go")
+    assert steps(heard, 6) == [
+        "Well, I",
+        "Well, I think",
+        "Well, I think that",
+        "Well, I think that we",
+        "Well, I think that we can",
+        "Well, I think that we can go",
+    ]
+
+
+def test_short_words_in_the_place_of_contractions_do_not_run_ahead() -> None:
+    text = "That's what it is, as that is all it's for, so it is fine."
+    words = "that is what it is as that is all it is for so it is fine".split()
+    assert steps(reported(text, *words), len(words))[1:8] == [
+        "That's" if n == 1 else text[: text.index(end) + len(end)]
+        for n, end in enumerate(("'s", "what", "what it", "it is", "as", "as that", "that is"), 1)
+    ]
+    assert steps(reported(text, *words), len(words))[-1] == text[:-1]
+
+
+def test_the_place_is_found_again_behind_a_part_that_the_voice_leaves_out() -> None:
+    text = "Take the bus, or if the weather is fine and you walk take the path, to the old town hall and ask there."
+    words = ["take", "the", "bus", "to", "the", "old", "town", "hall", "and", "ask", "there"]
+    heard = steps(reported(text, *words), len(words))
+    assert heard[2] == "Take the bus"
+    assert all(text.startswith(part) for part in heard)
+    assert heard[7:] == [text[: text.index(end) + len(end)] for end in ("hall", "hall and", "ask", "there")]
+
+
+def test_an_equal_word_far_away_is_not_the_one_that_was_spoken() -> None:
+    text = "The colour of this sofa is grey, and after many other words comes a tint."
+    heard = reported(text, "the", "tint", "of", "this")
+    assert [len(part.split()) for part in steps(heard, 4)] == [1, 2, 3, 4]
+
+
+def test_reports_in_another_script_are_followed_by_their_length() -> None:
+    text = " ".join(["spasibo bolshoe, dorogoj drug."] * 100)
+    reports = ["спасибо", "большое", "дорогой", "друг"] * 100
+    heard = reported(text, *reports)
+    counts = [len(part.split()) for part in steps(heard, len(reports))]
+    assert counts == sorted(counts)
+    assert all(abs(count - n) <= 1 for n, count in enumerate(counts, 1))
+
+
+@pytest.mark.parametrize("form", [str.upper, str.lower, lambda word: word.strip(",."), lambda word: f"{word} "])
+@given(
+    words=st.lists(st.sampled_from("I i right the think this, a about. is It it's in".split()), min_size=1, max_size=12)
+)
+def test_law_the_form_of_the_reports_does_not_change_what_was_heard(
+    form: Callable[[str], str], words: list[str]
+) -> None:
+    text = " ".join(words)
+    heard = reported(text, *map(form, words))
+    assert [part.rstrip(",.") for part in steps(heard, len(words))] == [
+        " ".join(words[: n + 1]).rstrip(",.") for n in range(len(words))
+    ]

@@ -7,11 +7,21 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, AgentOverrides, ChatContext, ContextWindow, SessionOptions, SpeechLimits
+from vivavoce.agents import (
+    Agent,
+    AgentOverrides,
+    ChatContext,
+    ContextWindow,
+    SessionOptions,
+    SpeechLimits,
+    function_tool,
+)
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness
 from vivavoce.pipelines import SummaryWindow
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.llm.chat_context import FunctionCallOutput
+from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.testing import HANG, ScriptedVAD
 from vivavoce.pipelines.testing.script import wait
@@ -27,6 +37,15 @@ async def summarise(context: ChatContext) -> str:
 async def hangs(context: ChatContext) -> ChatContext:
     await wait(HANG)
     return context
+
+
+@function_tool
+async def look_up() -> str:
+    """Look something up."""
+    return "found".ljust(18_000, ".")
+
+
+LOOK_UP = ToolCall(call_id="c1", name="look_up", arguments="{}")
 
 
 def asked(llm: ScriptedLLM, number: int) -> list[str]:
@@ -148,6 +167,25 @@ def test_a_realtime_model_gets_the_view_with_a_new_connection_and_the_whole_hist
     histories = [[message.content for message in made.setup.history.messages()] for made in model.connections]
     assert histories == [[], [], ["turn 1", "A.", "turn 2", "B."]]
     assert len(harness.session.history.messages()) == 6
+
+
+def test_a_tool_result_that_a_handoff_shortens_stays_short_for_the_next_agent() -> None:
+    second = Agent("Second.", overrides=AgentOverrides(context=ContextWindow(max_tokens=400)))
+    harness = SessionHarness(Agent("First.", tools=[look_up]), ScriptedLLM([LOOK_UP], "A.", "B.", delay=0.1))
+    harness.caller.says("turn 1", 0.5, 1.0)
+    harness.caller.says("turn 2", 8.0, 8.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(6.0)
+        await harness.session.update_agent(second)
+
+    harness.run(scenario, until=12.0)
+    before, after = (sent.context.items[2] for sent in harness.llm.requests[1:])
+    assert isinstance(before, FunctionCallOutput)
+    assert isinstance(after, FunctionCallOutput)
+    assert len(before.output) == 18_000
+    assert len(after.output) < 400
+    assert after.id == before.id
 
 
 def test_an_async_context_window_of_a_session_is_waited_for() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -13,6 +16,7 @@ from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.llm.base import Usage
 from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.tts.base import AudioChunk, Word
 
 TEN_WORDS = "one two three four five six seven eight nine ten."
 
@@ -90,6 +94,37 @@ def test_the_room_is_shown_both_sides_and_the_agents_words_as_they_are_heard() -
         if part.text == "one"
     )
     assert first_word == pytest.approx(2.4, abs=0.03)
+
+
+class Normalising(ScriptedTTS):
+    """Reports its words in lower case, as pieces of one letter where they are names."""
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        async with aclosing(super().synthesize(text)) as chunks:
+            async for chunk in chunks:
+                yield replace(chunk, words=tuple(part for word in chunk.words for part in self._reports(word)))
+
+    def _reports(self, word: Word) -> list[Word]:
+        letters = word.text.strip(".").lower() if word.text.isupper() else word.text.strip(".").lower().split()
+        step = (word.end - word.start) / len(letters)
+        return [Word(part, word.start + n * step, word.start + (n + 1) * step) for n, part in enumerate(letters)]
+
+
+@pytest.mark.usefixtures("each_pipeline")
+def test_an_answer_is_cut_to_the_words_heard_whatever_form_the_voice_reports_them_in() -> None:
+    answer = "It is right that I think so of IBM and others."
+    harness = SessionHarness(Agent("x"), ScriptedLLM(answer, delay=0.1), tts=Normalising(emits_words=True))
+    harness.caller.says("count please", 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.25)  # heard since 2.2
+        await harness.session.interrupt()
+
+    harness.run(scenario, until=4.0)
+    harness.expect_history(("user", "count please"), ("assistant", "It is right that I"))
+    shown = [part.text for part in harness.room.transcripts if part.who == "agent"]
+    assert shown == sorted(shown, key=len)
+    assert all(answer.startswith(part) for part in shown)
 
 
 def test_the_room_is_shown_the_agents_states() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -21,7 +22,7 @@ from vivavoce.pipelines.llm.chat_context import (
     FunctionCallOutput,
     estimate_tokens,
 )
-from vivavoce.pipelines.llm.chat_units import completed
+from vivavoce.pipelines.llm.chat_units import answered, completed, units
 from vivavoce.pipelines.llm.context_window import ContextWindow
 from vivavoce.pipelines.llm.summary import LLMSummariser
 from vivavoce.pipelines.media.frame import VideoFrame
@@ -140,10 +141,82 @@ def test_truncation_may_drop_the_system() -> None:
 
 
 def test_the_newest_step_is_kept_however_small_the_limit() -> None:
-    context = ChatContext(BOOKING[:6])
-    assert outline(context.truncate(max_items=1)) == ["Be brief.", "call:a", "call:b", "out:a", "out:b"]
-    assert outline(context.truncate(max_tokens=1)) == ["Be brief.", "call:a", "call:b", "out:a", "out:b"]
+    context = ChatContext([*BOOKING[:2], assistant("One moment."), *BOOKING[2:6]])
+    kept = ["Be brief.", "A table", "call:a", "call:b", "out:a", "out:b"]  # with the words that it answers
+    assert outline(context.truncate(max_items=1)) == kept
+    assert outline(context.truncate(max_tokens=1)) == kept
     assert outline(ChatContext().truncate(max_items=1)) == []
+
+
+def test_the_message_that_is_answered_is_kept_whatever_came_after_it() -> None:
+    question = user("A table")
+    after: list[ChatItem] = [user("Mhm", backchannel=True), AgentHandoff(old_agent="Host", new_agent="Cashier")]
+    assert outline(ChatContext([user("Hi"), question, *after]).truncate(max_items=1)) == ["A table", "agent_handoff"]
+    answered = ChatContext([question, call("a"), output("a"), assistant("Booked.")])
+    assert outline(answered.truncate(max_items=1)) == ["Booked."]
+
+
+def test_a_long_tool_result_is_shortened_before_the_question_is_dropped() -> None:
+    found = "first " + "x" * 18_000 + " last"
+    context = ChatContext(
+        [system("Be brief."), user("Hi"), assistant("Hello"), user("A table"), call("a"), output("a", found)]
+    )
+    kept = context.truncate(max_tokens=4000)
+    assert outline(kept) == outline(context)
+    shortened = kept.items[-1]
+    assert isinstance(shortened, FunctionCallOutput)
+    assert shortened.output.startswith("first xxx")
+    assert shortened.output.endswith("xxx last")
+    assert "characters left out" in shortened.output
+    assert 900 < estimate_tokens(shortened) <= 1000
+    assert shortened.id == context.items[-1].id
+    assert outline([context.items[-1]]) == ["out:a"]
+    assert context.truncate(max_tokens=9000).items == context.items  # it fits
+    assert context.truncate(max_items=6).items == context.items
+
+
+def test_each_tool_result_over_a_quarter_is_shortened_and_only_then_old_turns_go() -> None:
+    def characters(item: ChatItem) -> int:
+        return len(item.output) if isinstance(item, FunctionCallOutput) else 10
+
+    old: list[ChatItem] = [user("Hi"), assistant("Hello")]
+    steps: list[ChatItem] = [item for name in "abcd" for item in (call(name), output(name, name * 900))]
+    context = ChatContext([*old, user("A table"), *steps])
+    kept = context.truncate(max_tokens=800, count_tokens=characters)
+    assert outline(kept) == ["A table", "call:b", "out:b", "call:c", "out:c", "call:d", "out:d"]
+    sizes = [len(item.output) for item in kept if isinstance(item, FunctionCallOutput)]
+    assert all(150 < size <= 200 for size in sizes)
+    small = ChatContext([user("A table"), call("a"), output("a", "ok ok ok")])
+    assert small.truncate(max_tokens=4, count_tokens=characters).items == small.items  # a mark would be longer
+
+
+def test_the_long_results_of_many_parallel_calls_fit_with_the_question() -> None:
+    calls: list[ChatItem] = [call(name) for name in "abcdef"]
+    results: list[ChatItem] = [output(name, name * 18_000) for name in "abcdef"]
+    context = ChatContext([user("Hi"), assistant("Hello"), user("A table"), *calls, *results])
+    kept = context.truncate(max_tokens=4000)
+    assert outline(kept)[-13:] == [
+        "A table",
+        *(f"call:{name}" for name in "abcdef"),
+        *(f"out:{name}" for name in "abcdef"),
+    ]
+    assert sum(map(estimate_tokens, kept)) <= 4000
+    assert all(len(item.output) > 2000 for item in kept if isinstance(item, FunctionCallOutput))
+    long = ChatContext([call("a"), output("a", "a" * 18_000), user("A " * 18_000)])
+    assert outline(long.truncate(max_tokens=4000)) == outline([long.items[-1]])
+
+
+def test_a_shortened_result_splits_no_grapheme_cluster() -> None:
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    context = ChatContext([user("Who?"), call("a"), output("a", family * 400)])
+    shortened = context.truncate(max_tokens=400).items[-1]
+    assert isinstance(shortened, FunctionCallOutput)
+    head, _, tail = shortened.output.partition("\n[")
+    assert head == family * (len(head) // len(family))
+    tail = tail.partition("]\n")[2]
+    assert tail == family * (len(tail) // len(family))
+    assert head
+    assert tail
 
 
 def test_truncation_by_tokens_takes_any_counter() -> None:
@@ -176,13 +249,26 @@ def test_law_a_truncated_conversation_fits_and_parts_no_pair(
 ) -> None:
     context = ChatContext(items)
     kept = context.truncate(max_items=max_items, max_tokens=max_tokens, keep_system=keep_system).items
-    assert_whole(items, kept)
-    is_system = [isinstance(item, ChatMessage) and item.role == "system" for item in items]
     ids = {item.id for item in kept}
+    originals = [item for item in items if item.id in ids]
+    assert_whole(items, originals)
+    for item, original in zip(kept, originals, strict=True):  # nothing but long tool results changes
+        if item != original:
+            assert isinstance(item, FunctionCallOutput)
+            assert max_tokens is not None
+            parts = max(4, 1 + sum(isinstance(one, FunctionCallOutput) for one in units(items)[-1]))
+            assert estimate_tokens(item) < estimate_tokens(original) > max_tokens / parts
+            assert isinstance(original, FunctionCallOutput)
+            assert replace(item, output="") == replace(original, output="")
+    is_system = [isinstance(item, ChatMessage) and item.role == "system" for item in items]
     if keep_system:
         assert all(item.id in ids for item, always in zip(items, is_system, strict=True) if always)
-    # Items beyond the limits are the system's or one unbroken step at the end.
+    # Items beyond the limits are the system's, the message that is answered, or one unbroken step at the end.
+    message = answered(items)
+    assert message is None or message.id in ids
     free = [i for i in kept if not (keep_system and isinstance(i, ChatMessage) and i.role == "system")]
+    if message is not None and free[0].id == message.id and len(free) > 1:
+        free = free[1:]
     over = (max_items is not None and len(kept) > max_items) or (
         max_tokens is not None and sum(map(estimate_tokens, kept)) > max_tokens
     )

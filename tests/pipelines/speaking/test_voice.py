@@ -226,3 +226,11 @@ def test_words_that_the_voice_spells_in_its_own_way_are_told_about_where_they_ar
         for word in spoken.words((Word(text, at, at + 1),))
     ]
     assert told == ["one", "2", "three", "4", "five"]
+
+
+def test_a_word_reported_in_another_case_is_not_found_inside_of_a_later_word_of_a_filtered_text() -> None:
+    spoken = SpokenText()
+    spoken.add("*It* is right that I think so.", "It is right that I think so.")
+    reports = ("it", "is", "right", "that", "i", "think", "so")
+    told = [word.text for at, text in enumerate(reports) for word in spoken.words((Word(text, at, at + 1),))]
+    assert told == ["*It*", "is", "right", "that", "I", "think", "so."]

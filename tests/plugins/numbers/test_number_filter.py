@@ -74,6 +74,47 @@ def test_numbers_are_said_as_the_locale_does(locale: str, written: str, said: st
     assert NumberFilter(locale)(written) == said
 
 
+MINUS = {"en": "minus", "de": "minus", "es": "menos", "fr": "moins", "it": "meno", "nl": "min"}
+
+
+@pytest.mark.parametrize("sign", ["-", "\u2212", "\ufe63", "\uff0d", "\u2010", "\u2011", "\u2012", "\u2013"])
+@pytest.mark.parametrize("locale", sorted(MINUS))
+def test_every_minus_sign_is_minus_in_every_language(locale: str, sign: str) -> None:
+    spell, minus = NumberFilter(locale), MINUS[locale]
+    assert spell(f"{sign}4") == f"{minus} {spell('4')}"
+    assert spell(f"({sign}40 %)") == f"({minus} {spell('40 %')})"
+    assert spell(f"{sign}5 €") == f"{minus} {spell('5 €')}"
+    assert spell(f"x {sign}€5") == f"x {minus} {spell('€5')}"
+    assert spell(f"{sign}1000 x") == f"{minus} {spell('1000')} x"
+
+
+@pytest.mark.parametrize(
+    ("locale", "written", "said"),
+    [
+        ("en", "5−3, 5 − 3 and 10% − 2%", "five minus three, five minus three and ten percent minus two percent"),
+        ("en", "−10–−5, -3–4 and 5 – 10", "minus ten to minus five, minus three to four and five to ten"),
+        (
+            "en",
+            "− 4, −$3.50, $−5, −1,200",
+            "minus four, minus three dollars and fifty cents, minus five dollars, minus one thousand two hundred",
+        ),
+        ("en", "a – 5, 12 – 20, −20°C", "a – five, twelve to twenty, −20°C"),
+        ("en", "5−x and 5 − −3", "five minus x and five minus minus three"),
+        ("en", "x−3, $5−$3, 5 €−3 €", "x minus three, five dollars minus three dollars, five euros minus three euros"),
+        ("de", "−1.200 und −3,5", "minus eintausendzweihundert und minus drei Komma fünf"),
+    ],
+)
+def test_a_minus_sign_is_a_difference_or_a_number_below_zero(locale: str, written: str, said: str) -> None:
+    assert NumberFilter(locale)(written) == said
+
+
+@pytest.mark.parametrize("hyphen", ["\u2010", "\u2011", "\u2012", "\ufe63", "\uff0d"])
+@pytest.mark.parametrize("written", ["5-10, 5 - 10 %", "2026-05-05", "call 555-1234.", "$5-10 and A-5", "well-known 5"])
+def test_every_hyphen_in_numbers_is_the_one_of_the_keyboard(hyphen: str, written: str) -> None:
+    spell = NumberFilter("en")
+    assert spell(written.replace("-", hyphen)).replace(hyphen, "-") == spell(written)
+
+
 @pytest.mark.parametrize("wrong", ["xx", "", "en_XX_YY", "ja"])
 def test_an_unknown_locale_is_refused(wrong: str) -> None:
     with pytest.raises(ConfigurationError, match="locale must be"):
@@ -98,7 +139,7 @@ def test_text_without_digits_is_left_alone() -> None:
             "0 1 2 7 12 30 99 1999 2026 , . : - – / % $ € £ EUR Uhr pm h er st rd º ª ( ) + May Mai mai million".split(
                 " "
             )
-            + [" "] * 6
+            + ["−", *" " * 6]
         ),
         max_size=25,
     ).map("".join),
