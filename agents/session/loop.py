@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Sequence
 
-import anyio.lowlevel
+from anyio.lowlevel import checkpoint
 
+from vivavoce.agents.core.application_code import is_scope_cancelled, take_back_cancellations
 from vivavoce.agents.core.inbox import Barrier, Entry
 from vivavoce.agents.events import UserTranscript
 from vivavoce.agents.session.apply import apply
@@ -14,7 +16,7 @@ from vivavoce.agents.session.parts import SessionParts
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.errors import located
+from vivavoce.pipelines.core.errors import SessionError, located
 from vivavoce.pipelines.events import UserFinal, UserInterim
 
 logger = logging.getLogger(__name__)
@@ -62,12 +64,23 @@ class SessionLoop:
                 continue
             deadline = None if self._has_given_up else machine.next_deadline()
             if deadline is not None and deadline <= self._context.clock.now():
-                await anyio.lowlevel.checkpoint()  # an input that arrives at this very moment goes first
+                await checkpoint()  # an input that arrives at this very moment goes first
                 if not inbox:
                     self._step(i.Tick())
                 continue
             self._context.log.flush()
-            await inbox.wait(deadline)
+            try:
+                await inbox.wait(deadline)
+            except CancelledError:
+                if is_scope_cancelled():
+                    raise
+                self._cancelled_here()
+
+    def _cancelled_here(self) -> None:
+        """Go on after code that the loop called has cancelled this task; `application_code` has reported most."""
+        if take_back_cancellations(0):
+            error = SessionError("code of the application has cancelled the task of the decision loop")
+            self._context.report_error(error, SOURCE)
 
     def step(self, event: i.TurnInput) -> None:
         """Take one input at once, before the inbox; for the lifecycle, in start and close."""

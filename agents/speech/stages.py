@@ -24,7 +24,7 @@ import inspect
 import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +32,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.agent import Agent, AgentControl
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.stage_observers import StageObservers
 from vivavoce.agents.core.stage_run import StageRun
@@ -250,7 +251,7 @@ def opened_stream(stream: Any, run: StageRun, stack: AsyncExitStack) -> Any:
     if (aclose := getattr(stream, "aclose", None)) is not None:
 
         async def close() -> None:
-            with run.code():
+            async with run.code():
                 await aclose()
 
         stack.push_async_callback(close)
@@ -299,7 +300,7 @@ class _Held:
         self._own: StageError | None = None
         """The error of the hook's code that the pipeline has called."""
 
-    def code(self) -> AbstractContextManager[None]:
+    def code(self) -> application_code:
         """Return a block for code of the hook."""
         return self._run.code()
 
@@ -311,7 +312,7 @@ class _Held:
                 while True:
                     self._failure.waits_for(self.component, is_so=True)
                     try:
-                        with self.code():
+                        async with self.code():
                             item = await anext(stream)
                     except StopAsyncIteration:
                         return
@@ -436,7 +437,7 @@ class _SaidText:
         try:
             while True:
                 try:
-                    with self._held.code():
+                    async with self._held.code():
                         piece = await anext(source)
                     self.add(piece)
                 except StopAsyncIteration:
@@ -449,7 +450,7 @@ class _SaidText:
                 yield piece
         finally:
             if (aclose := getattr(source, "aclose", None)) is not None:
-                with self._held.code():
+                async with self._held.code():
                     await aclose()
 
 
