@@ -36,8 +36,7 @@ class KeptUsage:
     def __init__(self, report: CountUsage) -> None:
         self._report = report
         self._read: list[Usage] = []
-        self.is_passed_on = False
-        """Whether the hook yields usage itself."""
+        self._is_passed_on = False
 
     async def noted(self, source: ModelStream) -> ModelStream:
         """Yield the model's stream for the hook."""
@@ -47,7 +46,11 @@ class KeptUsage:
                     self._read.append(event)
                 yield event
 
+    def passed_on(self) -> None:
+        """Note that the hook yields usage itself, so that it counts by that."""
+        self._is_passed_on = True
+
     def count(self) -> None:
         """Report what the hook has kept."""
-        for usage in () if self.is_passed_on else self._read:
+        for usage in () if self._is_passed_on else self._read:
             self._report(usage)

@@ -21,6 +21,7 @@ from vivavoce.agents import (
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.graphs import GraphOptions, PatternIntents, StateGraph
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
+from vivavoce.pipelines.media.frame import AudioFrame
 
 WAYS = pytest.mark.parametrize("waits", [True, False], ids=["waits", "returns"])
 OWN = "ended with the cancellation of its own task"
@@ -134,7 +135,7 @@ def test_in_a_text_that_is_said(waits: bool) -> None:
         yield "Two."
 
     async def scenario(harness: SessionHarness) -> None:
-        harness.session.say(text())
+        await harness.session.say(text())
 
     call(SessionHarness(Agent("Help."), ScriptedLLM("Hi.", "Bye.")), "text", scenario=scenario)
 
@@ -173,7 +174,7 @@ def test_in_functions_that_cannot_wait() -> None:
 
     async def scenario(harness: SessionHarness) -> None:
         for name in ("user_state_changed", "user_transcript", "speech_created", "turn_completed"):
-            harness.session.on(name, cancel_own_task)  # type: ignore[call-overload]
+            harness.session.on(name, cancel_own_task)
         await harness.until(0.1)
 
     harness = SessionHarness(Host("Help."), ScriptedLLM("Hi.", "Bye."))
@@ -190,8 +191,11 @@ def test_in_functions_that_cannot_wait() -> None:
 
 def test_in_functions_of_frames_it_costs_no_more_than_an_answer() -> None:
     class Host(Agent):
-        on_speech_in = cancel_own_task
-        on_speech_out = cancel_own_task
+        def on_speech_in(self, frame: AudioFrame) -> None:
+            cancel_own_task()
+
+        def on_speech_out(self, frame: AudioFrame) -> None:
+            cancel_own_task()
 
     async def scenario(harness: SessionHarness) -> None:
         harness.session.on("on_speech_in", cancel_own_task)
