@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import anyio
@@ -61,6 +62,32 @@ class application_code(strays_as_errors):  # noqa: N801 - read as a phrase: with
         finally:
             if self._has_cancelled:
                 await drop_stray_cancellation()
+
+
+class drops_cancellations:  # noqa: N801 - read as a phrase
+    """Around a wait of a task that calls the application's functions: the task goes on after a function cancelled it.
+
+    Args:
+        report: Called with the error and `source`, unless `application_code` has reported the function.
+    """
+
+    __slots__ = ("_report", "_source")
+
+    def __init__(self, report: Callable[[Exception, str], None], source: str) -> None:
+        self._report = report
+        self._source = source
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, asyncio.CancelledError) or is_scope_cancelled():
+            return False
+        if take_back_cancellations(0):
+            self._report(
+                SessionError(f"code of the application has cancelled the task of the {self._source}"), self._source
+            )
+        return True
 
 
 async def drop_stray_cancellation() -> None:

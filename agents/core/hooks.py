@@ -51,8 +51,7 @@ does so, which goes on after the close. The limit of such a handler stands still
 A step is known by its task: a task that `on_exit` starts and then waits for may await the close, and costs the step its
 whole limit. *The close* names the step that waits for the code or cuts it, and code that clings and is left behind.
 
-An exit (`SystemExit`, `KeyboardInterrupt`), any other `BaseException` and a cancellation of the code's own task are
-errors like any other (`application_code`).
+An exit, any other `BaseException` and a cancellation of the code's own task are errors too (`application_code`).
 
 *Its own speech* may be awaited in all of them, except in a tool of that very speech, and in a stage: the answer, or the
 caller's words, wait for that (`stage_run`). A stage may await a speech that has the floor. `update_agent()` cannot be

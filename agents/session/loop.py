@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from asyncio import CancelledError
 from collections.abc import Sequence
 
 from anyio.lowlevel import checkpoint
 
-from vivavoce.agents.core.application_code import is_scope_cancelled, take_back_cancellations
+from vivavoce.agents.core.application_code import drops_cancellations
 from vivavoce.agents.core.inbox import Barrier, Entry
 from vivavoce.agents.events import UserTranscript
 from vivavoce.agents.session.apply import apply
@@ -16,7 +15,7 @@ from vivavoce.agents.session.parts import SessionParts
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.errors import SessionError, located
+from vivavoce.pipelines.core.errors import located
 from vivavoce.pipelines.events import UserFinal, UserInterim
 
 logger = logging.getLogger(__name__)
@@ -69,18 +68,8 @@ class SessionLoop:
                     self._step(i.Tick())
                 continue
             self._context.log.flush()
-            try:
+            with drops_cancellations(self._context.report_error, SOURCE):
                 await inbox.wait(deadline)
-            except CancelledError:
-                if is_scope_cancelled():
-                    raise
-                self._cancelled_here()
-
-    def _cancelled_here(self) -> None:
-        """Go on after code that the loop called has cancelled this task; `application_code` has reported most."""
-        if take_back_cancellations(0):
-            error = SessionError("code of the application has cancelled the task of the decision loop")
-            self._context.report_error(error, SOURCE)
 
     def step(self, event: i.TurnInput) -> None:
         """Take one input at once, before the inbox; for the lifecycle, in start and close."""
