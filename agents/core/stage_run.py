@@ -52,8 +52,8 @@ class StageRun(CallSite):
         """Whether the calling task runs its code."""
         return anyio.get_current_task().id in self._tasks
 
-    def code(self) -> AbstractContextManager[None]:
-        """Return a block for code of the hook, which leaves it with nothing worse than an `Exception`."""
+    def code(self) -> application_code:
+        """Return a block for code of the hook, which ends with nothing worse than an `Exception`."""
         return _Code(self)
 
     def begin(self) -> tuple[Token[CallSite | None], int]:
@@ -76,6 +76,7 @@ class _Code(application_code):
         self._run = run
 
     def __enter__(self) -> None:
+        super().__enter__()
         self._begun = self._run.begin()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:

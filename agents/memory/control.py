@@ -91,7 +91,9 @@ class MemoryControl(Attached):
         self._lease: SessionLease | None = None
         self._words_writer: HistoryWriter | None = None
         if is_shared:
-            self._lease = SessionLease(context, base, self.health, self.replies.take_posts, self._begin_again)
+            self._lease = SessionLease(
+                context, base, self.health, self.replies.take_posts, self._begin_again, self._refusal
+            )
             self._words_writer = HistoryWriter(context, base, self.health, images=images)
             self._history.keep(self._words_writer)
         self._resumed: Mapping[str, Any] | None = None
@@ -212,7 +214,7 @@ class MemoryControl(Attached):
         """Begin in a shared store.
 
         Raises:
-            StoreError: Another session has the memory.
+            StoreError: Another session has the memory, or it is that of another user.
         """
         await lease.take(takes_over=self.is_resumed)
         if not lease.is_first:
@@ -225,6 +227,19 @@ class MemoryControl(Attached):
         assert self._words_writer is not None
         self._words_writer.open()
         self.snapshots.begin()
+
+    async def _refusal(self) -> str:
+        """Return why this session may not have the memory: it is that of another user. Empty if it may."""
+        base = self.base
+        if not self._user:
+            return ""
+        text = await base.within(base.store.read(base.place(METADATA), "user"))
+        if text is None or decode(text) in ("", self._user):
+            return ""
+        return (
+            f"the memory {base.id!r} is that of another user than MemoryOptions(user=…) of this session; take "
+            "another id, or erase that memory before"
+        )
 
     def entered(self) -> None:
         """Keep the conversation as it has begun."""

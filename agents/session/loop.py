@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-import anyio.lowlevel
+from anyio.lowlevel import checkpoint
 
+from vivavoce.agents.core.application_code import drops_cancellations
 from vivavoce.agents.core.inbox import Barrier, Entry
 from vivavoce.agents.events import UserTranscript
 from vivavoce.agents.session.apply import apply
@@ -62,12 +63,13 @@ class SessionLoop:
                 continue
             deadline = None if self._has_given_up else machine.next_deadline()
             if deadline is not None and deadline <= self._context.clock.now():
-                await anyio.lowlevel.checkpoint()  # an input that arrives at this very moment goes first
+                await checkpoint()  # an input that arrives at this very moment goes first
                 if not inbox:
                     self._step(i.Tick())
                 continue
             self._context.log.flush()
-            await inbox.wait(deadline)
+            with drops_cancellations(self._context.report_error, SOURCE):
+                await inbox.wait(deadline)
 
     def step(self, event: i.TurnInput) -> None:
         """Take one input at once, before the inbox; for the lifecycle, in start and close."""

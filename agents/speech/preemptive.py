@@ -43,6 +43,10 @@ Facts = TypeVarTuple("Facts")
 _TOKENS = (TextDelta, ToolCall)
 
 
+CUT_LIMIT = 0.05
+"""Seconds that a reply which is cut waits for the end of the request."""
+
+
 class PreemptiveReply:
     """Asks the model and, at will, the voice. Start `run` in the session's group.
 
@@ -82,6 +86,7 @@ class PreemptiveReply:
         self._error: BaseException | None = None
         self._is_taken = False
         self._is_dropped = False
+        self._record: TurnRecordBuilder | None = None
         self._events: _Kept[LLMEvent | AudioChunk] = _Kept()
         self._text = TextChannel()
         self._audio: _Kept[AudioChunk] = _Kept()
@@ -113,6 +118,7 @@ class PreemptiveReply:
         if self._is_dropped:
             return
         self._is_dropped = True
+        self._record = self._record or record
         self._call.cut()
         turn, self.turn = self.turn, None
         if turn is not None and turn.is_ahead:
@@ -121,21 +127,32 @@ class PreemptiveReply:
             self.fallbacks.pass_on_to(self._context.session.log.fell_back)
         for event in self._events.drain():
             if isinstance(event, Usage):
-                self._context.add_usage(event, record=record)
+                self._count(event)
         if self._characters and not self._is_heard:
             self._context.add_usage(characters=self._characters, audio_seconds=self._seconds, record=record)
 
+    def _count(self, usage: Usage) -> None:
+        self._context.add_usage(usage, record=self._record)
+
     # --- for the reply that takes it
-    async def events(self) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+    async def events(self, record: TurnRecordBuilder) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Yield the model's events, from the first one on.
 
+        Args:
+            record: Of the turn that it answers. If the reply is cut, the request ends here, so that it counts there.
         Raises:
             ProviderError: The model or the voice failed, or took longer than the limits allow.
         """
-        self._is_taken = True
-        async with aclosing(self._events.read()) as events:
-            async for event in events:
-                yield event
+        self._is_taken, self._record = True, record
+        try:
+            async with aclosing(self._events.read()) as events:
+                async for event in events:
+                    yield event
+        except anyio.get_cancelled_exc_class():
+            self._call.cut()
+            with anyio.move_on_after(CUT_LIMIT, shield=True):
+                await self._call.wait()
+            raise
 
     async def audio(self) -> AsyncGenerator[AudioChunk, None]:
         """Yield the speech of the attempt, as `PipelineConnection.speak()` would; only if it was made with a voice.
@@ -201,7 +218,7 @@ class PreemptiveReply:
             watch = self._context.session.observer.model_step("llm", request=self._request)
             try:
                 with watch:
-                    async with aclosing(self._context.stages.generate(self._request, Failure())) as events:
+                    async with aclosing(self._context.stages.generate(self._request, Failure(), self._count)) as events:
                         async for event in events:
                             watch.take(event)
                             watchdog.arm(limits.llm_stall)

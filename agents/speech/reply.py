@@ -79,6 +79,7 @@ class Reply:
     ) -> None:
         self.speech, self.handle = speech, speech.handle
         self.record = record
+        self._count = partial(context.add_usage, record=record)
         self.outcome: TurnOutcome | None = None
         """The outcome of its task; None until the task ends."""
         self.is_running = False
@@ -256,9 +257,9 @@ class Reply:
     async def _answer_by_flow(self, item: ChatMessage, transcript: str) -> None:
         self.drop_attempt()  # the flow was set after it had begun
         self._text_stage = FLOW_STAGE
-        add_usage, most = partial(self.context.add_usage, record=self.record), self.context.limits.max_tool_steps
+        count, most = self._count, self.context.limits.max_tool_steps
         model = FlowModel(
-            self.context.stages, self.failure, self._request_for, self._start_tools, add_usage, most, item=item
+            self.context.stages, self.failure, self._request_for, self._start_tools, count, most, item=item
         )
         source = await self.context.flows.begin_turn(self.handle, transcript, model)
         self.record.mark("hook", "user_code", self.context.clock.now())
@@ -350,12 +351,12 @@ class Reply:
         stages, is_first = self.context.stages, number == 0 and not self._broken.was_asked_again
         if is_first and self.request.remote_reply_id:
             self._text_stage = SERVER_STAGE
-            source = stages.accept(self.request.remote_reply_id, self._request_for, self.failure)
+            source = stages.accept(self.request.remote_reply_id, self._request_for, self.failure, self._count)
             return await self._generate_step(source, "llm", may_call=may_call)
         self._text_stage = MODEL_STAGE
         request = await self._request_for(may_call=may_call, is_first=number == 0, note=note)
         attempt = self._take_attempt(request) if is_first else None
-        source = stages.generate(request, self.failure) if attempt is None else attempt.events()
+        source = stages.generate(request, self.failure, self._count) if attempt is None else attempt.events(self.record)
         return await self._generate_step(source, "llm", attempt, request, number=number, may_call=may_call)
 
     async def _generate_step(
@@ -455,7 +456,7 @@ class Reply:
         elif isinstance(event, AudioChunk):
             self._audio.answer().push(event)
         elif isinstance(event, Usage):
-            self.context.add_usage(event, record=self.record)
+            self._count(event)
 
     def _generation_ended(self, *, makes_audio: bool) -> None:
         is_last = not (self._tools.leave(self._calls) or self._calls) and (self.flow is None or self.flow.is_over)

@@ -13,7 +13,7 @@ from vivavoce.agents.turn.policy import Decision, InterruptionMoment
 from vivavoce.pipelines.core.errors import describe
 
 DECISIONS = ("ignore", "pause", "interrupt")
-_RAISED = (Exception, SystemExit, KeyboardInterrupt)
+_RAISED = BaseException
 """The exceptions of the application's code after which the conversation continues."""
 
 
