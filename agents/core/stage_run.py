@@ -13,7 +13,7 @@ from typing import Protocol
 
 import anyio
 
-from vivavoce.agents.core.application_code import application_code
+from vivavoce.agents.core.application_code import application_code, reads_streams
 from vivavoce.agents.core.call_site import CallSite, call_site, call_sites
 
 
@@ -69,11 +69,12 @@ class StageRun(CallSite):
 
 
 class _Code(application_code):
-    __slots__ = ("_begun", "_run")
+    __slots__ = ("_begun", "_reading", "_run")
 
     def __init__(self, run: StageRun) -> None:
         super().__init__(run.name)
         self._run = run
+        self._reading = reads_streams()
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -82,6 +83,14 @@ class _Code(application_code):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._run.end(*self._begun)
         super().__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> None:
+        await super().__aenter__()
+        self._reading.__enter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._reading.__exit__()
+        await super().__aexit__(kind, error, trace)
 
 
 def calling_stage() -> StageRun | None:

@@ -231,15 +231,11 @@ class MemoryControl(Attached):
     async def _refusal(self) -> str:
         """Return why this session may not have the memory: it is that of another user. Empty if it may."""
         base = self.base
-        if not self._user:
-            return ""
         text = await base.within(base.store.read(base.place(METADATA), "user"))
-        if text is None or decode(text) in ("", self._user):
+        if text is None or decode(text) in ("", self._user) or (self.is_resumed and not self._user):
             return ""
-        return (
-            f"the memory {base.id!r} is that of another user than MemoryOptions(user=…) of this session; take "
-            "another id, or erase that memory before"
-        )
+        owner, remedy = ("another user", "") if self._user else ("a user", "name the user by MemoryOptions(user=…), ")
+        return f"the memory {base.id!r} is that of {owner}; {remedy}take another id, or erase that memory before"
 
     def entered(self) -> None:
         """Keep the conversation as it has begun."""
@@ -301,6 +297,8 @@ class MemoryControl(Attached):
             for name, entries in self._first_entries().items()
             for entry, text in entries.items()
         ]
+        if self._user:
+            writes.append(self._claim)
         writes.append(partial(base.store.keep, base.id, self._keep))
         if self._resumed is None:
             writes.append(self.replies.begin_anew)
@@ -313,6 +311,14 @@ class MemoryControl(Attached):
         for write in writes:
             self.writer.put(write)
         self.streams.begin()
+
+    async def _claim(self) -> None:
+        """Make a memory of no user that of this session's user."""
+
+        def change(before: str | None) -> tuple[str | None, None]:
+            return (encode(self._user) if before is None or decode(before) == "" else before), None
+
+        await self.base.store.change(self.base.place(METADATA), "user", change)
 
     def _begin_again(self) -> None:
         """Set the entries that the store lacks, if it has lost the session. Earlier values, words and parts stay

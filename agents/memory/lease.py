@@ -114,14 +114,15 @@ class SessionLease:
         """Take or renew the lease, and begin the session in the store with the first one; return whether the session is
         new there."""
         base, takes_over = self._base, self._takes_over and not self._is_held
-        if not self._has_begun and (refused := await self._refusal()):
-            self._refused = refused
-            base.lose()
+        if takes_over and await self._is_refused():
             return False
         until = base.clock.now() + LEASE
         self._is_held = await base.within(base.store.hold(base.id, self._holder, LEASE, takes_over=takes_over))
         if not self._is_held:
             base.lose()
+            return False
+        if not (self._has_begun or takes_over) and await self._is_refused():
+            await base.within(base.store.release(base.id, self._holder))
             return False
         is_new = False
         if not self._has_begun:
@@ -129,6 +130,13 @@ class SessionLease:
             self._has_begun = self._goes_on = True
         base.hold(until)
         return is_new
+
+    async def _is_refused(self) -> bool:
+        """Return whether the session may not have the memory; it has lost it then."""
+        self._refused = await self._refusal()
+        if self._refused:
+            self._base.lose()
+        return bool(self._refused)
 
     def _failed(self, error: Exception) -> None:
         self._health.failed(error, NAME)

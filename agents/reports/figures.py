@@ -89,6 +89,7 @@ def usage(report: SessionReport) -> Element:
         ["model tokens in", f"{used.llm_input_tokens:,}"],
         ["of them cached", f"{used.llm_cached_tokens:,}"],
         ["model tokens out", f"{used.llm_output_tokens:,}"],
+        *([["estimated of both", f"{used.llm_estimated_tokens:,}"]] if used.llm_estimated_tokens else []),
         *_audio_tokens(used),
         ["characters spoken", f"{used.tts_characters:,}"],
         ["speech made", f"{used.tts_audio_seconds:.1f} s"],

@@ -20,6 +20,7 @@ from vivavoce.agents.audio.utterance import LOOKAHEAD_SECONDS
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.context import ReplyContext
+from vivavoce.agents.speech.step_usage import StepUsage
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
@@ -87,6 +88,7 @@ class PreemptiveReply:
         self._is_taken = False
         self._is_dropped = False
         self._record: TurnRecordBuilder | None = None
+        self._usage = StepUsage(self._add_usage)
         self._events: _Kept[LLMEvent | AudioChunk] = _Kept()
         self._text = TextChannel()
         self._audio: _Kept[AudioChunk] = _Kept()
@@ -127,11 +129,11 @@ class PreemptiveReply:
             self.fallbacks.pass_on_to(self._context.session.log.fell_back)
         for event in self._events.drain():
             if isinstance(event, Usage):
-                self._count(event)
+                self._usage.add(event)
         if self._characters and not self._is_heard:
             self._context.add_usage(characters=self._characters, audio_seconds=self._seconds, record=record)
 
-    def _count(self, usage: Usage) -> None:
+    def _add_usage(self, usage: Usage) -> None:
         self._context.add_usage(usage, record=self._record)
 
     # --- for the reply that takes it
@@ -215,10 +217,11 @@ class PreemptiveReply:
         with CancelScope() as scope:
             watchdog = Watchdog(clock, scope.cancel)
             watchdog.arm(limits.llm_first_token)
-            watch = self._context.session.observer.model_step("llm", request=self._request)
+            watch = self._usage.watched_by(self._context.session.observer.model_step("llm", request=self._request))
             try:
                 with watch:
-                    async with aclosing(self._context.stages.generate(self._request, Failure(), self._count)) as events:
+                    stream = self._context.stages.generate(self._request, Failure(), self._usage.add_unseen)
+                    async with aclosing(stream) as events:
                         async for event in events:
                             watch.take(event)
                             watchdog.arm(limits.llm_stall)

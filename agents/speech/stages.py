@@ -207,7 +207,7 @@ async def _model_stage(
                     problem = f"needed text, or an event of the model, got {type(event).__name__}"
                     raise StageError(problem, component="llm_stage")
                 if isinstance(event, Usage):
-                    kept.passed_on()
+                    kept.passed_on(event)
                 if not isinstance(event, AudioChunk):
                     length += max(1, len(event.text)) if isinstance(event, TextDelta) else 1
                 if length > MAX_TEXT:

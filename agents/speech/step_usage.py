@@ -6,6 +6,7 @@ import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
+from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
 from vivavoce.agents.turn_records.turn_record import EstimatedUsage
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, Usage
 from vivavoce.pipelines.llm.chat_units import BYTES_PER_TOKEN, estimate_tokens
@@ -26,8 +27,30 @@ def estimate(request: GenerateRequest, said: int, model: str) -> EstimatedUsage:
     )
 
 
+class StepUsage:
+    """Counts the usage of the model steps of one reply.
+
+    Args:
+        add: Adds usage to the session and the turn.
+    """
+
+    def __init__(self, add: CountUsage) -> None:
+        self.add = add
+        self._watch = NO_WATCH
+
+    def watched_by(self, watch: Watch | None) -> Watch:
+        """Begin a step; return its watch, if there is one."""
+        self._watch = watch or NO_WATCH
+        return self._watch
+
+    def add_unseen(self, usage: Usage) -> None:
+        """Add usage that the step's stream does not yield, so that its watch has not seen it."""
+        self._watch.take(usage)
+        self.add(usage)
+
+
 class KeptUsage:
-    """The usage that a hook of the model reads. It counts although a hook that yields only text does not pass it on.
+    """The usage that a hook of the model reads and does not pass on: it counts, unless the hook yields other usage.
 
     Args:
         report: Called with it at the end.
@@ -36,7 +59,7 @@ class KeptUsage:
     def __init__(self, report: CountUsage) -> None:
         self._report = report
         self._read: list[Usage] = []
-        self._is_passed_on = False
+        self._is_told_by_hook = False
 
     async def noted(self, source: ModelStream) -> ModelStream:
         """Yield the model's stream for the hook."""
@@ -46,11 +69,14 @@ class KeptUsage:
                     self._read.append(event)
                 yield event
 
-    def passed_on(self) -> None:
-        """Note that the hook yields usage itself, so that it counts by that."""
-        self._is_passed_on = True
+    def passed_on(self, usage: Usage) -> None:
+        """Note usage that the hook yields."""
+        if usage in self._read:
+            self._read.remove(usage)
+        else:
+            self._is_told_by_hook = True
 
     def count(self) -> None:
         """Report what the hook has kept."""
-        for usage in () if self._is_passed_on else self._read:
+        for usage in () if self._is_told_by_hook else self._read:
             self._report(usage)

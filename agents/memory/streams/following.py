@@ -76,12 +76,10 @@ async def follow_matching(
         starts = {place: positions.get(name, 0) for place, name in places.items()}
         found = await _next_records(base, {**starts, session: announced}, waits=not state.closed_by)
         news = found.pop(session, [])
-        if found:  # an agent that was removed before these items were written must not get them
-            selected = select(await read_registry(base) or Registry())
-            if selected is None:
-                return
-            found = {place: records for place, records in found.items() if places[place] in selected}
         announced = news[-1].index + 1 if news else announced
+        if news and found:  # an agent may have been removed before these items were written: they are read again
+            is_stale = True
+            continue
         batches = {places[place]: [item_of(record) for record in records] for place, records in found.items()}
         ended = False
         for name, item in in_order(batches, BATCH):

@@ -18,10 +18,14 @@ from vivavoce.agents import (
     SessionOptions,
     function_tool,
 )
+from vivavoce.agents.agent import Generate, Speak
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.graphs import GraphOptions, PatternIntents, StateGraph
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
+from vivavoce.agents.turn.options import InterruptionOptions
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.tts.base import AudioChunk
 
 WAYS = pytest.mark.parametrize("waits", [True, False], ids=["waits", "returns"])
 OWN = "ended with the cancellation of its own task"
@@ -170,10 +174,11 @@ def test_in_a_content_guard_a_policy_and_an_async_handler(waits: bool) -> None:
 def test_in_functions_that_cannot_wait() -> None:
     class Host(Agent):
         async def on_enter(self) -> None:
+            self.session.on("started", cancel_own_task)
             self.session.say("Welcome.").add_done_callback(cancel_own_task)
 
     async def scenario(harness: SessionHarness) -> None:
-        for name in ("user_state_changed", "user_transcript", "speech_created", "turn_completed"):
+        for name in ("user_state_changed", "user_transcript", "speech_created", "turn_completed", "closed"):
             harness.session.on(name, cancel_own_task)
         await harness.until(0.1)
 
@@ -189,29 +194,99 @@ def test_in_functions_that_cannot_wait() -> None:
     )
 
 
-def test_in_functions_of_frames_it_costs_no_more_than_an_answer() -> None:
+def test_in_functions_of_frames_there_is_no_task_to_cancel() -> None:
+    tasks: list[object] = []
+
+    def look(_: object) -> None:
+        tasks.append(asyncio.current_task())
+        cancel_own_task()
+
     class Host(Agent):
         def on_speech_in(self, frame: AudioFrame) -> None:
-            cancel_own_task()
+            look(frame)
 
         def on_speech_out(self, frame: AudioFrame) -> None:
-            cancel_own_task()
+            look(frame)
 
     async def scenario(harness: SessionHarness) -> None:
-        harness.session.on("on_speech_in", cancel_own_task)
-        harness.session.on("on_speech_out", cancel_own_task)
+        harness.session.on("on_speech_in", look)
+        harness.session.on("on_speech_out", look)
         await harness.until(0.1)
 
     harness = SessionHarness(Host("Help."), ScriptedLLM("Hi.", "Bye."))
+    call(harness, scenario=scenario)
+    harness.expect_history(("user", "hello"), ("assistant", "Hi."), ("user", "again"), ("assistant", "Bye."))
+    assert set(tasks) == {None}
+
+
+def test_in_a_done_callback_of_a_speech_that_is_not_waited_for() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        handle = harness.session.reply("Greet the caller.", wait_for_playback=False)
+        handle.add_done_callback(cancel_own_task)
+        await handle
+        await harness.until(3.0)
+
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("Welcome to all of you."))
+    harness.run(scenario, until=4.0)
+    harness.expect_history(("assistant", "Welcome to all of you."))
+    assert harness.recording.of(ErrorOccurred) == []
+
+
+def test_in_the_judgement_of_backchannels() -> None:
+    options = SessionOptions(interruption=InterruptionOptions(backchannels=cancel_own_task))
+    harness = SessionHarness(
+        Agent("Help."), ScriptedLLM("one two three four five six seven eight nine ten.", "Bye."), options=options
+    )
     harness.caller.says("hello", 0.5, 1.0)
-    harness.caller.says("again", 5.5, 6.0)
-    for source in ("handler", "hook"):
-        harness.expects_error(source)
-    harness.run(scenario, until=9.0)
+    harness.caller.says("stop it", 2.5, 3.2)
+    harness.expects_error("decision loop")
+    harness.run(until=8.0)
+    assert harness.messages[-1] == ("assistant", "Bye.")
     assert harness.close_report is not None
     assert harness.close_report.reason == "user_initiated"
-    assert [text for role, text in harness.messages if role == "user"] == ["hello", "again"]
-    assert all(OWN in str(event.error) for event in harness.recording.of(ErrorOccurred) if event.source != "reply")
+
+
+def test_a_limit_of_a_voice_s_hook_may_cut_the_text_that_the_hook_gives() -> None:
+    class Host(Agent):
+        async def tts_stage(self, text: AsyncIterator[str], speak: Speak) -> AsyncGenerator[AudioChunk, None]:
+            async def slow() -> AsyncIterator[str]:
+                await anyio.sleep(5.0)
+                yield "Never."
+
+            try:
+                async with asyncio.timeout(0.5):
+                    async for chunk in speak(slow()):
+                        yield chunk
+            except TimeoutError:
+                async for chunk in speak("Bye."):
+                    yield chunk
+
+    call(SessionHarness(Host("Help."), ScriptedLLM("Bye.", "Bye.")))
+
+
+@pytest.mark.parametrize("limit", ["timeout", "wait_for"])
+def test_a_limit_of_a_flow_may_cut_the_model_s_hook(limit: str) -> None:
+    class Host(Agent):
+        async def llm_stage(
+            self, request: GenerateRequest, generate: Generate
+        ) -> AsyncGenerator[LLMEvent | AudioChunk | str, None]:
+            await anyio.sleep(5.0)
+            async for event in generate(request):
+                yield event
+
+    class Flow(ConversationFlow):
+        async def run(self, transcript: str) -> AsyncIterator[str]:
+            pieces = self.model(transcript)
+            try:
+                if limit == "wait_for":
+                    await asyncio.wait_for(anext(pieces), 0.5)
+                else:
+                    async with asyncio.timeout(0.5):
+                        await anext(pieces)
+            except TimeoutError:
+                yield "Bye."
+
+    call(SessionHarness(Host("Help."), ScriptedLLM("Hi.", "Bye."), conversation_flow=Flow()))
 
 
 @WAYS

@@ -29,6 +29,43 @@ async def test_a_call_under_an_id_of_another_user_is_refused_and_changes_nothing
     await again.close()
 
 
+async def test_a_call_that_names_no_user_is_refused_the_memory_of_one(store: SessionStore) -> None:
+    clock = LoopClock()
+    first = session_with(MemoryOptions(store=store, user="ada"), clock=clock)
+    await started(first, clock=clock)
+    snapshot = first.snapshot()
+    await first.close()
+    with pytest.raises(StoreError, match="that of a user; name the user"):
+        await started(session_with(MemoryOptions(store=store), clock=clock), clock=clock)
+    resumed = session_with(MemoryOptions(store=store), clock=clock)
+    await started(resumed, resume_from=snapshot, clock=clock)  # it has the conversation already
+    assert await resumed.memory.metadata.get("user") == "ada"
+    await resumed.close()
+
+
+async def test_a_memory_of_no_user_becomes_that_of_the_first_user(store: SessionStore) -> None:
+    clock = LoopClock()
+    for user in ("", "ada"):
+        session = session_with(MemoryOptions(store=store, user=user), clock=clock)
+        await started(session, clock=clock)
+        assert await session.memory.metadata.get("user") == user
+        await session.close()
+    with pytest.raises(StoreError, match="another user"):
+        await started(session_with(MemoryOptions(store=store, user="bob"), clock=clock), clock=clock)
+
+
+async def test_another_user_who_resumes_does_not_take_a_call_that_runs(store: SessionStore) -> None:
+    clock = LoopClock()
+    first = session_with(MemoryOptions(store=store, user="ada"), clock=clock)
+    await started(first, clock=clock)
+    with pytest.raises(StoreError, match="another user"):
+        await started(
+            session_with(MemoryOptions(store=store, user="bob"), clock=clock), resume_from=first.snapshot(), clock=clock
+        )
+    await first.memory.data.set("size", 2)
+    assert (await first.close()).reason == "user_initiated"
+
+
 async def test_the_cost_of_another_process_counts_at_once_and_from_the_start_on(store: SessionStore) -> None:
     clock = LoopClock()
     session = session_with(MemoryOptions(store=store), budget=BudgetOptions(), clock=clock)

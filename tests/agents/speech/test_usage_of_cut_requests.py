@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
+from kit.telemetry import Watching
 from vivavoce.agents import Agent, ConversationFlow, SessionOptions
 from vivavoce.agents.agent import Generate
 from vivavoce.agents.budget import BudgetOptions
 from vivavoce.agents.records import UsageRecord
+from vivavoce.agents.reports.page import render
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.tts.base import AudioChunk
@@ -114,6 +116,51 @@ def test_usage_that_a_hook_passes_on_counts_once() -> None:
 
     harness = talk(Passing("Help."), ("Hi.", FIGURE)).run(until=5.0)
     assert harness.session.usage.llm_input_tokens == 50
+
+
+def test_usage_of_a_request_that_a_hook_makes_beside_the_answer_counts_too() -> None:
+    class Twice(Agent):
+        async def llm_stage(
+            self, request: GenerateRequest, generate: Generate
+        ) -> AsyncGenerator[LLMEvent | AudioChunk | str, None]:
+            async for _ in generate(request):
+                pass
+            async for event in generate(request):
+                yield event
+
+    other = Usage(input_tokens=7, output_tokens=2)
+    harness = talk(Twice("Help."), ("A draft.", other), ("Hi.", FIGURE)).run(until=5.0)
+    assert (harness.session.usage.llm_input_tokens, harness.session.usage.llm_output_tokens) == (57, 11)
+
+
+def test_usage_that_a_hook_makes_itself_counts_instead_of_the_provider_s() -> None:
+    class Telling(Agent):
+        async def llm_stage(
+            self, request: GenerateRequest, generate: Generate
+        ) -> AsyncGenerator[LLMEvent | AudioChunk | str, None]:
+            async for event in generate(request):
+                yield Usage(input_tokens=1, output_tokens=1) if isinstance(event, Usage) else event
+
+    harness = talk(Telling("Help."), ("Hi.", FIGURE)).run(until=5.0)
+    assert harness.session.usage.llm_input_tokens == 1
+
+
+def test_span_and_report_say_that_the_usage_of_a_cut_answer_is_estimated() -> None:
+    watching = Watching()
+    options = SessionOptions(telemetry=watching.telemetry)
+    harness = SessionHarness(Agent("Help."), ScriptedLLM(LONG, ("Fine.", FIGURE)), options=options)
+    harness.caller.says("hello", 0.5, 1.5)
+    harness.caller.says("wait stop", 3.0, 4.0)
+    harness.run(until=8.0)
+    watching.check()
+    first, second = (dict(span.attributes or {}) for span in watching.of("llm"))
+    used = harness.session.turns[0].usage
+    assert first["gen_ai.usage.input_tokens"] == used.llm_input_tokens
+    assert first["vivavoce.llm.usage_is_estimated"] is True
+    assert "vivavoce.llm.usage_is_estimated" not in second
+    page = render(harness.session.report())
+    assert f"{used.llm_output_tokens} out ({used.llm_estimated_tokens} of them estimated)" in page
+    assert "estimated of both" in page
 
 
 def test_a_flow_that_leaves_the_model_s_answer_early_is_estimated() -> None:
