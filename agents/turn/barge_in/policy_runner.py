@@ -14,6 +14,7 @@ from vivavoce.pipelines.core.errors import contained, describe
 
 DECISIONS = ("ignore", "pause", "interrupt")
 
+
 class PolicyRunner:
     """Holds the policies of one session.
 
@@ -55,7 +56,7 @@ class PolicyRunner:
         assert self._policy is not None
         try:
             decision = self._policy.decide(moment)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - the application's code: the default goes on
             self._failed("mode", error)
             return moment.default
         if decision not in DECISIONS:
@@ -67,7 +68,7 @@ class PolicyRunner:
         assert self._own_judgement is not None
         try:
             return bool(self._own_judgement(text))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - as above
             self._failed("backchannels", error)
             return False
 

@@ -71,7 +71,9 @@ def test_a_verdict_in_a_tool_ends_the_run_of_the_test(is_sync: bool) -> None:
                 """Look it up."""
                 pytest.fail("must not be called")
 
-    harness = SessionHarness(Clerk("Help."), ScriptedLLM([ToolCall(call_id="c1", name="look_up", arguments="{}")], "Bye."))
+    harness = SessionHarness(
+        Clerk("Help."), ScriptedLLM([ToolCall(call_id="c1", name="look_up", arguments="{}")], "Bye.")
+    )
     harness.caller.says("hello", 0.5, 1.0)
     with pytest.raises(AssertionError):
         harness.run(until=5.0)
