@@ -337,10 +337,10 @@ class Agent:
             yield chunk
 
     def on_speech_in(self, frame: AudioFrame) -> None:
-        """20 ms of the caller, as the pipeline receives them. On the audio path: must not block."""
+        """20 ms of the caller, as the pipeline receives them. On the audio path, in no task: must not block."""
 
     def on_speech_out(self, frame: AudioFrame) -> None:
-        """A frame written to the room. On the audio path: must not block."""
+        """A frame written to the room. On the audio path, in no task: must not block."""
 
     async def cleanup(self) -> None:
         """The session is over; release the agent's resources."""

@@ -173,6 +173,8 @@ class UsageRecord:
     Args:
         llm_input_tokens, llm_output_tokens, llm_cached_tokens: Of models; the cached ones are a part of the input.
         llm_input_audio_tokens, llm_output_audio_tokens, llm_cached_audio_tokens: The parts of them that are audio.
+        llm_estimated_tokens: The part of input and output that is estimated, since a request was cut before its
+            provider reported them.
     """
 
     llm_input_tokens: int = 0
@@ -184,6 +186,7 @@ class UsageRecord:
     llm_input_audio_tokens: int = 0
     llm_output_audio_tokens: int = 0
     llm_cached_audio_tokens: int = 0
+    llm_estimated_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

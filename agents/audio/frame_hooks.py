@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from vivavoce.agents.agent import Agent, AgentControl
-from vivavoce.agents.core.application_code import application_code
+from vivavoce.agents.core.application_code import application_code, outside_of_tasks
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.events import SpeechIn, SpeechOut
 from vivavoce.pipelines.core.errors import located
@@ -18,7 +18,10 @@ _AudioHook = Callable[[AudioFrame], None]
 
 
 class FrameHooks:
-    """Calls the observers of audio, synchronously. Without observers, a frame costs two comparisons."""
+    """Calls the observers of audio, synchronously, and outside of tasks: frames come from callbacks of the loop too.
+
+    Without observers, a frame costs two comparisons.
+    """
 
     def __init__(self, context: SessionContext) -> None:
         self._live = context.live
@@ -55,11 +58,12 @@ class FrameHooks:
         self._on_out = agent.on_speech_out if control.overrides("on_speech_out") else None
 
     def _emit(self, kind: type[SpeechIn] | type[SpeechOut], frame: AudioFrame) -> None:
-        self._emitter.emit(kind(at=self._clock.now() - self._log.started_at, sequence=0, frame=frame))
+        with outside_of_tasks():
+            self._emitter.emit(kind(at=self._clock.now() - self._log.started_at, sequence=0, frame=frame))
 
     def _call(self, name: str, hook: _AudioHook, frame: AudioFrame) -> None:
         try:
-            with application_code(name):
+            with outside_of_tasks(), application_code(name):
                 hook(frame)
         except Exception as error:  # noqa: BLE001 - a user callback must not break the audio path
             if self._log.note_frame_error(hook, error, "hook"):

@@ -155,6 +155,7 @@ class Budget:
 
     async def _account(self) -> Account:
         if self._control is not None:
+            await self._control.look_for_reports()
             return self._control.meter.account
         account = Account(Allocation(), warn_at=1.0, price_of=lambda name: None)
         base = self._base

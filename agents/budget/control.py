@@ -24,7 +24,7 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.values import decode, encode
 from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.memory.writer import MemoryWriter
-from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, StoreUnavailable, describe
 from vivavoce.pipelines.core.ids import new_id
 
 SOURCE = "budget"
@@ -117,6 +117,7 @@ class BudgetControl:
             if not self._health.is_failing:
                 await self._read_first()
                 await self.take_reports()
+                await self._base.within(self._write_allocation())  # by it other processes see that there is a budget
         except Exception as error:  # noqa: BLE001 - a store is foreign code; the call goes on without it
             self._health.failed(error)
         self._is_kept = True
@@ -297,6 +298,15 @@ class BudgetControl:
         self.meter.check_allocation(allocation)
         self.meter.allocate(allocation)
 
+    async def look_for_reports(self) -> None:
+        """Take the reports of other processes now, if the store answers."""
+        if not (self._is_kept and self._has_read) or self.is_left_to_store or self._health.is_failing:
+            return
+        try:
+            await self.take_reports()
+        except StoreUnavailable as error:
+            self._health.failed(error)
+
     async def take_reports(self) -> None:
         """Add the amounts in the store's reports: those of other processes, and those of this one after the end."""
         base = self._base
@@ -305,8 +315,9 @@ class BudgetControl:
         while True:
             found = await base.within(base.store.records(base.place(REPORTS), self._reports, READ_AT_ONCE))
             for record in found:
-                self._reports = record.index + 1
-                self.meter.report(report_from(record.text))
+                if record.index >= self._reports:  # otherwise another look has taken it meanwhile
+                    self._reports = record.index + 1
+                    self.meter.report(report_from(record.text))
             if len(found) < READ_AT_ONCE:
                 return
 

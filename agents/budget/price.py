@@ -8,7 +8,7 @@ from typing import Any
 
 from vivavoce.agents.records import UsageRecord
 from vivavoce.pipelines.core.checks import is_number, shown
-from vivavoce.pipelines.core.errors import ConfigurationError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, contained, describe
 
 MILLION = 1_000_000
 
@@ -139,7 +139,8 @@ class PriceList:
             return prices.get(name)
         try:
             price = prices(name)
-        except Exception as error:  # noqa: BLE001 - a function of the application; its error says so
+        except BaseException as raised:  # noqa: BLE001 - a function of the application; its error says so
+            error = contained(raised, "the function")
             raise ConfigurationError(f"BudgetOptions.prices({name!r}) raised {describe(error)}") from error
         if price is not None and not isinstance(price, Price):
             raise ConfigurationError(f"BudgetOptions.prices({name!r}) must return a Price or None, got {shown(price)}")

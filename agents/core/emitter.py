@@ -125,7 +125,6 @@ class SessionEmitter:
 
     def _listener(self, name: str, handler: Handler, *, once: bool) -> Callable[[SessionEvent], None]:
         queue: deque[SessionEvent] = deque()
-        contained = application_code(_handler_of(name))
 
         def call(event: SessionEvent) -> None:
             if once:
@@ -136,7 +135,7 @@ class SessionEmitter:
                     self._start(handler, queue, name)
                 return
             try:
-                with contained:
+                with application_code(_handler_of(name)):
                     _check_sync(handler(event))
             except Exception as error:  # noqa: BLE001 - the user-callback boundary
                 if name in AUDIO_EVENTS:

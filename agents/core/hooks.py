@@ -51,7 +51,7 @@ does so, which goes on after the close. The limit of such a handler stands still
 A step is known by its task: a task that `on_exit` starts and then waits for may await the close, and costs the step its
 whole limit. *The close* names the step that waits for the code or cuts it, and code that clings and is left behind.
 
-An exit (`SystemExit`, `KeyboardInterrupt`) is an error like any other (`application_code`).
+An exit, any other `BaseException` and a cancellation of the code's own task are errors too (`application_code`).
 
 *Its own speech* may be awaited in all of them, except in a tool of that very speech, and in a stage: the answer, or the
 caller's words, wait for that (`stage_run`). A stage may await a speech that has the floor. `update_agent()` cannot be
@@ -222,8 +222,9 @@ class Run(CallSite):
         try:
             with watch:
                 self._begin()
-                with self._scope, application_code(self.name):
-                    await call()
+                with self._scope:
+                    async with application_code(self.name):
+                        await call()
                 if self._scope.cancelled_caught:
                     if not self.is_cut:
                         raise self._note_late()

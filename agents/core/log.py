@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
+from vivavoce.agents.core.application_code import drop_stray_cancellation
 from vivavoce.agents.core.emitter import SessionEmitter
 from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
@@ -167,6 +168,11 @@ class SessionLog:
         """Hand the noted events to their handlers, in order."""
         while self._pending:
             self.emitter.emit(self._pending.popleft())
+
+    async def hand_out(self) -> None:
+        """Hand out the noted events, in a task that goes on although a handler cancels it."""
+        self.flush()
+        await drop_stray_cancellation()
 
     def _keep_error(self, at: float, fields: dict[str, Any]) -> None:
         if len(self._errors) >= MAX_ERRORS:

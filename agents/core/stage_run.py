@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from contextvars import Token
 from typing import Protocol
 
-from vivavoce.agents.core.application_code import application_code
+from vivavoce.agents.core.application_code import application_code, reads_streams
 from vivavoce.agents.core.call_site import CallSite, call_site, call_sites
 
 
@@ -51,8 +51,8 @@ class StageRun(CallSite):
         """Whether the calling task runs its code."""
         return id(current_task()) in self._tasks
 
-    def code(self) -> AbstractContextManager[None]:
-        """Return a block for code of the hook, which leaves it with nothing worse than an `Exception`."""
+    def code(self) -> application_code:
+        """Return a block for code of the hook, which ends with nothing worse than an `Exception`."""
         return _Code(self)
 
     def begin(self) -> tuple[Token[CallSite | None], int]:
@@ -68,18 +68,28 @@ class StageRun(CallSite):
 
 
 class _Code(application_code):
-    __slots__ = ("_begun", "_run")
+    __slots__ = ("_begun", "_reading", "_run")
 
     def __init__(self, run: StageRun) -> None:
         super().__init__(run.name)
         self._run = run
+        self._reading = reads_streams()
 
     def __enter__(self) -> None:
+        super().__enter__()
         self._begun = self._run.begin()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._run.end(*self._begun)
         super().__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> None:
+        await super().__aenter__()
+        self._reading.__enter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._reading.__exit__()
+        await super().__aexit__(kind, error, trace)
 
 
 def calling_stage() -> StageRun | None:

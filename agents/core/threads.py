@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import anyio
 
-from vivavoce.pipelines.core.errors import first_error
+from vivavoce.pipelines.core.errors import contained, ends_test
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class ThreadPool:
             if not result.done():
                 result.set_result(value)
 
-        def raised(error: Exception) -> None:
+        def raised(error: BaseException) -> None:
             slots.release()
             if not result.done():
                 result.set_exception(error)
@@ -144,15 +144,12 @@ class SerialThread(Executor):
                 future.set_result(result)
 
 
-def _as_plain(error: BaseException) -> Exception:
-    """Return an exception that a future may carry: not StopIteration, and not the `sys.exit()` of a thread."""
-    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+def _as_plain(error: BaseException) -> BaseException:
+    """Return an error that a future may carry: not StopIteration, and not the `sys.exit()` of a thread."""
+    if ends_test(error):
         return error
-    return ended_with(error, "the thread")
-
-
-def ended_with(error: BaseException, what: str) -> RuntimeError:
-    """Return the error of foreign code that ended with an exception which must not spread."""
-    plain = RuntimeError(f"{what} ended with {type(first_error(error)).__name__}")
-    plain.__cause__ = error
-    return plain
+    if isinstance(error, StopIteration):
+        plain = RuntimeError("the thread ended with StopIteration")
+        plain.__cause__ = error
+        return plain
+    return contained(error, "the thread", RuntimeError)

@@ -91,7 +91,9 @@ class MemoryControl(Attached):
         self._lease: SessionLease | None = None
         self._words_writer: HistoryWriter | None = None
         if is_shared:
-            self._lease = SessionLease(context, base, self.health, self.replies.take_posts, self._begin_again)
+            self._lease = SessionLease(
+                context, base, self.health, self.replies.take_posts, self._begin_again, self._refusal
+            )
             self._words_writer = HistoryWriter(context, base, self.health, images=images)
             self._history.keep(self._words_writer)
         self._resumed: Mapping[str, Any] | None = None
@@ -212,7 +214,7 @@ class MemoryControl(Attached):
         """Begin in a shared store.
 
         Raises:
-            StoreError: Another session has the memory.
+            StoreError: Another session has the memory, or it is that of another user.
         """
         await lease.take(takes_over=self.is_resumed)
         if not lease.is_first:
@@ -225,6 +227,15 @@ class MemoryControl(Attached):
         assert self._words_writer is not None
         self._words_writer.open()
         self.snapshots.begin()
+
+    async def _refusal(self) -> str:
+        """Return why this session may not have the memory: it is that of another user. Empty if it may."""
+        base = self.base
+        text = await base.within(base.store.read(base.place(METADATA), "user"))
+        if text is None or decode(text) in ("", self._user) or (self.is_resumed and not self._user):
+            return ""
+        owner, remedy = ("another user", "") if self._user else ("a user", "name the user by MemoryOptions(user=…), ")
+        return f"the memory {base.id!r} is that of {owner}; {remedy}take another id, or erase that memory before"
 
     def entered(self) -> None:
         """Keep the conversation as it has begun."""
@@ -286,6 +297,8 @@ class MemoryControl(Attached):
             for name, entries in self._first_entries().items()
             for entry, text in entries.items()
         ]
+        if self._user:
+            writes.append(self._claim)
         writes.append(partial(base.store.keep, base.id, self._keep))
         if self._resumed is None:
             writes.append(self.replies.begin_anew)
@@ -298,6 +311,14 @@ class MemoryControl(Attached):
         for write in writes:
             self.writer.put(write)
         self.streams.begin()
+
+    async def _claim(self) -> None:
+        """Make a memory of no user that of this session's user."""
+
+        def change(before: str | None) -> tuple[str | None, None]:
+            return (encode(self._user) if before is None or decode(before) == "" else before), None
+
+        await self.base.store.change(self.base.place(METADATA), "user", change)
 
     def _begin_again(self) -> None:
         """Set the entries that the store lacks, if it has lost the session. Earlier values, words and parts stay

@@ -38,6 +38,7 @@ class SessionLease:
         on_change: Called at the start, and when another process has noted something in the session's log.
         on_begin: Called when the session begins in the store while it runs: late, or again after the store was out of
             reach or has lost the session.
+        refusal: Called before the session begins in the store; returns why it may not, or an empty text.
     """
 
     def __init__(
@@ -47,7 +48,11 @@ class SessionLease:
         health: StoreHealth,
         on_change: Callable[[], Awaitable[None]],
         on_begin: Callable[[], None],
+        refusal: Callable[[], Awaitable[str]],
     ) -> None:
+        self._refusal = refusal
+        self._refused = ""
+        """Why the session may not have the memory; empty if it may."""
         self._on_change = on_change
         self._on_begin = on_begin
         self._context = context
@@ -70,7 +75,7 @@ class SessionLease:
         back.
 
         Raises:
-            StoreError: Another session has the lease.
+            StoreError: Another session has the lease, or the session may not have the memory.
         """
         self._takes_over = self._goes_on = takes_over
         self._began_at = self._context.clock.wall()
@@ -80,7 +85,8 @@ class SessionLease:
             self._failed(error)
         if self._base.is_lost:
             raise StoreError(
-                f"the session {self._base.id!r} runs already, here or in another process; wait for its end, take "
+                self._refused
+                or f"the session {self._base.id!r} runs already, here or in another process; wait for its end, take "
                 "another id, or continue it with start(resume_from=…)"
             )
         self._context.group.start_soon(self._run, name="lease of the memory")
@@ -108,10 +114,15 @@ class SessionLease:
         """Take or renew the lease, and begin the session in the store with the first one; return whether the session is
         new there."""
         base, takes_over = self._base, self._takes_over and not self._is_held
+        if takes_over and await self._is_refused():
+            return False
         until = base.clock.now() + LEASE
         self._is_held = await base.within(base.store.hold(base.id, self._holder, LEASE, takes_over=takes_over))
         if not self._is_held:
             base.lose()
+            return False
+        if not (self._has_begun or takes_over) and await self._is_refused():
+            await base.within(base.store.release(base.id, self._holder))
             return False
         is_new = False
         if not self._has_begun:
@@ -119,6 +130,13 @@ class SessionLease:
             self._has_begun = self._goes_on = True
         base.hold(until)
         return is_new
+
+    async def _is_refused(self) -> bool:
+        """Return whether the session may not have the memory; it has lost it then."""
+        self._refused = await self._refusal()
+        if self._refused:
+            self._base.lose()
+        return bool(self._refused)
 
     def _failed(self, error: Exception) -> None:
         self._health.failed(error, NAME)
@@ -165,6 +183,6 @@ class SessionLease:
                 else:
                     self._health.worked(NAME)
             if not self._context.closing.is_asked:
-                lost = StoreError("another session continues this one's memory")
+                lost = StoreError(self._refused or "another session continues this one's memory")
                 self._context.report_error(lost, SOURCE)
                 self._context.closing.request(CloseReason.ERROR, lost)

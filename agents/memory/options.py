@@ -40,7 +40,8 @@ class MemoryOptions(Extension):
     timeout: float = 2.0
     """Seconds for a call to the store; then it raises StoreUnavailable. A stream's reader takes up to half more."""
     user: str = field(default="", repr=False)
-    """The user whose session it is, for `store.sessions(user=…)`; metadata `user`."""
+    """The user whose session it is, for `store.sessions(user=…)`; metadata `user`. A session under the id of the
+    memory of a user that it does not name does not start (StoreError)."""
     name: str = field(default="", repr=False)
     """Name of the session, for people; metadata `name`."""
 

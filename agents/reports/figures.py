@@ -89,7 +89,7 @@ def usage(report: SessionReport) -> Element:
         ["model tokens in", f"{used.llm_input_tokens:,}"],
         ["of them cached", f"{used.llm_cached_tokens:,}"],
         ["model tokens out", f"{used.llm_output_tokens:,}"],
-        *_audio_tokens(used),
+        *_parts_of_tokens(used),
         ["characters spoken", f"{used.tts_characters:,}"],
         ["speech made", f"{used.tts_audio_seconds:.1f} s"],
         ["speech recognised", f"{used.stt_audio_seconds:.1f} s"],
@@ -98,14 +98,15 @@ def usage(report: SessionReport) -> Element:
     return el("section", el("h2", "Usage"), shown, id="usage")
 
 
-def _audio_tokens(used: UsageRecord) -> list[list[Child]]:
-    """Return the rows of a model that takes or makes audio."""
-    if not (used.llm_input_audio_tokens or used.llm_output_audio_tokens):
-        return []
-    return [
-        ["audio tokens in", f"{used.llm_input_audio_tokens:,}"],
-        ["audio tokens out", f"{used.llm_output_audio_tokens:,}"],
-    ]
+def _parts_of_tokens(used: UsageRecord) -> list[list[Child]]:
+    """Return the rows of estimated tokens, and of a model that takes or makes audio."""
+    rows: list[list[Child]] = []
+    if used.llm_estimated_tokens:
+        rows.append(["estimated of both", f"{used.llm_estimated_tokens:,}"])
+    if used.llm_input_audio_tokens or used.llm_output_audio_tokens:
+        rows.append(["audio tokens in", f"{used.llm_input_audio_tokens:,}"])
+        rows.append(["audio tokens out", f"{used.llm_output_audio_tokens:,}"])
+    return rows
 
 
 def errors(report: SessionReport) -> Element:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-import anyio.lowlevel
+from anyio.lowlevel import checkpoint
 
+from vivavoce.agents.core.application_code import repeat
 from vivavoce.agents.core.inbox import Barrier, Entry
 from vivavoce.agents.events import UserTranscript
 from vivavoce.agents.session.apply import apply
@@ -53,21 +54,22 @@ class SessionLoop:
 
     async def run(self) -> None:
         """Take inputs and deadlines until cancelled."""
+        await repeat(self._round, self._context.report_error, SOURCE)
+
+    async def _round(self) -> None:
         machine, inbox = self._machine, self._inbox
-        while True:
-            while inbox:
-                self._step(inbox.take())
-            if machine.is_change_due and not self._has_given_up:
-                self._step(i.PipelineChangeDue())
-                continue
-            deadline = None if self._has_given_up else machine.next_deadline()
-            if deadline is not None and deadline <= self._context.clock.now():
-                await anyio.lowlevel.checkpoint()  # an input that arrives at this very moment goes first
-                if not inbox:
-                    self._step(i.Tick())
-                continue
+        while inbox:
+            self._step(inbox.take())
+        deadline = None if self._has_given_up else machine.next_deadline()
+        if machine.is_change_due and not self._has_given_up:
+            self._step(i.PipelineChangeDue())
+        elif deadline is None or deadline > self._context.clock.now():
             self._context.log.flush()
             await inbox.wait(deadline)
+        else:
+            await checkpoint()  # an input that arrives at this very moment goes first
+            if not inbox:
+                self._step(i.Tick())
 
     def step(self, event: i.TurnInput) -> None:
         """Take one input at once, before the inbox; for the lifecycle, in start and close."""
@@ -103,8 +105,7 @@ class SessionLoop:
 
     def _failed(self, error: Exception, at: object) -> None:
         """Log and report the error of an input or an effect."""
-        kind = type(at).__name__
-        logger.error("The decision loop goes on without %s, which raised %s", kind, located(error))
+        logger.error("The decision loop goes on without %s, which raised %s", type(at).__name__, located(error))
         logger.debug("It raised here", exc_info=error)
         self._context.report_error(error, SOURCE)
         self._error = error

@@ -110,7 +110,7 @@ class FlowModel:
         """Yield the model's text for the turn, whose words are `transcript` in the request."""
         for step in range(self._max_steps + 1):
             request = await self._request(may_call=step < self._max_steps, is_first=step == 0)
-            source = self._stages.generate(self._with_words(request, transcript), self._failure)
+            source = self._stages.generate(self._with_words(request, transcript), self._failure, self._add_usage)
             if step == self._max_steps:
                 source = without_calls(source, self._item.turn_id)
             calls: list[ToolCall] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
+from vivavoce.agents.core.application_code import reads_streams
 from vivavoce.agents.core.hooks import Hooks, Run
 from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.extension.text_parts import TextParts
@@ -37,9 +38,10 @@ class FlowParts(TextParts):
             self.close(error)
 
     async def _read(self) -> None:
-        async with aclosing(self._source) as pieces:
-            async for piece in pieces:
-                self.put(piece)
+        with reads_streams():
+            async with aclosing(self._source) as pieces:
+                async for piece in pieces:
+                    self.put(piece)
 
 
 def leave_floor(inbox: Inbox, speech_id: str) -> None:

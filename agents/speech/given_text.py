@@ -15,6 +15,7 @@ from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.speech.text_channel import TextChannel
+from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.watchdog import Watchdog
 
@@ -63,7 +64,7 @@ async def speak_given(
     record: TurnRecordBuilder,
     *,
     blaming: Callable[[str], Blaming],
-    limit: Callable[[str, float, float], Watchdog],
+    limit: Callable[[str, float, float, Watch], Watchdog],
     voice: Callable[[str | TextChannel, Utterance], Awaitable[None]],
 ) -> None:
     """Speak the text or audio of `request` into the utterance, and wait until that is played.
@@ -85,7 +86,7 @@ async def speak_given(
     else:
         assert request.text is not None
         channel, limits = TextChannel(), context.limits
-        watchdog = limit("text", limits.llm_first_token, limits.llm_stall)
+        watchdog = limit("text", limits.llm_first_token, limits.llm_stall, NO_WATCH)
         if isinstance(request.text, PartText):
             watchdog.hold()
         given = GivenText(request.text, utterance, record, limits, watchdog, blaming("text"))

@@ -20,6 +20,7 @@ from vivavoce.agents.audio.utterance import LOOKAHEAD_SECONDS
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.context import ReplyContext
+from vivavoce.agents.speech.step_usage import StepUsage
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
@@ -41,6 +42,10 @@ T = TypeVar("T")
 Facts = TypeVarTuple("Facts")
 
 _TOKENS = (TextDelta, ToolCall)
+
+
+CUT_LIMIT = 0.05
+"""Seconds that a reply which is cut waits for the end of the request."""
 
 
 class PreemptiveReply:
@@ -82,6 +87,8 @@ class PreemptiveReply:
         self._error: BaseException | None = None
         self._is_taken = False
         self._is_dropped = False
+        self._record: TurnRecordBuilder | None = None
+        self._usage = StepUsage(self._add_usage)
         self._events: _Kept[LLMEvent | AudioChunk] = _Kept()
         self._text = TextChannel()
         self._audio: _Kept[AudioChunk] = _Kept()
@@ -113,6 +120,7 @@ class PreemptiveReply:
         if self._is_dropped:
             return
         self._is_dropped = True
+        self._record = self._record or record
         self._call.cut()
         turn, self.turn = self.turn, None
         if turn is not None and turn.is_ahead:
@@ -121,21 +129,32 @@ class PreemptiveReply:
             self.fallbacks.pass_on_to(self._context.session.log.fell_back)
         for event in self._events.drain():
             if isinstance(event, Usage):
-                self._context.add_usage(event, record=record)
+                self._usage.add(event)
         if self._characters and not self._is_heard:
             self._context.add_usage(characters=self._characters, audio_seconds=self._seconds, record=record)
 
+    def _add_usage(self, usage: Usage) -> None:
+        self._context.add_usage(usage, record=self._record)
+
     # --- for the reply that takes it
-    async def events(self) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+    async def events(self, record: TurnRecordBuilder) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Yield the model's events, from the first one on.
 
+        Args:
+            record: Of the turn that it answers. If the reply is cut, the request ends here, so that it counts there.
         Raises:
             ProviderError: The model or the voice failed, or took longer than the limits allow.
         """
-        self._is_taken = True
-        async with aclosing(self._events.read()) as events:
-            async for event in events:
-                yield event
+        self._is_taken, self._record = True, record
+        try:
+            async with aclosing(self._events.read()) as events:
+                async for event in events:
+                    yield event
+        except anyio.get_cancelled_exc_class():
+            self._call.cut()
+            with anyio.move_on_after(CUT_LIMIT, shield=True):
+                await self._call.wait()
+            raise
 
     async def audio(self) -> AsyncGenerator[AudioChunk, None]:
         """Yield the speech of the attempt, as `PipelineConnection.speak()` would; only if it was made with a voice.
@@ -198,10 +217,11 @@ class PreemptiveReply:
         with CancelScope() as scope:
             watchdog = Watchdog(clock, scope.cancel)
             watchdog.arm(limits.llm_first_token)
-            watch = self._context.session.observer.model_step("llm", request=self._request)
+            watch = self._usage.watched_by(self._context.session.observer.model_step("llm", request=self._request))
             try:
                 with watch:
-                    async with aclosing(self._context.stages.generate(self._request, Failure())) as events:
+                    stream = self._context.stages.generate(self._request, Failure(), self._usage.add_unseen)
+                    async with aclosing(stream) as events:
                         async for event in events:
                             watch.take(event)
                             watchdog.arm(limits.llm_stall)

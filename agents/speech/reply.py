@@ -12,9 +12,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import anyio.lowlevel
-from anyio import CancelScope
 
 from vivavoce.agents.agent import AgentControl, StopResponse
 from vivavoce.agents.core.call_site import call_site
@@ -27,12 +25,12 @@ from vivavoce.agents.speech.incidents import SpeechIncidents
 from vivavoce.agents.speech.pictures import Pictures
 from vivavoce.agents.speech.reply_audio import BrokenAnswer, ReplyAudio
 from vivavoce.agents.speech.reply_tools import MOST_REFUSED_ANSWERS, ReplyTools
+from vivavoce.agents.speech.step_usage import StepUsage
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.speech.turn_extensions import pass_extensions, turn_to_answer
 from vivavoce.agents.speech.turn_hook import completed_turn, edit_turn
 from vivavoce.agents.speech.voice import synthesise
 from vivavoce.agents.telemetry.logs.logs import log_turn
-from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
 from vivavoce.agents.turn.inputs import FloorYielded, SpeechEnded
 from vivavoce.agents.turn_records.stages import FLOW_STAGE, MODEL_STAGE, SERVER_STAGE
 from vivavoce.pipelines.core.errors import describe, first_error, located
@@ -51,6 +49,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.speech.context import ReplyContext
     from vivavoce.agents.speech.preemptive import PreemptiveReply
     from vivavoce.agents.speech.request import SpeechRequest
+    from vivavoce.agents.telemetry.observer import Watch
     from vivavoce.agents.tools.batch import StepCalls
     from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
     from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -79,6 +78,7 @@ class Reply:
     ) -> None:
         self.speech, self.handle = speech, speech.handle
         self.record = record
+        self._usage = StepUsage(partial(context.add_usage, record=record))
         self.outcome: TurnOutcome | None = None
         """The outcome of its task; None until the task ends."""
         self.is_running = False
@@ -88,7 +88,7 @@ class Reply:
         self._words_before = words_before
         self._attempt = attempt
         self._asked_at: float | None = None
-        self._scope: CancelScope | None = None
+        self._scope: anyio.CancelScope | None = None
         self._turn: TurnInHand | None = None
         self._flow: FlowParts | None = None
         self._stopped: TurnOutcome | None = None
@@ -184,7 +184,7 @@ class Reply:
         log_turn(self.record.turn_id)
         self._incidents.listen()
         try:
-            with CancelScope() as self._scope:
+            with anyio.CancelScope() as self._scope:
                 if self._stopped is None:
                     with strays_as_errors("the speech"):
                         outcome = await self._perform()
@@ -205,7 +205,7 @@ class Reply:
             await self._audio.settled()
             self._end(outcome)
 
-    def limit(self, component: str, first: float, stall: float, watch: Watch = NO_WATCH) -> Watchdog:
+    def limit(self, component: str, first: float, stall: float, watch: Watch) -> Watchdog:
         """Return the watchdog that ends the speech as `failed`; all of its limits use one cancel scope."""
 
         def expire() -> None:
@@ -256,10 +256,8 @@ class Reply:
     async def _answer_by_flow(self, item: ChatMessage, transcript: str) -> None:
         self.drop_attempt()  # the flow was set after it had begun
         self._text_stage = FLOW_STAGE
-        add_usage, most = partial(self.context.add_usage, record=self.record), self.context.limits.max_tool_steps
-        model = FlowModel(
-            self.context.stages, self.failure, self._request_for, self._start_tools, add_usage, most, item=item
-        )
+        stages, most = self.context.stages, self.context.limits.max_tool_steps
+        model = FlowModel(stages, self.failure, self._request_for, self._start_tools, self._usage.add, most, item=item)
         source = await self.context.flows.begin_turn(self.handle, transcript, model)
         self.record.mark("hook", "user_code", self.context.clock.now())
         self._flow = flow = FlowParts(source, self.context.session.hooks, self.handle.id)
@@ -348,14 +346,15 @@ class Reply:
 
     async def _model_step(self, number: int, note: str, *, may_call: bool) -> StepCalls | None:
         stages, is_first = self.context.stages, number == 0 and not self._broken.was_asked_again
-        if is_first and self.request.remote_reply_id:
+        if is_first and (begun := self.request.remote_reply_id):
             self._text_stage = SERVER_STAGE
-            source = stages.accept(self.request.remote_reply_id, self._request_for, self.failure)
+            source = stages.accept(begun, self._request_for, self.failure, self._usage.add_unseen)
             return await self._generate_step(source, "llm", may_call=may_call)
         self._text_stage = MODEL_STAGE
         request = await self._request_for(may_call=may_call, is_first=number == 0, note=note)
         attempt = self._take_attempt(request) if is_first else None
-        source = stages.generate(request, self.failure) if attempt is None else attempt.events()
+        ahead = None if attempt is None else attempt.events(self.record)
+        source = ahead or stages.generate(request, self.failure, self._usage.add_unseen)
         return await self._generate_step(source, "llm", attempt, request, number=number, may_call=may_call)
 
     async def _generate_step(
@@ -378,7 +377,8 @@ class Reply:
         self._asked_at = context.clock.now()
         assert self._scope is not None
         async with anyio.create_task_group() as group:
-            watch = NO_WATCH if attempt is not None else context.session.observer.model_step(component, number, request)
+            seen = None if attempt is not None else context.session.observer.model_step(component, number, request)
+            watch = self._usage.watched_by(seen)
             watchdog = self.limit(component, context.limits.llm_first_token, context.limits.llm_stall, watch)
             if self.flow is not None and self.flow.has_limit:
                 watchdog.hold()
@@ -455,13 +455,13 @@ class Reply:
         elif isinstance(event, AudioChunk):
             self._audio.answer().push(event)
         elif isinstance(event, Usage):
-            self.context.add_usage(event, record=self.record)
+            self._usage.add(event)
 
     def _generation_ended(self, *, makes_audio: bool) -> None:
         is_last = not (self._tools.leave(self._calls) or self._calls) and (self.flow is None or self.flow.is_over)
         self._audio.end_step(is_last=is_last, is_spoken=makes_audio)
         if not self.request.wait_for_playback and is_last:
-            self.speech.resolve()
+            self.context.session.inbox.call(self.speech.resolve)  # its callbacks must not have this task
 
     async def _speak_channel(self, channel: TextChannel, attempt: PreemptiveReply | None) -> None:
         if not await channel.has_text() or self._audio.utterance is None:  # without text, or cut as the text came

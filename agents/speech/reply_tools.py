@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vivavoce.agents.speech.stages import ModelStream, without_calls
+from vivavoce.agents.speech.stages import without_calls
+from vivavoce.agents.speech.step_usage import ModelStream
 from vivavoce.agents.speech.tool_wait import Next, await_tools
 from vivavoce.agents.turn.inputs import ToolsStarted
 

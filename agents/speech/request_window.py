@@ -118,7 +118,7 @@ async def part_of(policy: ContextPolicy, context: ChatContext, limit: float) -> 
         ConfigurationError: The policy returns something else.
         TimeoutError: The policy took longer.
     """
-    with application_code("the policy"):
+    async with application_code("the policy"):
         part = policy(context.copy())
         if inspect.isawaitable(part):
             with anyio.move_on_after(limit) as scope:

@@ -22,27 +22,27 @@ from __future__ import annotations
 
 import inspect
 import logging
-import math
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, AsyncExitStack, aclosing, contextmanager
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.agent import Agent, AgentControl
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.stage_observers import StageObservers
 from vivavoce.agents.core.stage_run import StageRun
 from vivavoce.agents.core.usage import model_in_use, text_model_in_use
-from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.speech.blaming import Failure
+from vivavoce.agents.speech.step_usage import CountUsage, KeptUsage, ModelStream, estimate
 from vivavoce.agents.speech.text_channel import MAX_TEXT
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import StageError, describe
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
-from vivavoce.pipelines.llm.chat_units import BYTES_PER_TOKEN, estimate_tokens
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.tts.base import AudioChunk
@@ -55,7 +55,6 @@ T = TypeVar("T")
 MOST_READS_OF_AN_END = 3
 """How often a hook may find that a stream has ended. A hook that reads on after that never ends."""
 
-ModelStream = AsyncGenerator[LLMEvent | AudioChunk, None]
 _MODEL_ITEMS = (TextDelta, ToolCall, Usage, Done, AudioChunk)
 
 
@@ -67,18 +66,21 @@ class Stages:
         self._live = session.live
         self._observers = session.stage_observers
 
-    def generate(self, request: GenerateRequest, failure: Failure) -> ModelStream:
+    def generate(self, request: GenerateRequest, failure: Failure, count: CountUsage) -> ModelStream:
         """Return a model step.
 
         Args:
             failure: Receives the name of the hook while the hook has the stream.
+            count: Called with usage that the stream does not yield: of a step that is cut, or that a hook keeps.
         """
-        return self._model(request, self._counted, failure)
+        return self._model(request, partial(self._counted, count), failure, count)
 
-    def _counted(self, request: GenerateRequest) -> ModelStream:
-        return self._count(request, self._live.connection.generate(request), self._session.session.pipeline)
+    def _counted(self, count: CountUsage, request: GenerateRequest) -> ModelStream:
+        return self._count(request, self._live.connection.generate(request), self._session.session.pipeline, count)
 
-    async def _count(self, request: GenerateRequest, source: ModelStream, pipeline: Pipeline) -> ModelStream:
+    async def _count(
+        self, request: GenerateRequest, source: ModelStream, pipeline: Pipeline, count: CountUsage
+    ) -> ModelStream:
         """Yield a model step; its usage names its model, since another one may be in use when it is counted.
 
         A step that is cut before its model has reported the tokens is counted by an estimate, since its provider
@@ -97,42 +99,55 @@ class Stages:
                     yield event
             except (GeneratorExit, anyio.get_cancelled_exc_class()):
                 if not is_over and (model := text_model_in_use(pipeline)):
-                    self._session.usage.add(model, _estimate(request, said))
+                    count(estimate(request, said, model))
                 raise
 
     def accept(
-        self, reply_id: str, request: Callable[..., Awaitable[GenerateRequest]], failure: Failure
+        self,
+        reply_id: str,
+        request: Callable[..., Awaitable[GenerateRequest]],
+        failure: Failure,
+        count: CountUsage,
     ) -> ModelStream:
         """Return an answer that the model's server began.
 
         Args:
             request: Makes the request that the session would have sent, for a hook.
+            failure, count: As for `generate()`.
         Raises:
             KeyError: There is no such answer. With a hook it is raised while iterating.
             ProviderConnectionError: Its connection is lost. Raised at the same times.
         """
         if AgentControl.of(self._live.agent).overrides("llm_stage"):
-            return self._accepted(reply_id, request, failure)
+            return self._accepted(reply_id, request, failure, count)
         with failure.blaming("llm"):
             source = self._live.connection.accept(reply_id)
         return source if not self._observers.has("llm") else _watched(source, self._observers, "llm")
 
     async def _accepted(
-        self, reply_id: str, request: Callable[..., Awaitable[GenerateRequest]], failure: Failure
+        self,
+        reply_id: str,
+        request: Callable[..., Awaitable[GenerateRequest]],
+        failure: Failure,
+        count: CountUsage,
     ) -> ModelStream:
         asked = await request(may_call=True, is_first=True)  # a speech that is cut here refuses the answer
         async with aclosing(self._live.connection.accept(reply_id)) as source:
-            async with aclosing(self._model(asked, lambda _: source, failure)) as events:
+            async with aclosing(self._model(asked, lambda _: source, failure, count)) as events:
                 async for event in events:
                     yield event
 
     def _model(
-        self, request: GenerateRequest, make: Callable[[GenerateRequest], ModelStream], failure: Failure
+        self,
+        request: GenerateRequest,
+        make: Callable[[GenerateRequest], ModelStream],
+        failure: Failure,
+        count: CountUsage,
     ) -> ModelStream:
         agent = self._live.agent
         stream: ModelStream
         if AgentControl.of(agent).overrides("llm_stage"):
-            stream = _model_stage(agent, request, make, failure)
+            stream = _model_stage(agent, request, make, failure, count)
         else:
             stream = make(request)
         return stream if not self._observers.has("llm") else _watched(stream, self._observers, "llm")
@@ -146,16 +161,6 @@ class Stages:
         else:
             stream = speak(text)
         return stream if not self._observers.has("tts") else _watched(stream, self._observers, "tts")
-
-
-def _estimate(request: GenerateRequest, said: int) -> UsageRecord:
-    """Return an estimate of the tokens of a request, and of its answer with so many bytes."""
-    instructions = request.instructions + request.extra_instructions
-    size = len(instructions.encode(errors="surrogatepass"))
-    return UsageRecord(
-        llm_input_tokens=sum(map(estimate_tokens, request.context)) + math.ceil(size / BYTES_PER_TOKEN),
-        llm_output_tokens=math.ceil(said / BYTES_PER_TOKEN),
-    )
 
 
 async def without_calls(source: ModelStream, speech_id: str) -> ModelStream:
@@ -178,15 +183,21 @@ async def _watched(stream: AsyncGenerator[T, None], observers: StageObservers, s
 
 
 async def _model_stage(
-    agent: Agent, request: GenerateRequest, make: Callable[[GenerateRequest], ModelStream], failure: Failure
+    agent: Agent,
+    request: GenerateRequest,
+    make: Callable[[GenerateRequest], ModelStream],
+    failure: Failure,
+    count: CountUsage,
 ) -> ModelStream:
     async with AsyncExitStack() as opened:
+        kept = KeptUsage(count)
+        opened.callback(kept.count)
         held = _Held("llm_stage", failure, opened)
 
         def generate(given: GenerateRequest) -> AsyncIterator[LLMEvent | AudioChunk]:
             if not isinstance(given, GenerateRequest):
                 raise StageError(f"generate() needs a GenerateRequest, got {shown(given)}", component="llm_stage")
-            return held.inner(make(given))
+            return held.inner(kept.noted(make(given)))
 
         length = 0
         async with aclosing(held.hook(lambda: agent.llm_stage(request, generate))) as items:
@@ -195,6 +206,8 @@ async def _model_stage(
                 if not isinstance(event, _MODEL_ITEMS):
                     problem = f"needed text, or an event of the model, got {type(event).__name__}"
                     raise StageError(problem, component="llm_stage")
+                if isinstance(event, Usage):
+                    kept.passed_on(event)
                 if not isinstance(event, AudioChunk):
                     length += max(1, len(event.text)) if isinstance(event, TextDelta) else 1
                 if length > MAX_TEXT:
@@ -250,7 +263,7 @@ def opened_stream(stream: Any, run: StageRun, stack: AsyncExitStack) -> Any:
     if (aclose := getattr(stream, "aclose", None)) is not None:
 
         async def close() -> None:
-            with run.code():
+            async with run.code():
                 await aclose()
 
         stack.push_async_callback(close)
@@ -299,7 +312,7 @@ class _Held:
         self._own: StageError | None = None
         """The error of the hook's code that the pipeline has called."""
 
-    def code(self) -> AbstractContextManager[None]:
+    def code(self) -> application_code:
         """Return a block for code of the hook."""
         return self._run.code()
 
@@ -311,7 +324,7 @@ class _Held:
                 while True:
                     self._failure.waits_for(self.component, is_so=True)
                     try:
-                        with self.code():
+                        async with self.code():
                             item = await anext(stream)
                     except StopAsyncIteration:
                         return
@@ -436,7 +449,7 @@ class _SaidText:
         try:
             while True:
                 try:
-                    with self._held.code():
+                    async with self._held.code():
                         piece = await anext(source)
                     self.add(piece)
                 except StopAsyncIteration:
@@ -449,7 +462,7 @@ class _SaidText:
                 yield piece
         finally:
             if (aclose := getattr(source, "aclose", None)) is not None:
-                with self._held.code():
+                async with self._held.code():
                     await aclose()
 
 

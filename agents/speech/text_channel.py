@@ -53,7 +53,7 @@ class TextChannel(LiveText):
             pieces = aiter(text)
             while True:
                 try:
-                    with application_code("the text of say()"):
+                    async with application_code("the text of say()"):
                         piece = await anext(pieces)
                 except StopAsyncIteration:
                     break

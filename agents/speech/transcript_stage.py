@@ -178,7 +178,7 @@ class TranscriptStage:
                 stream = opened_stream(agent.stt_stage(given), run, stack)
             while True:
                 try:
-                    with run.code():
+                    async with run.code():
                         event = await anext(stream)
                 except StopAsyncIteration:
                     return

@@ -11,14 +11,13 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.core.application_code import is_exit
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.call_site import ToolSite, call_site, calling_tool
-from vivavoce.agents.core.threads import ThreadPool, ended_with
+from vivavoce.agents.core.threads import ThreadPool
 from vivavoce.agents.telemetry.observer import Watch
 from vivavoce.agents.tools.batch import CANCELLED, ToolBatch
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, ToolError, located, text_of
-from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
 
 logger = logging.getLogger(__name__)
@@ -148,21 +147,22 @@ class ToolExecutor:
         timeout = self._timeout if tool.timeout is None else tool.timeout
         result: Any = None
         try:
-            arguments = tool.parse_arguments(call.arguments)
-            arguments.update(dict.fromkeys(tool.context_parameters, context))
-            with anyio.move_on_after(timeout) as scope:
-                if (site := calling_tool()) is not None:
-                    site.limit(scope)
-                result = await self._invoke(tool, arguments)
-            if not scope.cancelled_caught:
-                result = _take_agent(batch, index, result)
-                if isinstance(result, str):
-                    return str.__str__(result), False  # a plain str, without the methods of a subclass
-                if isinstance(result, Iterator | Coroutine):  # one may be endless, the other is never awaited
-                    if isinstance(result, Generator | Coroutine):
-                        result.close()
-                    raise PydanticSerializationError(f"a tool returned a {type(result).__name__}")
-                return to_json(result).decode(), False
+            async with _tool_code(f"the tool {tool.name}"):
+                arguments = tool.parse_arguments(call.arguments)
+                arguments.update(dict.fromkeys(tool.context_parameters, context))
+                with anyio.move_on_after(timeout) as scope:
+                    if (site := calling_tool()) is not None:
+                        site.limit(scope)
+                    result = await self._invoke(tool, arguments)
+                if not scope.cancelled_caught:
+                    result = _take_agent(batch, index, result)
+                    if isinstance(result, str):
+                        return str.__str__(result), False  # a plain str, without the methods of a subclass
+                    if isinstance(result, Iterator | Coroutine):  # one may be endless, the other is never awaited
+                        if isinstance(result, Generator | Coroutine):
+                            result.close()
+                        raise PydanticSerializationError(f"a tool returned a {type(result).__name__}")
+                    return to_json(result).decode(), False
             logger.warning("Tool %s did not end within %s s", tool.name, timeout)
             return f"The tool did not answer within {timeout:g} seconds.", True
         except ToolError as error:
@@ -180,15 +180,15 @@ class ToolExecutor:
 
     async def _invoke(self, tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
         if tool.is_async:
-            try:
-                with strays_as_errors(f"the tool {tool.name}"):
-                    return await tool(**arguments)
-            except (SystemExit, KeyboardInterrupt, BaseExceptionGroup) as error:
-                if not is_exit(error):
-                    raise
-                raise ended_with(error, "the tool") from error
+            return await tool(**arguments)
         with self._clock.hold():
             return await self._threads.run(lambda: tool(**arguments))
+
+
+class _tool_code(application_code):  # noqa: N801 - as its base
+    __slots__ = ()
+
+    failure = RuntimeError
 
 
 def _take_agent(batch: ToolBatch, index: int, result: Any) -> Any:

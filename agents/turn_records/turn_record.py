@@ -326,7 +326,13 @@ def add_usage(one: UsageRecord, other: UsageRecord) -> UsageRecord:
         llm_input_audio_tokens=one.llm_input_audio_tokens + other.llm_input_audio_tokens,
         llm_output_audio_tokens=one.llm_output_audio_tokens + other.llm_output_audio_tokens,
         llm_cached_audio_tokens=one.llm_cached_audio_tokens + other.llm_cached_audio_tokens,
+        llm_estimated_tokens=one.llm_estimated_tokens + other.llm_estimated_tokens,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimatedUsage(Usage):
+    """An estimate of the tokens of a request that was cut before its provider reported them."""
 
 
 def used_tokens(usage: Usage | PipelineUsage) -> UsageRecord:
@@ -338,6 +344,7 @@ def used_tokens(usage: Usage | PipelineUsage) -> UsageRecord:
         llm_input_audio_tokens=usage.input_audio_tokens,
         llm_output_audio_tokens=usage.output_audio_tokens,
         llm_cached_audio_tokens=usage.cached_audio_tokens,
+        llm_estimated_tokens=usage.input_tokens + usage.output_tokens if isinstance(usage, EstimatedUsage) else 0,
     )
 
 

@@ -346,3 +346,34 @@ def first_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+_OF_TESTS = ("_pytest.", "vivavoce.pipelines.testing.")
+
+
+def ends_test(error: BaseException) -> bool:
+    """Return whether an error ends a test, alone or in a group: no boundary may contain it.
+
+    Such are `pytest.fail()`, and limits that a signal raises in the code that runs: that of pytest-timeout, and
+    `LoopHeldError`.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(ends_test, error.exceptions))
+    return not isinstance(error, Exception) and any(kind.__module__.startswith(_OF_TESTS) for kind in type(error).mro())
+
+
+def contained(error: BaseException, what: str, kind: type[Exception] = SessionError) -> Exception:
+    """Return the error of foreign code as an exception: itself, or a new one of that kind that names the code.
+
+    Args:
+        what: The code.
+    Raises:
+        BaseException: `error`, if it ends a test.
+    """
+    if isinstance(error, Exception):
+        return error
+    if ends_test(error):
+        raise error
+    made = kind(f"{what} ended with {type(first_error(error)).__name__}").with_traceback(error.__traceback__)
+    made.__cause__ = error
+    return made

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from vivavoce.pipelines.core.checks import check_items, shown
-from vivavoce.pipelines.core.errors import ConfigurationError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, contained, describe
 from vivavoce.pipelines.tts.text_markdown import MarkdownFilter as MarkdownFilter
 
 if TYPE_CHECKING:
@@ -214,7 +214,8 @@ class FilterChain:
             for _, swift in self._filters:
                 if swift is None or swift.may_change(text):
                     return False
-        except Exception:  # noqa: BLE001 - a user's callback: the sentence's end reports it
+        except BaseException as raised:  # noqa: BLE001 - a user's callback: the sentence's end reports it
+            contained(raised, "a text filter")
             return False
         return True
 
@@ -227,7 +228,8 @@ class FilterChain:
                     if not isinstance(said, str):
                         raise TypeError(f"a text filter must return a str, got {type(said).__name__}")
                     text = said
-            except Exception as error:  # noqa: BLE001 - a user's callback: the sentence is spoken without it
+            except BaseException as raised:  # noqa: BLE001 - a user's callback: the sentence is spoken without it
+                error = contained(raised, "a text filter")
                 if index not in self._reported:
                     self._reported.add(index)
                     logger.warning("A text filter failed: %s", describe(error))

@@ -289,11 +289,16 @@ def test_an_answer_that_is_cut_before_its_tokens_are_reported_counts_by_an_estim
         await harness.until(9.0)
         used = (await harness.session.budget.usage())["scripted"]
         if isinstance(harness.session.pipeline, RealtimePipeline):  # the model itself reports an answer that was cut
-            assert (used.llm_input_tokens, used.llm_output_tokens) == (5, 0)
+            assert (used.llm_input_tokens, used.llm_output_tokens, used.llm_estimated_tokens) == (5, 0, 0)
         else:
             instructions, words = 2, 4 + 3  # a token for each four bytes, and four for the message
             assert (used.llm_input_tokens, used.llm_output_tokens) == (instructions + words + 5, 13)
-        assert harness.session.usage.llm_output_tokens == 0
+            assert used.llm_estimated_tokens == instructions + words + 13
+        whole = harness.session.usage
+        assert (whole.llm_output_tokens, whole.llm_estimated_tokens) == (
+            used.llm_output_tokens,
+            used.llm_estimated_tokens,
+        )
 
     harness.run(scenario, until=12.0)
     assert said(harness)[-1] == "Yes."

@@ -77,6 +77,9 @@ async def follow_matching(
         found = await _next_records(base, {**starts, session: announced}, waits=not state.closed_by)
         news = found.pop(session, [])
         announced = news[-1].index + 1 if news else announced
+        if news and found:  # an agent may have been removed before these items were written: they are read again
+            is_stale = True
+            continue
         batches = {places[place]: [item_of(record) for record in records] for place, records in found.items()}
         ended = False
         for name, item in in_order(batches, BATCH):

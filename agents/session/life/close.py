@@ -70,7 +70,7 @@ class SessionClose:
             lost_writes=parts.extensions.lost_writes,
         )
         self._context.log.note(ev.Closed, report=self.report)
-        self._context.log.flush()
+        await self._context.log.hand_out()
         await self._write_report()
         await self.end_telemetry()
 
@@ -89,7 +89,7 @@ class SessionClose:
             self._loop.step(i.SessionClosing())
             self._loop.step(i.SessionClosed())
             log.note(ev.Closed, report=self.report)
-            log.flush()
+            await log.hand_out()
             with anyio.move_on_after(self._parts.options.close_timeout):
                 await self._context.hooks.wait_idle(is_closed=True)
             group.cancel_scope.cancel()

@@ -111,7 +111,7 @@ class SessionStart:
         parts.tools.resume()
         parts.keeping.checkpoints.changed()
         self._context.log.note(ev.Started)
-        self._context.log.flush()
+        await self._context.log.hand_out()
 
     async def _make(self, what: str, calls: Iterable[tuple[str, Callable[[], Awaitable[None]]]]) -> None:
         """Make such calls of the extensions, one after the other.

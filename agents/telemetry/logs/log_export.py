@@ -20,7 +20,7 @@ from opentelemetry.context import get_current
 
 from vivavoce.agents.telemetry.logs.logs import captures_content, context_ids, extras, mask, without_content
 from vivavoce.agents.telemetry.texts import encodable, type_name
-from vivavoce.pipelines.core.errors import describe, located, whole_text
+from vivavoce.pipelines.core.errors import contained, describe, located, whole_text
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
@@ -97,7 +97,8 @@ class LogExport:
         if value is not None and self._redact is not None:
             try:
                 value = self._redact(name, value)
-            except Exception as error:  # noqa: BLE001 - user code; an attribute that it cannot clean is not sent
+            except BaseException as raised:  # noqa: BLE001 - user code; an attribute that it cannot clean is not sent
+                error = contained(raised, "redact")
                 logger.debug("redact raised %s for %s", describe(error), name)
                 return None
         return _encodable(value)

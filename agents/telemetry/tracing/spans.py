@@ -34,7 +34,7 @@ from vivavoce.agents.agent import StopResponse
 from vivavoce.agents.telemetry.logs.logs import mask
 from vivavoce.agents.telemetry.observer import Watch
 from vivavoce.agents.telemetry.texts import encodable, type_name
-from vivavoce.pipelines.core.errors import describe, located, whole_text
+from vivavoce.pipelines.core.errors import contained, describe, located, whole_text
 
 if TYPE_CHECKING:
     from vivavoce.agents.telemetry.options import AttributeValue, Redact
@@ -212,7 +212,8 @@ class SpanMaker:
             return value
         try:
             return self._redact(name, value)
-        except Exception as error:  # noqa: BLE001 - the application's code; an attribute that it cannot judge is not sent
+        except BaseException as raised:  # noqa: BLE001 - the application's; an attribute that it cannot judge is not sent
+            error = contained(raised, "redact")
             logger.debug("redact raised %s for attribute %s, which is left out", type(error).__name__, name)
             return None
 

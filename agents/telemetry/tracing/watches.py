@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vivavoce.agents.telemetry.texts import type_name
 from vivavoce.agents.telemetry.tracing.model_messages import answered, asked
 from vivavoce.agents.telemetry.tracing.spans import Attributes, SpanMaker, SpanWatch
+from vivavoce.agents.turn_records.turn_record import EstimatedUsage
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 from vivavoce.pipelines.tts.base import AudioChunk
@@ -57,7 +58,7 @@ class PhaseWatch(StepWatch):
 class ModelWatch(SpanWatch):
     """A model's step."""
 
-    __slots__ = ("_asked", "_calls", "_capture", "_first_at", "_metrics", "_reason", "_text", "_usage")
+    __slots__ = ("_asked", "_calls", "_capture", "_first_at", "_is_estimated", "_metrics", "_reason", "_text", "_usage")
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class ModelWatch(SpanWatch):
         self._asked = request if capture else None
         self._first_at: float | None = None
         self._usage: Usage | None = None
+        self._is_estimated = False
         self._reason = ""
         self._text: list[str] = []
         self._calls: list[ToolCall] = []
@@ -81,6 +83,7 @@ class ModelWatch(SpanWatch):
     def take(self, event: LLMEvent | AudioChunk) -> None:
         """Note the first output of the model, its texts and its usage."""
         if isinstance(event, Usage):
+            self._is_estimated = isinstance(event, EstimatedUsage)
             before = self._usage or Usage()
             self._usage = Usage(
                 input_tokens=before.input_tokens + event.input_tokens,
@@ -110,12 +113,13 @@ class ModelWatch(SpanWatch):
             attributes["gen_ai.usage.input_tokens"] = usage.input_tokens
             attributes["gen_ai.usage.output_tokens"] = usage.output_tokens
             attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+            attributes["vivavoce.llm.usage_is_estimated"] = self._is_estimated or None
         if self._asked is not None:
             attributes |= asked(self._asked)
         if self._capture:
             attributes |= answered("".join(self._text), self._calls, self._reason)
         self._maker.set(self.span, attributes)
-        self._metrics.model_step(self.seconds, first, usage, error)
+        self._metrics.model_step(self.seconds, first, None if self._is_estimated else usage, error)
 
 
 class VoiceWatch(SpanWatch):

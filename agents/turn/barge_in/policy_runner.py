@@ -10,11 +10,9 @@ from vivavoce.agents.turn.backchannels import matcher
 from vivavoce.agents.turn.effects import Effect, PolicyFailed
 from vivavoce.agents.turn.options import InterruptionOptions
 from vivavoce.agents.turn.policy import Decision, InterruptionMoment
-from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.errors import contained, describe
 
 DECISIONS = ("ignore", "pause", "interrupt")
-_RAISED = (Exception, SystemExit, KeyboardInterrupt)
-"""The exceptions of the application's code after which the conversation continues."""
 
 
 class PolicyRunner:
@@ -58,8 +56,8 @@ class PolicyRunner:
         assert self._policy is not None
         try:
             decision = self._policy.decide(moment)
-        except _RAISED as error:
-            self._fail("mode", describe(error), traceback.format_exc())
+        except BaseException as error:  # noqa: BLE001 - the application's code: the default goes on
+            self._failed("mode", error)
             return moment.default
         if decision not in DECISIONS:
             self._fail("mode", f"needed one of {DECISIONS}, got {decision!r}")
@@ -70,9 +68,13 @@ class PolicyRunner:
         assert self._own_judgement is not None
         try:
             return bool(self._own_judgement(text))
-        except _RAISED as error:
-            self._fail("backchannels", describe(error), traceback.format_exc())
+        except BaseException as error:  # noqa: BLE001 - as above
+            self._failed("backchannels", error)
             return False
+
+    def _failed(self, option: Literal["mode", "backchannels"], error: BaseException) -> None:
+        """Report the error of the application's code, after which the conversation continues."""
+        self._fail(option, describe(contained(error, "the function")), traceback.format_exc())
 
     def _fail(self, option: Literal["mode", "backchannels"], problem: str, details: str = "") -> None:
         self._out.append(PolicyFailed(option, problem, details))

@@ -154,8 +154,13 @@ def test_a_function_that_raises_or_returns_something_else_is_named() -> None:
     def text(name: str) -> Any:
         return "cheap"
 
+    def leaving(name: str) -> Price:
+        raise SystemExit
+
     with pytest.raises(ConfigurationError, match=r"BudgetOptions.prices\('acme'\) raised KeyError"):
         PriceList(lost).of("acme")
+    with pytest.raises(ConfigurationError, match=r"raised SessionError: the function ended with SystemExit"):
+        PriceList(leaving).of("acme")
     with pytest.raises(ConfigurationError, match=r"BudgetOptions.prices\('acme'\) must return a Price or None, got 'c"):
         PriceList(text).of("acme")
 

@@ -1,4 +1,4 @@
-"""Application code that wants to end the process: one error event with its source, and the call goes on."""
+"""Application code that raises something beside an exception: one error event with its source, and the call goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,18 @@ from vivavoce.agents.tasks import TaskOptions
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.agents.turn.options import InterruptionOptions
 
-EXITS = [SystemExit(3), KeyboardInterrupt()]
+
+class Stop(BaseException):
+    """Passes every `except Exception`."""
+
+
+EXITS = [
+    SystemExit(3),
+    KeyboardInterrupt(),
+    GeneratorExit(),
+    Stop(),
+    BaseExceptionGroup("two", [SystemExit(3), ValueError()]),
+]
 
 
 def raising(error: BaseException) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import Closed
 from vivavoce.agents.telemetry import Telemetry, TelemetryOptions
-from vivavoce.agents.testing import SessionHarness
+from vivavoce.agents.testing import LoopHeldError, SessionHarness
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import LoopClock
 
@@ -126,8 +126,8 @@ def test_a_flush_that_ends_when_the_loop_is_no_more_is_no_error(caplog: pytest.L
     assert [record for record in caplog.records if record.name.startswith("concurrent")] == []
 
 
-class _FatalError(BaseException):
-    """As a bug that no `except Exception` stops."""
+class _FatalError(LoopHeldError):
+    """As a bug that no `except Exception` stops, and that no boundary around a handler contains."""
 
 
 async def test_a_trace_ends_though_the_close_is_broken_off() -> None:

@@ -174,10 +174,11 @@ def test_a_record_has_its_extras_and_its_exception_and_no_secret() -> None:
     assert "vivavoce.session.id" not in attributes
 
 
-def test_redact_is_asked_for_attributes_and_the_message() -> None:
+@pytest.mark.parametrize("kind", [ValueError, SystemExit])
+def test_redact_is_asked_for_attributes_and_the_message(kind: type[BaseException]) -> None:
     def redact(name: str, value: Any) -> Any:
         if name == "broken":
-            raise ValueError
+            raise kind
         return {"body": "a message", "phone": None}.get(name, value)
 
     backend = Backend(redact=redact)

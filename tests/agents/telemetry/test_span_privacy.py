@@ -158,11 +158,14 @@ def test_a_tool_that_does_not_exist_has_no_name_of_its_own(make: Make) -> None:
         assert names == {"look_up", "break_down", "_unknown"}
 
 
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, GeneratorExit])
 @pytest.mark.parametrize("make", [cascading, realtime])
-def test_a_redact_that_raises_keeps_back_what_it_cannot_judge_and_harms_nothing(make: Make) -> None:
+def test_a_redact_that_raises_keeps_back_what_it_cannot_judge_and_harms_nothing(
+    make: Make, kind: type[BaseException]
+) -> None:
     def redact(name: str, value: Any) -> Any:
         if name.startswith("gen_ai.tool"):
-            raise ValueError(value)
+            raise kind(value)
         return value
 
     watching = Watching(redact=redact)

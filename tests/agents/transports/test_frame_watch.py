@@ -14,11 +14,14 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 from livekit import rtc
 
+from kit.memory import session_with
+from vivavoce.agents import Agent
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.transports.console.transport import BLOCK, AudioEnds, ConsoleTransport, Exchange
 from vivavoce.agents.transports.frame_watch import FrameWatch
 from vivavoce.agents.transports.livekit.inbound import MicrophoneReader
 from vivavoce.agents.transports.local import LocalTransport
+from vivavoce.pipelines.io import TransportEvents
 from vivavoce.pipelines.media.frame import AudioFrame
 
 FRAME = AudioFrame.silence(0.02, 16000)
@@ -223,6 +226,45 @@ def test_a_track_that_ends_after_its_frames_have_stopped_is_not_reported_twice()
         assert heard.stops == [pytest.approx(2.0, abs=0.05)]
 
     run_virtual(main())
+
+
+class TrackTransport(LocalTransport):
+    """Hears the caller as a LiveKit room does: a task reads the track."""
+
+    def __init__(self, clock: VirtualClock, track: Track) -> None:
+        super().__init__(clock)
+        self._track = track
+        self._own_clock = clock
+
+    async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        reader = MicrophoneReader(16000, events.audio, events.audio_stopped, self._own_clock)
+        reader.follow(self._track)  # type: ignore[arg-type]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(reader.run)
+            await super().run(events, task_status=task_status)
+
+
+def test_a_hook_that_cancels_the_task_it_runs_in_does_not_end_the_reading_of_a_track() -> None:
+    heard: list[AudioFrame] = []
+
+    class Host(Agent):
+        def on_speech_in(self, frame: AudioFrame) -> None:
+            heard.append(frame)
+            if (task := asyncio.current_task()) is not None:
+                task.cancel()
+
+    async def main() -> None:
+        clock, track = VirtualClock(), Track()
+        session = session_with(agent=Host("Help."), clock=clock)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rtc, "AudioStream", track)
+            await session.start(TrackTransport(clock, track))
+            await track.speak(2.0)
+            report = await session.close()
+        assert report.reason == "user_initiated"
+
+    run_virtual(main())
+    assert len(heard) == 100
 
 
 class LateClock(VirtualClock):

@@ -126,6 +126,29 @@ def test_no_text_makes_a_default_filter_fail_and_what_none_may_change_stays(text
     assert {letter for letter in said if letter.isalnum()} <= {letter for letter in text if letter.isalnum()}
 
 
+class Exiting(EmojiFilter):
+    """Wants to end the process where it says whether it may change a text."""
+
+    def may_change(self, text: str) -> bool:
+        raise SystemExit
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), KeyboardInterrupt()])
+def test_a_filter_that_raises_something_beside_an_exception_is_left_out_too(error: BaseException) -> None:
+    errors: list[Exception] = []
+
+    def leaving(text: str) -> str:
+        raise error
+
+    chain = FilterChain([str.upper, leaving, Exiting()], errors.append)
+    assert not FilterChain([Exiting()], errors.append).leaves("one")
+    assert chain("one") == "ONE"
+    assert [str(each) for each in errors] == [
+        f"a text filter ended with {type(error).__name__}",
+        "a text filter ended with SystemExit",
+    ]
+
+
 def test_a_filter_that_raises_is_left_out_and_reported_once_a_speech() -> None:
     errors: list[Exception] = []
 
