@@ -194,6 +194,7 @@ class PreemptiveReply:
 
     async def _generate(self) -> None:
         clock, limits = self._context.clock, self._context.limits
+        judged = self._context.guarding.judges_agent  # its words are not to be kept before the verdict
         self._asked_at = clock.now()
         with CancelScope() as scope:
             watchdog = Watchdog(clock, scope.cancel)
@@ -203,7 +204,7 @@ class PreemptiveReply:
                 with watch:
                     async with aclosing(self._context.stages.generate(self._request, Failure())) as events:
                         async for event in events:
-                            watch.take(event)
+                            watch.take(TextDelta("") if judged and isinstance(event, TextDelta) else event)
                             watchdog.arm(limits.llm_stall)
                             self._keep(event)
             finally:

@@ -39,6 +39,7 @@ from vivavoce.agents.core.usage import model_in_use, text_model_in_use
 from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.text_channel import MAX_TEXT
+from vivavoce.agents.speech.whole_answer import whole_answer
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import StageError, describe
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
@@ -76,7 +77,8 @@ class Stages:
         return self._model(request, self._counted, failure)
 
     def _counted(self, request: GenerateRequest) -> ModelStream:
-        return self._count(request, self._live.connection.generate(request), self._session.session.pipeline)
+        source = whole_answer(self._live.connection.generate(request))
+        return self._count(request, source, self._session.session.pipeline)
 
     async def _count(self, request: GenerateRequest, source: ModelStream, pipeline: Pipeline) -> ModelStream:
         """Yield a model step; its usage names its model, since another one may be in use when it is counted.
@@ -93,7 +95,7 @@ class Stages:
                         if not event.made_by:
                             event = replace(event, made_by=model_in_use(pipeline, "llm"))
                     elif isinstance(event, TextDelta):
-                        said += len(event.text.encode(errors="surrogatepass"))
+                        said += len(event.text.encode())
                     yield event
             except (GeneratorExit, anyio.get_cancelled_exc_class()):
                 if not is_over and (model := text_model_in_use(pipeline)):
@@ -114,7 +116,7 @@ class Stages:
         if AgentControl.of(self._live.agent).overrides("llm_stage"):
             return self._accepted(reply_id, request, failure)
         with failure.blaming("llm"):
-            source = self._live.connection.accept(reply_id)
+            source = whole_answer(self._live.connection.accept(reply_id))
         return source if not self._observers.has("llm") else _watched(source, self._observers, "llm")
 
     async def _accepted(
@@ -122,7 +124,7 @@ class Stages:
     ) -> ModelStream:
         asked = await request(may_call=True, is_first=True)  # a speech that is cut here refuses the answer
         async with aclosing(self._live.connection.accept(reply_id)) as source:
-            async with aclosing(self._model(asked, lambda _: source, failure)) as events:
+            async with aclosing(self._model(asked, lambda _: whole_answer(source), failure)) as events:
                 async for event in events:
                     yield event
 
@@ -132,7 +134,7 @@ class Stages:
         agent = self._live.agent
         stream: ModelStream
         if AgentControl.of(agent).overrides("llm_stage"):
-            stream = _model_stage(agent, request, make, failure)
+            stream = whole_answer(_model_stage(agent, request, make, failure))
         else:
             stream = make(request)
         return stream if not self._observers.has("llm") else _watched(stream, self._observers, "llm")
@@ -151,7 +153,7 @@ class Stages:
 def _estimate(request: GenerateRequest, said: int) -> UsageRecord:
     """Return an estimate of the tokens of a request, and of its answer with so many bytes."""
     instructions = request.instructions + request.extra_instructions
-    size = len(instructions.encode(errors="surrogatepass"))
+    size = len(instructions.encode())
     return UsageRecord(
         llm_input_tokens=sum(map(estimate_tokens, request.context)) + math.ceil(size / BYTES_PER_TOKEN),
         llm_output_tokens=math.ceil(said / BYTES_PER_TOKEN),

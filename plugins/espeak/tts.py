@@ -93,6 +93,7 @@ class TTS(base.TTS):
                     samples += held.samples
             finally:
                 helper.cancel(request)
+        yield AudioChunk(AudioFrame(b"", SAMPLE_RATE), is_end=True)
 
     async def aclose(self) -> None:
         self._is_closed = True

@@ -109,6 +109,7 @@ class TTS(OpenAIComponent, base.TTS):
                 if data:
                     yield AudioChunk(AudioFrame(data, RATE), text=heading)
                     heading = ""
+        yield AudioChunk(AudioFrame(b"", RATE), is_end=True)
 
     async def _audio(self, text: str) -> AsyncGenerator[bytes, None]:
         import httpx2

@@ -99,7 +99,7 @@ class Breaks(ScriptedTTS):
     async def _cut(self, chunks: AsyncGenerator[AudioChunk, None]) -> AsyncGenerator[AudioChunk, None]:
         async with aclosing(chunks):
             async for chunk in chunks:
-                if self._left < 0.01 and not self._has_failed:
+                if chunk.frame.data and self._left < 0.01 and not self._has_failed:
                     self._has_failed = True
                     raise LOST
                 self._left -= chunk.frame.duration
@@ -211,6 +211,88 @@ def test_a_voice_that_fails_after_its_last_word_changes_nothing_for_the_caller()
     run_virtual(main())
     assert second.texts == ["next one."]
     assert told == []
+
+
+@pytest.mark.parametrize(
+    ("emits_words", "streams_text"),
+    [(False, False), (True, False), (True, True)],
+    ids=["no word times", "word times", "streamed text"],
+)
+@pytest.mark.parametrize("error", [LOST, None], ids=["raises", "hangs"])
+def test_nothing_is_said_twice_if_a_voice_fails_behind_its_last_chunk(
+    error: ProviderError | None, emits_words: bool, streams_text: bool
+) -> None:
+    first = First(emits_words=emits_words, streams_text=streams_text, faults={0: TTSFault("after", error)})
+    second = Second(emits_words=True, streams_text=True)
+    tts = FallbackTTS([first, second])
+    words = [f"{word} " for word in TEXT.split()]
+    chunks = run_virtual(stream(tts, *words) if streams_text else speak(tts))
+    assert second.texts == []
+    assert seconds(chunks) == pytest.approx(1.6)
+
+
+def test_behind_a_sentence_that_was_said_whole_the_next_voice_goes_on_with_the_next_one() -> None:
+    first, second = First(faults={1: TTSFault("after", LOST)}), Second()
+    chunks = run_virtual(speak(FallbackTTS([first, second]), " ".join(SENTENCES)))
+    assert first.texts == list(SENTENCES[:2])
+    assert second.texts == list(SENTENCES[2:])
+    assert seconds(chunks) == pytest.approx(12 * 0.2)
+
+
+class Ends(Spells):
+    """It marks the end of its audio before it breaks off."""
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        async with aclosing(super().synthesize(text)) as chunks:
+            try:
+                async for chunk in chunks:
+                    yield chunk
+            except ProviderConnectionError:
+                yield AudioChunk(AudioFrame(b"", 16000), is_end=True)
+                raise
+
+
+@pytest.mark.parametrize("words", ["I paid five", "I paid five dollars", "I"])
+def test_the_marked_end_of_the_audio_counts_however_the_voice_spells_the_last_words(words: str) -> None:
+    second = Second()
+    run_virtual(speak(FallbackTTS([Ends(*words.split()), second]), "I paid 5 $."))
+    assert second.texts == []
+
+
+def test_a_voice_that_marks_the_end_of_no_audio_is_passed_over() -> None:
+    second = Second()
+    chunks = run_virtual(speak(FallbackTTS([Ends(), second])))
+    assert second.texts == [TEXT]
+    assert seconds(chunks) == pytest.approx(1.6)
+
+
+class Unmarked(TTS):
+    """Another voice, without its marks."""
+
+    provider = "unmarked"
+
+    def __init__(self, voice: TTS) -> None:
+        self._voice = voice
+
+    @property
+    def capabilities(self) -> TTSCapabilities:
+        return self._voice.capabilities
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        async with aclosing(self._voice.synthesize(text)) as chunks:
+            async for chunk in chunks:
+                if not chunk.is_end:
+                    yield chunk
+
+
+@pytest.mark.parametrize("rate", [8000, 16000, 22050])
+def test_no_audio_of_another_rate_is_lost_and_no_word_of_it_comes_again_when_its_voice_fails(rate: int) -> None:
+    down = Second(faults={0: TTSFault("before", LOST)}, sample_rate=24000)
+    breaks = Unmarked(First(emits_words=True, faults={0: TTSFault("after", LOST)}, sample_rate=rate))
+    third = ScriptedTTS()
+    chunks = run_virtual(speak(FallbackTTS([down, breaks, third])))
+    assert third.texts == []
+    assert seconds(chunks) == pytest.approx(1.6, abs=0.002)
 
 
 @pytest.mark.parametrize(
