@@ -140,7 +140,8 @@ class ScriptedTTS(TTS):
                 if number:
                     await wait(self._options.chunk_interval)
                 yield chunk
-            yield AudioChunk(AudioFrame(b"", self._capabilities.sample_rate), is_end=True)
+            if chunks:
+                yield AudioChunk(AudioFrame(b"", self._capabilities.sample_rate), is_end=True)
             await self._fault(index, "after")
         except (GeneratorExit, anyio.get_cancelled_exc_class()):
             self.cancelled.append(index)

@@ -53,7 +53,7 @@ class AudioChunk:
         requested_at: When that part was sent to the voice (session clock), set by the pipeline; None where unknown.
         said: The text that the voice received for `text` if text filters changed it, set by the pipeline; else empty.
         is_end: It has no audio, and marks that the audio of every text so far is complete; set by the pipeline, and by
-            a voice that knows it, in the last chunk of `synthesize()`.
+            a voice that knows it, in the last chunk of a `synthesize()` with audio.
         item_id: A realtime model's name for the item that the audio belongs to; empty elsewhere.
         unvoiced: It has no audio, and tells that the voice yields none of a text; set by the pipeline.
     """

@@ -93,7 +93,8 @@ class TTS(base.TTS):
                     samples += held.samples
             finally:
                 helper.cancel(request)
-        yield AudioChunk(AudioFrame(b"", SAMPLE_RATE), is_end=True)
+        if samples:
+            yield AudioChunk(AudioFrame(b"", SAMPLE_RATE), is_end=True)
 
     async def aclose(self) -> None:
         self._is_closed = True
