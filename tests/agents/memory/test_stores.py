@@ -10,7 +10,7 @@ from vivavoce.agents.memory.history.stored_items import HISTORY, item_text
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.store import CALLS, METADATA, LogState, Place, SessionStore
 from vivavoce.pipelines.core.errors import StoreTypeError, StoreValueError
-from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
 
 LIMIT = 60.0
 """Seconds after which a call counts as hung."""
@@ -321,7 +321,7 @@ async def test_an_erased_session_leaves_nothing(store: SessionStore) -> None:
 
 async def test_an_item_with_half_a_character_is_kept_whole(store: SessionStore) -> None:
     place = Place("session_1", HISTORY)
-    items = [
+    items: list[ChatItem] = [
         ChatMessage(role="user", content="a \ud83d", id="item_\udcff", sequence=1),
         FunctionCall(call_id="c", name="f", arguments='{"a": "\\ud83d"}', sequence=2),
         FunctionCallOutput(call_id="c", name="f", output="b \ude00", sequence=3),
