@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from vivavoce.pipelines.core.characters import make_whole
 from vivavoce.pipelines.media.frame import AudioFrame
 
 LATE_WORDS = 5.0
@@ -46,6 +47,9 @@ class UserInterim:
     text: str = field(repr=False)
     item_id: str = ""
 
+    def __post_init__(self) -> None:
+        make_whole(self, "text")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserFinal:
@@ -63,6 +67,9 @@ class UserFinal:
     audio_seconds: float = 0.0
     is_past: bool = False
     held: float = 0.0
+
+    def __post_init__(self) -> None:
+        make_whole(self, "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +146,9 @@ class AgentTranscript:
 
     item_id: str
     text: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        make_whole(self, "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

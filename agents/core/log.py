@@ -68,6 +68,8 @@ class SessionLog:
         self._sequence = 0
         self._states: list[StateRecord] = []
         self.turns: list[TurnRecord] = []
+        self._words: dict[str, tuple[str, bool]] = {}
+        """The words of turns whose message was changed and whose record is not made yet; whether they are an edit."""
         self.usage = UsageRecord()
         self._errors: list[ErrorRecord] = []
         self._errors_left_out = 0
@@ -152,6 +154,24 @@ class SessionLog:
         logger.info("%s (%s) %s%s", record.turn_id, record.kind, record.outcome, waited, extra=ids)
         self.observer.turn_ended(record, parts)
         self.note(ev.TurnCompleted, turn_id=record.turn_id, record=record)
+
+    def set_words(self, turn_id: str, words: str, *, is_edited: bool) -> None:
+        """Take the words that the user's message of a turn has now. Its record has them in place of earlier ones.
+
+        Args:
+            is_edited: Whether the application or the guard has written them: no part of the turn keeps other ones.
+        """
+        for place in reversed(range(len(self.turns))):
+            if self.turns[place].turn_id == turn_id:
+                if self.turns[place].user_text:
+                    self.turns[place] = replace(self.turns[place], user_text=words)
+                return
+        if turn_id:
+            self._words[turn_id] = words, is_edited
+
+    def take_words(self, turn_id: str) -> tuple[str, bool] | None:
+        """Return the words of `set_words()` for the record of the turn, and whether they are an edit; None without."""
+        return self._words.pop(turn_id, None)
 
     def note_dropped_turn(self, parts: TurnParts, reason: DropReason) -> None:
         """Keep that a turn will not be answered."""

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import anyio
 
+from vivavoce.pipelines.core.characters import WholeText
 from vivavoce.pipelines.llm.base import TextDelta
 
 
@@ -26,6 +27,7 @@ class TextParts:
         self.has_limit = has_limit
         self._pieces: deque[TextDelta | None] = deque()
         """The pieces of text; None is the end of a part."""
+        self._text = WholeText()
         self._end = ""
         """The last character of the part so far."""
         self._is_other_text = False
@@ -54,6 +56,8 @@ class TextParts:
 
     def close(self, error: Exception | None = None) -> None:
         """End the text; `next_part()` then raises `error`, if given."""
+        if rest := self._text.finish():
+            self._add(TextDelta(rest))
         self._error = error
         self._is_closed = True
         self._news.set()
@@ -85,6 +89,13 @@ class TextParts:
 
     def put(self, piece: TextDelta | None) -> None:
         """Add a piece; None ends the part."""
+        if piece is not None:
+            piece = TextDelta(self._text.push(piece.text))
+        elif rest := self._text.finish():
+            self._add(TextDelta(rest))
+        self._add(piece)
+
+    def _add(self, piece: TextDelta | None) -> None:
         self._pieces.append(piece)
         self._end = "" if piece is None else piece.text[-1:]
         self._news.set()

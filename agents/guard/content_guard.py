@@ -34,7 +34,7 @@ class GuardVerdict:
 
     def __post_init__(self) -> None:
         check_choice("action", self.action, ("pass", "hold", "replace", "end"))
-        check_text("text", self.text)
+        object.__setattr__(self, "text", check_text("text", self.text))
         if self.text and self.action not in ("replace", "end"):
             raise ConfigurationError(f"a verdict {self.action!r} takes no text; only 'replace' and 'end' do")
         if self.action == "replace" and not self.text.strip():
@@ -78,7 +78,9 @@ class ContentGuard:
     * No model gets words of the caller before their verdict, also if their turn was interrupted or superseded while it
       was judged: the next request waits for the verdict. A correction by a late transcript is judged like a new turn;
       one that changes only the spelling of words that were replaced is dropped. The history, its sink and its events
-      have the words while they wait; the hook `on_user_turn_completed` gets those of its own turn.
+      have the words while they wait; the hook `on_user_turn_completed` gets those of its own turn. Behind the verdict
+      the turn's record, the report and the spans have the words that are in the history, and no others. Transcripts
+      (event, room, stream of the memory), a recording and a trace have what was heard.
     * The caller's words cannot be kept from a realtime model that hears them: such a session refuses a guard of the
       caller; give `caller=False`.
     * With a guard of the caller, no answer is begun before the turn is over; with a guard of the agent, the voice does

@@ -114,7 +114,7 @@ class Guarding:
             words = verdict.text
             item = self._history.replace_text(item, words)
         elif verdict.action != "pass":
-            self._history.remove(item)
+            self._history.withhold(item)
         self._history.judged(item)
         return verdict, words
 

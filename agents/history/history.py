@@ -308,6 +308,9 @@ class HistoryControl:
 
     def replace_text(self, item: ChatMessage, text: str, *, turn_id: str = "") -> ChatMessage:
         """Give a message new text, and return the new item; see `SessionHistory.replace_text`."""
+        return self._rewrite(item, text, turn_id, is_edited=True)
+
+    def _rewrite(self, item: ChatMessage, text: str, turn_id: str, *, is_edited: bool) -> ChatMessage:
         if not text.strip():
             return item
         new = replace(item, content=text, no_transcript=False, turn_id=turn_id or item.turn_id)
@@ -315,12 +318,13 @@ class HistoryControl:
             self._context.replace(new)
             if before.role == "user":
                 self.caller_words.edited(before, new)
+                self._session.log.set_words(new.turn_id, new.content, is_edited=is_edited)
             self._report("replaced", new)
         return new
 
     def hear(self, item: ChatMessage, text: str, *, turn_id: str = "") -> ChatMessage:
         """Give a message of the caller the present words of its turn, and return the new item."""
-        new = self.replace_text(item, text, turn_id=turn_id)
+        new = self._rewrite(item, text, turn_id, is_edited=False)
         if new is not item and self._has(new):
             self.caller_words.heard(new, is_new=False)
         return new
@@ -367,6 +371,12 @@ class HistoryControl:
         """Remove an item, if it is there, here and from a realtime model's conversation."""
         if self._has(item) and not self._take_out(item) and (model := self._model) is not None:
             model.remove(item)
+
+    def withhold(self, item: ChatMessage) -> None:
+        """Remove a message of the caller that the guard or the agent holds back; the record of its turn has no
+        words."""
+        self.remove(item)
+        self._session.log.set_words(item.turn_id, "", is_edited=True)
 
     def replace_by_summary(self, before: ChatContext, after: ChatContext) -> None:
         """Insert the summary that `after` has and `before` has not, and remove the items that it replaces.

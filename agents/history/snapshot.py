@@ -23,6 +23,7 @@ from typing import Any
 
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.history.open_work import NO_OPEN_WORK, OpenWork
+from vivavoce.pipelines.core.characters import whole_data
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -85,9 +86,9 @@ def take_snapshot(
             "session_id": session_id,
             "agent": agent,
             "history": [item.id for item in items] if only_ids else items.to_json(images=True),
-            "userdata": plain,
+            "userdata": whole_data(plain),
             "counters": {"items": last_sequence, "turns": turns},
-            "extensions": states(),
+            "extensions": whole_data(states()),
             "unjudged": unjudged,
             "open": open_work.to_json(),
         }

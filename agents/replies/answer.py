@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, StrictInt, ValidationError
 
+from vivavoce.pipelines.core.characters import whole_json
+
 MAX_ANSWER = 200_000
 """Characters of an answer."""
 
@@ -25,7 +27,7 @@ def read_answer(json_text: str) -> Answer | None:
     if len(json_text) > MAX_ANSWER:
         return None
     try:
-        answer = Answer.model_validate_json(json_text)
+        answer = Answer.model_validate_json(whole_json(json_text))
     except (ValidationError, RecursionError):
         return None
     return answer if (answer.choice is None) != (answer.values is None) else None

@@ -187,10 +187,8 @@ def _check_length(name: str, text: object, most: int, *, may_be_empty: bool = Fa
         raise ConfigurationError(
             f"need {name} of {'0' if may_be_empty else '1'} to {most} characters, got {len(given)}"
         )
-    try:
-        given.encode()
-    except UnicodeEncodeError:
-        raise ConfigurationError(f"need {name} as Unicode text, got half of a surrogate pair in it") from None
+    if given != text:
+        raise ConfigurationError(f"need {name} as Unicode text, got half of a surrogate pair in it")
 
 
 def _check_bytes(what: str, data: object) -> None:

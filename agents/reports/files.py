@@ -8,13 +8,14 @@ from pathlib import Path
 from vivavoce.agents.records import SessionReport
 from vivavoce.agents.reports.page import render
 from vivavoce.agents.reports.peaks import read_peaks
+from vivavoce.pipelines.core.characters import whole
 from vivavoce.pipelines.core.errors import ReportError
 from vivavoce.pipelines.core.private_file import create_private
 
 
 def to_text(report: SessionReport) -> str:
     """Return the content of report.json."""
-    return json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n"
+    return whole(json.dumps(report.to_json(), indent=2, ensure_ascii=False)) + "\n"
 
 
 def page_of(
@@ -36,7 +37,7 @@ def page_of(
     if with_audio and wav is None:
         raise ReportError("there is no recording to put into the page; give one with --wav, or leave out --audio")
     sound = wav.read_bytes() if with_audio and wav is not None else None
-    return render(report, peaks=peaks, audio=sound)
+    return whole(render(report, peaks=peaks, audio=sound))
 
 
 def write_new(path: Path, report: SessionReport) -> Path:
@@ -47,7 +48,8 @@ def write_new(path: Path, report: SessionReport) -> Path:
         ReportError: The recording cannot be read.
     """
     text = page_of(report) if path.suffix == ".html" else to_text(report)
+    data = text.encode()  # before there is a file
     descriptor, file = create_private(path)
-    with open(descriptor, "w", encoding="utf-8") as out:
-        out.write(text)
+    with open(descriptor, "wb") as out:
+        out.write(data)
     return file

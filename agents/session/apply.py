@@ -64,7 +64,6 @@ def _amend_user_turn(parts: SessionParts, effect: fx.AmendUserTurn) -> None:
     if item is not None:
         parts.history.amend(item, effect.text)
         parts.keeping.checkpoints.changed()
-    parts.speeches.amend(effect)
 
 
 def _add_backchannel(parts: SessionParts, effect: fx.AddBackchannel) -> None:

@@ -213,6 +213,7 @@ class PreemptiveReply:
 
     async def _generate(self) -> None:
         clock, limits = self._context.clock, self._context.limits
+        judged = self._context.guarding.judges_agent  # its words are not to be kept before the verdict
         self._asked_at = clock.now()
         with CancelScope() as scope:
             watchdog = Watchdog(clock, scope.cancel)
@@ -223,7 +224,7 @@ class PreemptiveReply:
                     stream = self._context.stages.generate(self._request, Failure(), self._usage.add_unseen)
                     async with aclosing(stream) as events:
                         async for event in events:
-                            watch.take(event)
+                            watch.take(TextDelta("") if judged and isinstance(event, TextDelta) else event)
                             watchdog.arm(limits.llm_stall)
                             self._keep(event)
             finally:

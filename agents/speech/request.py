@@ -11,6 +11,7 @@ from typing import Self, get_args
 from vivavoce.agents.audio.given_audio import GivenAudio
 from vivavoce.agents.core.speech_handle import MAX_PRIORITY
 from vivavoce.agents.turn.inputs import SpeechKind, WhenBusy
+from vivavoce.pipelines.core.characters import make_whole
 from vivavoce.pipelines.core.checks import check_choice, check_flag, check_items, check_text, check_whole, shown
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -49,6 +50,9 @@ class SpeechRequest:
     user_item: ChatMessage | None = None
     remote_reply_id: str = ""
     by_hook: bool = False
+
+    def __post_init__(self) -> None:
+        make_whole(self, "text", "instructions")
 
     def with_text(self, text: str | None) -> Self:
         """Return a request to speak `text` in the model's place, or this request if `text` is None."""

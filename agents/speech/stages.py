@@ -40,6 +40,7 @@ from vivavoce.agents.core.usage import model_in_use, text_model_in_use
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.step_usage import CountUsage, KeptUsage, ModelStream, estimate
 from vivavoce.agents.speech.text_channel import MAX_TEXT
+from vivavoce.agents.speech.whole_answer import whole_answer
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import StageError, describe
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
@@ -76,7 +77,8 @@ class Stages:
         return self._model(request, partial(self._counted, count), failure, count)
 
     def _counted(self, count: CountUsage, request: GenerateRequest) -> ModelStream:
-        return self._count(request, self._live.connection.generate(request), self._session.session.pipeline, count)
+        source = whole_answer(self._live.connection.generate(request))
+        return self._count(request, source, self._session.session.pipeline, count)
 
     async def _count(
         self, request: GenerateRequest, source: ModelStream, pipeline: Pipeline, count: CountUsage
@@ -95,7 +97,7 @@ class Stages:
                         if not event.made_by:
                             event = replace(event, made_by=model_in_use(pipeline, "llm"))
                     elif isinstance(event, TextDelta):
-                        said += len(event.text.encode(errors="surrogatepass"))
+                        said += len(event.text.encode())
                     yield event
             except (GeneratorExit, anyio.get_cancelled_exc_class()):
                 if not is_over and (model := text_model_in_use(pipeline)):
@@ -121,7 +123,7 @@ class Stages:
         if AgentControl.of(self._live.agent).overrides("llm_stage"):
             return self._accepted(reply_id, request, failure, count)
         with failure.blaming("llm"):
-            source = self._live.connection.accept(reply_id)
+            source = whole_answer(self._live.connection.accept(reply_id))
         return source if not self._observers.has("llm") else _watched(source, self._observers, "llm")
 
     async def _accepted(
@@ -133,7 +135,7 @@ class Stages:
     ) -> ModelStream:
         asked = await request(may_call=True, is_first=True)  # a speech that is cut here refuses the answer
         async with aclosing(self._live.connection.accept(reply_id)) as source:
-            async with aclosing(self._model(asked, lambda _: source, failure, count)) as events:
+            async with aclosing(self._model(asked, lambda _: whole_answer(source), failure, count)) as events:
                 async for event in events:
                     yield event
 
@@ -147,7 +149,7 @@ class Stages:
         agent = self._live.agent
         stream: ModelStream
         if AgentControl.of(agent).overrides("llm_stage"):
-            stream = _model_stage(agent, request, make, failure, count)
+            stream = whole_answer(_model_stage(agent, request, make, failure, count))
         else:
             stream = make(request)
         return stream if not self._observers.has("llm") else _watched(stream, self._observers, "llm")

@@ -19,7 +19,7 @@ CountUsage = Callable[[Usage], None]
 def estimate(request: GenerateRequest, said: int, model: str) -> EstimatedUsage:
     """Return an estimate of the tokens of a request, and of its answer with so many bytes."""
     instructions = request.instructions + request.extra_instructions
-    size = len(instructions.encode(errors="surrogatepass"))
+    size = len(instructions.encode())
     return EstimatedUsage(
         input_tokens=sum(map(estimate_tokens, request.context)) + math.ceil(size / BYTES_PER_TOKEN),
         output_tokens=math.ceil(said / BYTES_PER_TOKEN),

@@ -9,6 +9,7 @@ import anyio
 import anyio.lowlevel
 
 from vivavoce.agents.core.application_code import application_code
+from vivavoce.pipelines.core.characters import WholeText
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.tts.live_text import LiveText
 
@@ -48,7 +49,7 @@ class TextChannel(LiveText):
         Raises:
             ConfigurationError: It continues beyond `MAX_TEXT`, or yields something other than str.
         """
-        length = 0
+        length, whole = 0, WholeText()
         try:
             pieces = aiter(text)
             while True:
@@ -64,7 +65,7 @@ class TextChannel(LiveText):
                     raise ConfigurationError(
                         f"one say() takes a text of at most {MAX_TEXT} characters, got more; say it in parts"
                     )
-                if piece:
+                if piece := whole.push(piece):
                     on_piece(piece)
                     self.push(piece)
                 await anyio.lowlevel.checkpoint()  # a text that never waits must not hold the loop
@@ -72,6 +73,9 @@ class TextChannel(LiveText):
             aclose = getattr(text, "aclose", None)
             if aclose is not None:
                 await aclose()
+        if rest := whole.finish():
+            on_piece(rest)
+            self.push(rest)
         self.close()
 
     def push(self, text: str) -> None:

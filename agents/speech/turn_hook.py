@@ -48,6 +48,6 @@ def edit_turn(context: ReplyContext, item: ChatMessage, turn: CompletedTurn) -> 
     if is_edited and turn.text.strip():
         context.history.replace_text(item, turn.text)
     elif is_edited:
-        context.history.remove(item)
+        context.history.withhold(item)
     context.checkpoints.hook_has_run(item.turn_id, turn.instructions)
     return is_edited

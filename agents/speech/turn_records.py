@@ -104,6 +104,8 @@ class TurnRecords:
 
     def close(self, builder: TurnRecordBuilder, outcome: TurnOutcome) -> TurnRecord:
         """Return the record of a turn that is over, after adding it to the log."""
+        if (words := self._context.log.take_words(builder.turn_id)) is not None:
+            builder.amended(*words)
         record = builder.build(outcome, self._context.clock.now())
         self._heard.forget(builder.turn_id)
         self._context.log.note_turn(record, builder.parts)

@@ -1,11 +1,6 @@
-"""Texts of telemetry: the form that OTLP can encode, and the names of errors."""
+"""The names of errors in telemetry."""
 
 from __future__ import annotations
-
-
-def encodable(text: str) -> str:
-    """Return it without half surrogate pairs, which cost an attribute where they are in one, elsewhere the batch."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def type_name(kind: type[BaseException]) -> str:

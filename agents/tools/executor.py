@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from functools import partial
@@ -16,6 +17,7 @@ from vivavoce.agents.core.call_site import ToolSite, call_site, calling_tool
 from vivavoce.agents.core.threads import ThreadPool
 from vivavoce.agents.telemetry.observer import Watch
 from vivavoce.agents.tools.batch import CANCELLED, ToolBatch
+from vivavoce.pipelines.core.characters import whole
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, ToolError, located, text_of
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
@@ -141,7 +143,7 @@ class ToolExecutor:
     async def _call(
         self, batch: ToolBatch, index: int, tool: Tool[..., Any], context: ToolContext, watch: Watch
     ) -> tuple[str, bool]:
-        from pydantic_core import PydanticSerializationError, to_json
+        from pydantic_core import PydanticSerializationError
 
         call = batch.calls[index]
         timeout = self._timeout if tool.timeout is None else tool.timeout
@@ -162,7 +164,7 @@ class ToolExecutor:
                         if isinstance(result, Generator | Coroutine):
                             result.close()
                         raise PydanticSerializationError(f"a tool returned a {type(result).__name__}")
-                    return to_json(result).decode(), False
+                    return _json_of(result), False
             logger.warning("Tool %s did not end within %s s", tool.name, timeout)
             return f"The tool did not answer within {timeout:g} seconds.", True
         except ToolError as error:
@@ -189,6 +191,23 @@ class _tool_code(application_code):  # noqa: N801 - as its base
     __slots__ = ()
 
     failure = RuntimeError
+
+
+def _json_of(result: Any) -> str:
+    """Return the result of a tool as JSON.
+
+    Raises:
+        PydanticSerializationError: It cannot be JSON.
+    """
+    from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+
+    try:
+        return to_json(result).decode()
+    except PydanticSerializationError as error:  # it may hold half of a surrogate pair
+        try:
+            return whole(json.dumps(to_jsonable_python(result), ensure_ascii=False, separators=(",", ":")))
+        except ValueError:
+            raise error from None
 
 
 def _take_agent(batch: ToolBatch, index: int, result: Any) -> Any:

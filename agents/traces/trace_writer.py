@@ -125,7 +125,7 @@ class TraceWriter:
 
     def _open(self) -> TextIO:
         descriptor, self._path = create_private(self._path)
-        # A typed text may hold half a character; the trace keeps it.
+        # A name may hold half a character; the trace keeps it.
         return open(descriptor, "w", encoding="utf-8", errors="surrogatepass", newline="\n")
 
     def _write(self, file: TextIO) -> None:

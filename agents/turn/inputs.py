@@ -16,6 +16,7 @@ from vivavoce.agents.turn.pipeline_inputs import (
     PipelineLost,
     PipelineReady,
 )
+from vivavoce.pipelines.core.characters import make_whole
 from vivavoce.pipelines.events import (
     RecogniserBack,
     RecogniserLost,
@@ -151,6 +152,9 @@ class TextReceived:
     """The user typed: a whole turn at once."""
 
     text: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        make_whole(self, "text")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ All times are the session clock's, in seconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vivavoce.agents.records import InterruptedBy
 from vivavoce.agents.turn.effects import EndedBy
@@ -121,6 +121,10 @@ class TurnParts:
     def open_pause(self) -> Pause | None:
         """The pause without a decision."""
         return self.pauses[-1] if self.pauses and self.pauses[-1].ended_at is None else None
+
+    def forget_words(self) -> None:
+        """Drop the recogniser's words."""
+        self.recognitions = [replace(recognition, text="") for recognition in self.recognitions]
 
     def end_user(self, at: float) -> None:
         """End the user's part: all its open pieces."""

@@ -114,9 +114,11 @@ class TurnRecordBuilder:
         self._user = _User(timing, speech_started_at)
         self.stages.committed(timing, is_server_vad=self._frame.has_server_vad)
 
-    def amended(self, user_text: str) -> None:
-        """Take the user's words as a late final has changed them."""
+    def amended(self, user_text: str, is_edited: bool) -> None:
+        """Take the user's words as their message has them now; an edit replaces the recogniser's words too."""
         self.user_text = user_text
+        if is_edited:
+            self.parts.forget_words()
 
     def hands_off_from(self, turn: TurnRecordBuilder | None) -> None:
         """Note the turn that hands off to the agent which speaks here."""

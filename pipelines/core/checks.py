@@ -13,6 +13,7 @@ from numbers import Integral, Real
 from types import FunctionType
 from typing import Any, TypeGuard, TypeVar
 
+from vivavoce.pipelines.core.characters import whole
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -105,14 +106,14 @@ def check_flag(name: str, value: object) -> None:
 
 
 def check_text(name: str, value: object, *, remedy: str = "") -> str:
-    """Check a text and return it as a plain str, without a subclass's methods.
+    """Check a text and return it as a plain str, without a subclass's methods, of whole characters.
 
     Raises:
         ConfigurationError: It is no str.
     """
     if not isinstance(value, str):
         raise ConfigurationError(f"need {name} as a str, got {shown(value)}{'; ' + remedy if remedy else ''}")
-    return str.__str__(value)
+    return whole(str.__str__(value))
 
 
 def check_name(what: str, name: str | None) -> None:

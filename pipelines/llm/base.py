@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.boundary import Expected
+from vivavoce.pipelines.core.characters import make_whole
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolChoice
@@ -43,6 +44,9 @@ class GenerateRequest:
     tools: tuple[Tool[..., object], ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     turn_id: str = ""
+
+    def __post_init__(self) -> None:
+        make_whole(self, "instructions", "extra_instructions")
 
 
 @dataclass(frozen=True, slots=True)

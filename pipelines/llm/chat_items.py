@@ -1,6 +1,6 @@
 """ChatItem: the items of a conversation: messages, tool calls and their outputs, handoffs, config changes.
 
-Items are frozen and have stable ids: a change makes a new item under the old id.
+Items are frozen and have stable ids: a change makes a new item under the old id. Their texts have whole characters.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from vivavoce.pipelines.core.characters import make_whole
 from vivavoce.pipelines.core.checks import check_choice, check_text
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.media.frame import VideoFrame
@@ -55,6 +56,7 @@ class ChatMessage:
         check_choice("role", self.role, ROLES)
         if type(self.content) is not str:
             object.__setattr__(self, "content", check_text("content", self.content))
+        make_whole(self, "content", "id", "speaker", "turn_id")
 
     @property
     def transcript(self) -> str:
@@ -75,6 +77,9 @@ class FunctionCall:
     created_at: float = 0.0
     type: Literal["function_call"] = "function_call"
 
+    def __post_init__(self) -> None:
+        make_whole(self, "call_id", "name", "arguments", "id", "turn_id")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCallOutput:
@@ -89,6 +94,9 @@ class FunctionCallOutput:
     sequence: int = 0
     created_at: float = 0.0
     type: Literal["function_call_output"] = "function_call_output"
+
+    def __post_init__(self) -> None:
+        make_whole(self, "call_id", "name", "output", "id", "turn_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +114,9 @@ class AgentHandoff:
     sequence: int = 0
     created_at: float = 0.0
     type: Literal["agent_handoff"] = "agent_handoff"
+
+    def __post_init__(self) -> None:
+        make_whole(self, "old_agent", "new_agent", "id", "turn_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +138,9 @@ class ConfigChange:
     sequence: int = 0
     created_at: float = 0.0
     type: Literal["config_change"] = "config_change"
+
+    def __post_init__(self) -> None:
+        make_whole(self, "agent", "instructions", "id", "turn_id")
 
 
 ChatItem = ChatMessage | FunctionCall | FunctionCallOutput | AgentHandoff | ConfigChange

@@ -42,7 +42,7 @@ def estimate_tokens(item: ChatItem) -> int:
         text, images = item.output, 0
     else:
         return 0
-    size = len(text.encode(errors="surrogatepass"))
+    size = len(text.encode())
     return TOKENS_PER_ITEM + math.ceil(size / BYTES_PER_TOKEN) + TOKENS_PER_IMAGE * images
 
 

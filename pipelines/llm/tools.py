@@ -13,6 +13,7 @@ from functools import cached_property, partialmethod
 from types import FunctionType
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, ParamSpec, TypeVar, get_type_hints, overload
 
+from vivavoce.pipelines.core.characters import make_whole, whole_json
 from vivavoce.pipelines.core.checks import check_choice, check_flag, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, ToolError
 
@@ -55,6 +56,8 @@ class ToolCall:
         if not isinstance(self.arguments, str):
             kind = type(self.arguments).__name__
             raise ConfigurationError(f"arguments must be JSON text, got {kind}; use json.dumps(…)")
+        object.__setattr__(self, "arguments", whole_json(self.arguments))
+        make_whole(self, "call_id", "name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,9 @@ class ToolOutput:
     name: str
     output: str = field(repr=False)
     is_error: bool = False
+
+    def __post_init__(self) -> None:
+        make_whole(self, "call_id", "name", "output")
 
 
 @dataclass(slots=True)

@@ -101,7 +101,7 @@ class Voice:
                     stream = retry_stream(self._guarded(partial(self._tts.synthesize, said)), retries, _has_audio)
                     async with aclosing(stream) as chunks:
                         async for chunk in chunks:
-                            if is_first and not chunk.frame.data:
+                            if chunk.is_end or (is_first and not chunk.frame.data):
                                 early += chunk.words
                                 continue
                             samples += chunk.frame.samples

@@ -10,7 +10,7 @@ import anyio
 
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.core.words import pieces
-from vivavoce.pipelines.media.frame import FRAME_SECONDS
+from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.testing.positions import position_chunks
 from vivavoce.pipelines.testing.script import HANG, tone_chunks, wait
 from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities, Word
@@ -140,6 +140,8 @@ class ScriptedTTS(TTS):
                 if number:
                     await wait(self._options.chunk_interval)
                 yield chunk
+            if chunks:
+                yield AudioChunk(AudioFrame(b"", self._capabilities.sample_rate), is_end=True)
             await self._fault(index, "after")
         except (GeneratorExit, anyio.get_cancelled_exc_class()):
             self.cancelled.append(index)

@@ -53,7 +53,8 @@ class AudioChunk:
         text: The part of the input whose audio begins with this chunk: a sentence on its first chunk, else empty.
         requested_at: When that part was sent to the voice (session clock), set by the pipeline; None where unknown.
         said: The text that the voice received for `text` if text filters changed it, set by the pipeline; else empty.
-        is_end: It has no audio, and marks that the audio of every text so far is complete; set by the pipeline.
+        is_end: It has no audio, and marks that the audio of every text so far is complete; set by the pipeline, and by
+            a voice that knows it, in the last chunk of a `synthesize()` with audio.
         item_id: A realtime model's name for the item that the audio belongs to; empty elsewhere.
         unvoiced: It has no audio, and tells that the voice yields none of a text; set by the pipeline.
     """
@@ -83,6 +84,8 @@ class TTS(Component, ABC):
     @abstractmethod
     def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak one sentence or more. Closing the generator stops the synthesis.
+
+        A `FallbackTTS` says no word again if the voice fails behind a chunk with `is_end`.
 
         Text without audio is no error here: the pipeline asks for it once more, and reports it as not heard.
 

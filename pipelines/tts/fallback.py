@@ -48,10 +48,11 @@ class FallbackTTS(TTS):
 
     If a voice raises or is silent for too long, the next one goes on: with the whole text if no audio has come; behind
     the last word whose audio is complete, if the voice gives word times; else with the sentence in which the voice
-    broke off. So each word is heard, and no sentence that was heard in full comes again. Text of which the last voice
-    yields no audio, and no error, gets none. Where a voice has no word
-    times, text is spoken sentence by sentence, and not streamed. In the background a short synthesis checks whether a
-    voice that failed works again. The code that made the voices closes them.
+    broke off. So each word is heard, and no sentence that was heard in full comes again. None goes on for a voice that
+    fails behind the end of its audio, as the voice has marked it (`AudioChunk.is_end`). Text of which the last voice
+    yields no audio, and no error, gets none. Where a voice has no word times, text is spoken sentence by sentence, and
+    not streamed. In the background a short synthesis checks whether a voice that failed works again. The code that made
+    the voices closes them.
 
     A voice is closed before the next one speaks, within its limit. One whose clean-up hangs and shields itself from
     cancellation cannot be left, as nowhere in a session: the speech waits for it until the session closes. A plugin
@@ -181,6 +182,8 @@ class FallbackTTS(TTS):
         async with aclosing(at_rate(stream, self._capabilities.sample_rate)) as chunks:
             async for chunk in chunks:
                 part.take(chunk)
+                if chunk.is_end:
+                    continue
                 if is_silent and chunk.frame.data:
                     is_silent = False
                     self._members.works(member)

@@ -3,6 +3,7 @@
 | the voice that broke off | the other one goes on |
 |---|---|
 | sent no audio | from the beginning |
+| has marked the end of the audio (`is_end`) | not at all |
 | gives word times | behind the last word whose audio is complete; the word that was begun is spoken again |
 | gives none | from the beginning |
 
@@ -34,14 +35,18 @@ class SpokenPart:
         self.seconds = 0.0
         """Audio so far."""
         self._words: list[tuple[str, float]] = []
+        self._is_complete = False
 
     def take(self, chunk: AudioChunk) -> None:
         """Take the next chunk."""
         self.seconds += chunk.frame.duration
+        self._is_complete = self._is_complete or chunk.is_end
         self._words += [(word.text, word.end) for word in chunk.words]
 
     def rest(self, text: str) -> str:
         """Return the part of `text` behind the words whose audio is complete; empty if no word is left."""
+        if self._is_complete and self.seconds:
+            return ""
         spoken: list[str] = []
         for word, end in self._words:
             if end > self.seconds + TOLERANCE:

@@ -93,6 +93,8 @@ class TTS(base.TTS):
                     samples += held.samples
             finally:
                 helper.cancel(request)
+        if samples:
+            yield AudioChunk(AudioFrame(b"", SAMPLE_RATE), is_end=True)
 
     async def aclose(self) -> None:
         self._is_closed = True

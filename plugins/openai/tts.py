@@ -100,6 +100,7 @@ class TTS(OpenAIComponent, base.TTS):
             ProviderError: As `failures` and `wire` map it; the SDK makes no retries.
             ConfigurationError: It is closed, or belongs to another event loop.
         """
+        has_audio = False
         for piece in pieces(text):
             heading, rest = piece, b""
             async for data in self._audio(piece):
@@ -108,7 +109,9 @@ class TTS(OpenAIComponent, base.TTS):
                 data, rest = data[:whole], data[whole:]
                 if data:
                     yield AudioChunk(AudioFrame(data, RATE), text=heading)
-                    heading = ""
+                    heading, has_audio = "", True
+        if has_audio:
+            yield AudioChunk(AudioFrame(b"", RATE), is_end=True)
 
     async def _audio(self, text: str) -> AsyncGenerator[bytes, None]:
         import httpx2

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from kit.guards import Judge
+from kit.telemetry import Watching
 from vivavoce.agents import Agent, ContentGuard, GuardedText, GuardVerdict, SessionOptions, function_tool
 from vivavoce.agents.agent import CompletedTurn, EmptyReply
 from vivavoce.agents.events import ErrorOccurred
@@ -386,3 +387,17 @@ def test_a_guard_that_judges_words_left_before_for_long_does_not_end_a_flow_s_tu
     harness.run(scenario, until=45.0)
     assert [turn.outcome for turn in harness.session.turns][-1] == "completed"
     assert judge.texts.count("first words") == 2
+
+
+def test_the_span_of_an_answer_begun_ahead_has_no_words_that_the_guard_held_back() -> None:
+    watching = Watching()
+    stt, tts, vad = ScriptedSTT(), ScriptedTTS(), ScriptedVAD()
+    pipeline = CascadingPipeline(stt=stt, llm=ScriptedLLM([0.1, "One is fine. Two is bad."]), tts=tts, vad=vad)
+    options = SessionOptions(guard=of_agent(Judge(bad=REPLACE)), telemetry=watching.telemetry)
+    harness = SessionHarness(Agent("Help."), stt=stt, pipeline=pipeline, options=options)
+    harness.preemptive = True
+    harness.caller.says("first question", 0.5, 1.5)
+    harness.run(until=9.0)
+    assert harness.session.turns[0].preemptive
+    assert harness.session.turns[0].agent_text.strip() == "One is fine. I cannot say."
+    assert not [span.name for span in watching.spans if "Two is bad" in str(span.attributes)]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from kit.guards import Judge
+from kit.telemetry import Watching
 from vivavoce.agents import Agent, ContentGuard, GuardVerdict, SessionOptions
 from vivavoce.agents.agent import CompletedTurn
-from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.events import ErrorOccurred, TurnCompleted
 from vivavoce.agents.history.snapshot import read_snapshot
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness
 from vivavoce.pipelines import CascadingPipeline, RealtimePipeline
@@ -27,9 +30,17 @@ REMOVED = GuardVerdict("replace", "[removed]")
 
 
 def secretive(
-    judge: Judge, kind: str = "cascading", agent: Agent | None = None, **options: Any
+    judge: Judge,
+    kind: str = "cascading",
+    agent: Agent | None = None,
+    session: Mapping[str, Any] = MappingProxyType({}),
+    **options: Any,
 ) -> tuple[SessionHarness, Callable[[], list[str]]]:
-    """Return a session with a guard of the caller, and a call that returns all words of the caller that models got."""
+    """Return a session with a guard of the caller, and a call that returns all words of the caller that models got.
+
+    Args:
+        session: Options of the session; `options` are those of the guard.
+    """
     stt, tts, steps = ScriptedSTT(), ScriptedTTS(), [[0.1, text] for text in ("One.", "Two.", "Three.")]
     pipeline: CascadingPipeline | RealtimePipeline
     model: ScriptedLLM | ScriptedRealtimeModel
@@ -43,9 +54,8 @@ def secretive(
         model = ScriptedRealtimeModel(*steps, delay=0.0, capabilities=can)
         pipeline = RealtimePipeline(model, vad=ScriptedVAD(), stt=stt, tts=tts)
     guard = ContentGuard(judge=judge, agent=False, limit=2.0, **options)
-    harness = SessionHarness(
-        agent or Agent("Help."), stt=stt, pipeline=pipeline, options=SessionOptions(guard=guard, preemptive=False)
-    )
+    options_of_session = SessionOptions(guard=guard, preemptive=False, **session)
+    harness = SessionHarness(agent or Agent("Help."), stt=stt, pipeline=pipeline, options=options_of_session)
 
     def got() -> list[str]:
         items = [message for request in model.requests for message in request.context.messages("user")]
@@ -195,3 +205,116 @@ def test_a_snapshot_with_wrong_ids_of_unjudged_words_is_refused() -> None:
         assert read_snapshot(data, agent=harness.agent.id, userdata=None).unjudged == frozenset()
 
     harness.run(scenario)
+
+
+# --- what is kept of a turn
+
+
+class Kept:
+    """All that a session keeps of its turns with `capture_content`: report, spans, records for the room."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._watching = Watching()
+        self.options = {"report_path": f"{folder}/", "telemetry": self._watching.telemetry}
+
+    @property
+    def report(self) -> str:
+        """The text of the report."""
+        (path,) = self._folder.iterdir()
+        return path.read_text()
+
+    def texts(self, harness: SessionHarness) -> list[str]:
+        """Return it as texts; a record as the text of the caller in it."""
+        spans = [str(value) for span in self._watching.spans for value in (span.attributes or {}).values()]
+        sent = [json.loads(text)["user_text"] for text in harness.room.turn_records]
+        told = [event.record.user_text for event in harness.recording.of(TurnCompleted)]
+        return [self.report, *spans, *sent, *told, *(turn.user_text for turn in harness.session.turns)]
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (REMOVED, "[removed]"),
+        (GuardVerdict("hold"), ""),
+        (GuardVerdict("end", "Ask a person."), ""),
+        (GuardVerdict(), SECRET),
+    ],
+    ids=["replace", "hold", "end", "pass"],
+)
+def test_record_report_and_spans_have_the_words_that_the_guard_left(
+    kind: str, verdict: GuardVerdict, words: str, tmp_path: Path
+) -> None:
+    kept = Kept(tmp_path)
+    harness, _ = secretive(Judge(0.1, secret=verdict), kind, session=kept.options)
+    harness.caller.says(SECRET, 0.5, 1.5)
+    harness.run(until=8.0)
+    assert [turn.user_text for turn in harness.session.turns] == [words]
+    assert any(SECRET in text for text in kept.texts(harness)) is (verdict.action == "pass")
+
+
+@KINDS
+@pytest.mark.parametrize(("text", "words"), [("my [...] is blue", "my [...] is blue"), ("", "")])
+def test_record_report_and_spans_have_the_words_that_the_hook_left(
+    kind: str, text: str, words: str, tmp_path: Path
+) -> None:
+    class Host(Agent):
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            turn.text = text
+
+    kept = Kept(tmp_path)
+    harness, _ = secretive(Judge(0.1), kind, Host("Help."), session=kept.options)
+    harness.caller.says(SECRET, 0.5, 1.5)
+    harness.run(until=8.0)
+    assert [turn.user_text for turn in harness.session.turns] == [words]
+    assert not [found for found in kept.texts(harness) if SECRET in found]
+
+
+@KINDS
+def test_a_late_spelling_brings_replaced_words_back_into_no_record(kind: str, tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    harness, _ = secretive(Judge(0.1, secret=REMOVED), kind, session=kept.options)
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.is_recognised(SECRET, 1.2, is_final=False)
+    harness.caller.is_recognised("My secret is blue.", 2.75)
+    harness.run(until=8.0)
+    assert [turn.user_text for turn in harness.session.turns] == ["[removed]"]
+    assert not [found for found in kept.texts(harness) if "secret is blue" in found]
+
+
+@KINDS
+def test_a_verdict_that_comes_when_the_turn_is_over_changes_its_record(kind: str, tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    harness, _ = secretive(Judge(1.5, secret=REMOVED), kind, session=kept.options)
+    harness.caller.says(SECRET, 0.5, 1.5)
+    harness.caller.says("and now", 8.0, 9.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.5)
+        await harness.session.interrupt()
+        await harness.until(14.0)
+
+    harness.run(scenario)
+    assert [turn.user_text for turn in harness.session.turns] == ["[removed]", "and now"]
+    assert SECRET not in kept.report
+
+
+@KINDS
+@pytest.mark.parametrize("at", [2.95, 6.0], ids=["while it is answered", "later"])
+def test_words_that_the_application_replaces_in_the_history_are_in_no_record(
+    kind: str, at: float, tmp_path: Path
+) -> None:
+    kept = Kept(tmp_path)
+    harness, _ = secretive(Judge(0.1), kind, session=kept.options)
+    harness.caller.says(SECRET, 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(at)
+        history = harness.session.history
+        history.replace_text(history.messages("user")[0], "[gone]")
+        await harness.until(8.0)
+
+    harness.run(scenario)
+    assert [turn.user_text for turn in harness.session.turns] == ["[gone]"]
+    assert SECRET not in kept.report

@@ -27,9 +27,9 @@ def item_text(item: ChatItem, *, images: bool) -> str:
     Raises:
         StoreValueError: It is longer than 1 MiB.
     """
-    text = _encoded(item_to_json(item, images=images))
+    text = json.dumps(item_to_json(item, images=images), ensure_ascii=False)
     if images and size_of(text) > MAX_BYTES:
-        text = _encoded(item_to_json(item, images=False))
+        text = json.dumps(item_to_json(item, images=False), ensure_ascii=False)
     check_size(text)
     return text
 
@@ -66,12 +66,3 @@ def whole_snapshot(head: str, entries: Mapping[str, str]) -> dict[str, Any]:
     if work and not any(item.get("role") == "user" and item.get("turn_id") == work["turn_id"] for item in items):
         work = {**work, "turn_id": ""}
     return {**data, "history": {"version": HISTORY_VERSION, "items": items}, "open": work}
-
-
-def _encoded(item: dict[str, Any]) -> str:
-    text = json.dumps(item, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape
-        return json.dumps(item)
-    return text

@@ -193,11 +193,6 @@ class Speeches:
         if (reply := self._replies.get(effect.speech_id)) is not None:
             reply.interrupt_calls()
 
-    def amend(self, effect: fx.AmendUserTurn) -> None:
-        """Put the changed words of a turn into its record."""
-        if (reply := self._replies.get(effect.speech_id)) is not None:
-            reply.record.amended(effect.text)
-
     def cancel(self, effect: fx.CancelSpeech) -> None:
         """Silence the speech and let it end."""
         if effect.is_withdrawn:

@@ -19,7 +19,8 @@ from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import get_current
 
 from vivavoce.agents.telemetry.logs.logs import captures_content, context_ids, extras, mask, without_content
-from vivavoce.agents.telemetry.texts import encodable, type_name
+from vivavoce.agents.telemetry.texts import type_name
+from vivavoce.pipelines.core.characters import whole
 from vivavoce.pipelines.core.errors import contained, describe, located, whole_text
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ _OWN = _OwnHandler()
 def _encodable(value: AttributeValue | None) -> AttributeValue | None:
     """Return a value that OTLP can encode: one that it cannot would cost the whole batch."""
     if isinstance(value, str):
-        return encodable(value)  # half a surrogate pair
+        return whole(value)  # half a surrogate pair
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         return str(value)
     return value

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from vivavoce.agents.current_job import get_job_context
+from vivavoce.pipelines.core.characters import whole
 from vivavoce.pipelines.core.errors import ConfigurationError, is_tellable, text_of
 
 CONTEXT_FIELDS = ("session_id", "job_id", "turn_id", "trace_id", "span_id")
@@ -122,7 +123,7 @@ class JsonFormatter(logging.Formatter):
         if exception := _exception(self, record):
             line["exception"] = exception
         masked = {name: mask(value) if isinstance(value, str) else value for name, value in line.items()}
-        return json.dumps(masked, ensure_ascii=False)
+        return whole(json.dumps(masked, ensure_ascii=False))
 
 
 class TextFormatter(logging.Formatter):
@@ -135,7 +136,7 @@ class TextFormatter(logging.Formatter):
         """Return the line, or lines."""
         ids = [getattr(record, name, "") for name in ("session_id", "turn_id")]
         record.place = f" [{' '.join(filter(None, ids))}]" if any(ids) else ""
-        return mask(super().format(record))
+        return whole(mask(super().format(record)))
 
 
 MASK = "•••"

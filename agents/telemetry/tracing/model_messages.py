@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from vivavoce.agents.telemetry.texts import encodable
+from vivavoce.pipelines.core.characters import whole
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_items import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
@@ -88,5 +88,4 @@ def _refuse(constant: str) -> None:
 
 
 def _json(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return encodable(text)
+    return whole(json.dumps(value, ensure_ascii=False))

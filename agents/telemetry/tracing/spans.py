@@ -33,7 +33,8 @@ from opentelemetry.trace import (
 from vivavoce.agents.agent import StopResponse
 from vivavoce.agents.telemetry.logs.logs import mask
 from vivavoce.agents.telemetry.observer import Watch
-from vivavoce.agents.telemetry.texts import encodable, type_name
+from vivavoce.agents.telemetry.texts import type_name
+from vivavoce.pipelines.core.characters import whole
 from vivavoce.pipelines.core.errors import contained, describe, located, whole_text
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class SpanMaker:
             head = self._heads[kind] = {KIND: kind, **self._common}
         try:
             return self._tracer.start_span(
-                encodable(name or kind),
+                whole(name or kind),
                 set_span_in_context(parent) if isinstance(parent, Span) else parent,
                 span_kind,
                 {**head, **self._cleaned(attributes or {})},
@@ -184,7 +185,7 @@ class SpanMaker:
         if span.is_recording():
             text = str(self._clean("error.message", message) or "")
             # Half a surrogate pair: attributes fail to encode one by one, a status with its whole batch.
-            span.set_status(Status(StatusCode.ERROR, encodable(text)))
+            span.set_status(Status(StatusCode.ERROR, whole(text)))
 
     def mark_failed(self, span: Span, kind: str) -> None:
         """Set the status for a failure without an exception."""

@@ -6,9 +6,11 @@ import anyio
 import pytest
 
 from vivavoce.agents.core.values import MAX_BYTES
+from vivavoce.agents.memory.history.stored_items import HISTORY, item_text
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.stores.store import CALLS, METADATA, LogState, Place, SessionStore
 from vivavoce.pipelines.core.errors import StoreTypeError, StoreValueError
+from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
 
 LIMIT = 60.0
 """Seconds after which a call counts as hung."""
@@ -315,3 +317,17 @@ async def test_an_erased_session_leaves_nothing(store: SessionStore) -> None:
     assert await store.records(log, 0, 10) == []
     assert await store.log(log, ["0"], keep=10) == 1
     assert await store.hold("session_1", "b", 60)
+
+
+async def test_an_item_with_half_a_character_is_kept_whole(store: SessionStore) -> None:
+    place = Place("session_1", HISTORY)
+    items: list[ChatItem] = [
+        ChatMessage(role="user", content="a \ud83d", id="item_\udcff", sequence=1),
+        FunctionCall(call_id="c", name="f", arguments='{"a": "\\ud83d"}', sequence=2),
+        FunctionCallOutput(call_id="c", name="f", output="b \ude00", sequence=3),
+    ]
+    await store.write_many(place, {item.id: item_text(item, images=False) for item in items})
+    kept = await store.history("session_1")
+    assert [item.id for item in kept] == [item.id for item in items]
+    assert kept.messages()[0].content == "a \ufffd"
+    assert [item.output for item in kept if isinstance(item, FunctionCallOutput)] == ["b \ufffd"]

@@ -162,6 +162,23 @@ def test_a_form_comes_back_as_an_object_of_its_model_and_errors_go_to_the_page(m
     make().run(scenario)
 
 
+def test_half_a_character_in_a_form_is_replaced_and_the_form_accepted(make: Make) -> None:
+    class Contact(BaseModel):
+        name: str
+
+    submitted: list[FormSubmitted] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.session.on(FormSubmitted, submitted.append)
+        part = await harness.session.memory.post(Form(Contact))
+        harness.room.answer_part(json.dumps({"part": part, "values": {"name": "Ada \ud83d"}}))
+        await anyio.sleep(0.1)
+        assert answers(harness.room) == [("accepted", [])]
+
+    make().run(scenario)
+    assert [event.form for event in submitted] == [Contact(name="Ada \ufffd")]
+
+
 def test_a_model_whose_own_code_raises_is_an_error_event_and_the_form_stays_open(make: Make) -> None:
     async def scenario(harness: SessionHarness) -> None:
         part = await harness.session.memory.post(Form(Booking))

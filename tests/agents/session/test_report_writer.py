@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
+from vivavoce.agents.records import ErrorRecord, RecordingRecord
 from vivavoce.agents.reports import files
 from vivavoce.agents.reports.read import read_report
 from vivavoce.agents.session.life import close_steps
@@ -87,6 +89,26 @@ def test_a_report_that_is_there_is_never_touched(tmp_path: Path) -> None:
     assert files.write_new(path, report) == tmp_path / "a-2.json"
     assert files.write_new(path, report) == tmp_path / "a-3.json"
     assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["call.json", "call.html"])
+def test_half_a_character_in_an_error_or_a_name_costs_no_report(tmp_path: Path, name: str) -> None:
+    report = replace(
+        call("").session.report(),
+        errors=(ErrorRecord(at=1.0, source="tool", error="no such file '\udcff'"),),
+        recordings=(RecordingRecord(path="/tmp/\udcff.wav", started_at=0.0, seconds=1.0, sample_rate=8000),),
+    )
+    text = files.write_new(tmp_path / name, report).read_text()
+    assert "good morning" in text
+    assert "no such file" in text
+    assert "\ufffd" in text
+
+
+def test_a_report_that_cannot_be_made_leaves_no_file(tmp_path: Path) -> None:
+    report = replace(call("").session.report(), room=object())  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        files.write_new(tmp_path / "call.json", report)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_written_is_logged_and_the_close_is_clean(

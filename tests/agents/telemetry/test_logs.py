@@ -100,6 +100,15 @@ def test_a_line_is_an_object_with_its_time_its_exception_and_no_secret(stream: i
     assert stream.getvalue().count("\n") == 1
 
 
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()], ids=["json", "text"])
+def test_half_a_character_in_a_line_does_not_cost_the_line(formatter: logging.Formatter) -> None:
+    record = logging.LogRecord("my.app", logging.INFO, "app.py", 1, "no such file %r \udcff \ud83d", ("a\udcff",), None)
+    line = formatter.format(record)
+    line.encode()
+    assert "no such file" in line
+    assert "\ufffd \ufffd" in line
+
+
 def test_the_trace_is_that_of_the_current_span(stream: io.StringIO) -> None:
     from opentelemetry.sdk.trace import TracerProvider
 

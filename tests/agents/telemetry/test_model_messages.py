@@ -76,7 +76,7 @@ def test_half_of_a_surrogate_pair_does_not_cost_the_rest() -> None:
     call = ToolCall(call_id="c", name="f", arguments='{"what": "\\ud83d"}')
     told = answered("Well \ud83d", [call], "stop")[OUTPUT]
     text, asked_for = json.loads(told.encode())[0]["parts"]  # as OTLP has it
-    assert (text["content"], asked_for["arguments"]) == ("Well ?", {"what": "?"})
+    assert (text["content"], asked_for["arguments"]) == ("Well \ufffd", {"what": "\ufffd"})
 
 
 def test_an_answer_that_was_cut_off_has_an_error_for_its_finish_reason_and_none_is_no_message() -> None:

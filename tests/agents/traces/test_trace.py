@@ -185,7 +185,7 @@ def test_a_disk_that_refuses_is_logged_once_and_harms_nothing(tmp_path: Path, ca
     with caplog.at_level(logging.INFO):
         harness = call(tmp_path / "file" / "traces").run(until=6.0)
     harness.expect_history(
-        ("user", "a table"), ("assistant", "For how many?"), ("user", "half \ud800 of it"), ("assistant", "Fine.")
+        ("user", "a table"), ("assistant", "For how many?"), ("user", "half \ufffd of it"), ("assistant", "Fine.")
     )
     assert harness.close_report is not None
     assert harness.close_report.is_clean

@@ -104,7 +104,7 @@ def test_chunks_may_come_one_after_the_other() -> None:
     tts = ScriptedTTS(first_byte=0.5, options=ScriptedTTSOptions(duration=0.1, chunk_interval=0.02))
 
     async def main() -> list[float]:
-        return [VirtualClock().now() async for _ in tts.synthesize("one")]
+        return [VirtualClock().now() async for chunk in tts.synthesize("one") if not chunk.is_end]
 
     assert run_virtual(main()) == pytest.approx([0.5, 0.52, 0.54, 0.56, 0.58])
 

@@ -99,7 +99,7 @@ class Breaks(ScriptedTTS):
     async def _cut(self, chunks: AsyncGenerator[AudioChunk, None]) -> AsyncGenerator[AudioChunk, None]:
         async with aclosing(chunks):
             async for chunk in chunks:
-                if self._left < 0.01 and not self._has_failed:
+                if chunk.frame.data and self._left < 0.01 and not self._has_failed:
                     self._has_failed = True
                     raise LOST
                 self._left -= chunk.frame.duration

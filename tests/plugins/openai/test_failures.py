@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import traceback
@@ -30,6 +31,7 @@ from vivavoce.pipelines.core.errors import (
 )
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatMessage
+from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.testing import check_failure
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.options import Api
@@ -271,12 +273,19 @@ async def test_a_silent_server_is_given_up_and_not_tried_again(
     await server.client_is_gone()
 
 
+def note(text: str) -> None:
+    """Take a note."""
+
+
 async def test_text_that_is_no_unicode_is_no_crash(
     server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, ask: Ask
 ) -> None:
     server.default = chat_answer("Hi.")
+    hello, tool = ChatMessage(role="user", content="\udcff"), Tool(note, description="half \udcff")
+    assert (await answer(make_llm(), ask(hello)))[0] == TextDelta("Hi.")
+    assert "\ufffd" in json.dumps(server.requests[-1].body, ensure_ascii=False)
     with pytest.raises(ProviderError, match="lone surrogate"):
-        await answer(make_llm(), ask(ChatMessage(role="user", content="\udcff")))
+        await answer(make_llm(), ask(hello, tools=(tool,)))
 
 
 async def test_a_failure_leaves_the_llm_usable(
