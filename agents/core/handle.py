@@ -49,7 +49,7 @@ class HandleControl(ABC, Generic[OutcomeT]):
 
 
 class Handle(Generic[ControlT]):
-    """The result of a public call. Awaiting it, on any event loop, resolves when the result has ended, however it did."""
+    """The result of a public call. Awaiting it, on any event loop, resolves when the result has ended, in any way."""
 
     def __init__(self, control: ControlT) -> None:
         self._control = control
