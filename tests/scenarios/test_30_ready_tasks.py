@@ -330,9 +330,9 @@ def test_a_code_that_is_broken_off_is_asked_for_again_after_its_pause() -> None:
 @pytest.mark.parametrize("keys", ["12", "*", "12*"])
 def test_after_a_pause_without_a_code_it_is_asked_for_once_and_not_while_the_caller_speaks(keys: str) -> None:
     log: list[str] = []
-    make = lambda: GetDigitCode(4, question="Your code?", key_pause=1.0)  # noqa: E731
     llm = ScriptedLLM(call("order"), "Take your time.", "Done.", delay=0.1)
-    harness = SessionHarness(Front(log, make), llm)
+    front = Front(log, lambda: GetDigitCode(4, question="Your code?", key_pause=1.0))
+    harness = SessionHarness(front, llm)
     harness.caller.says("order please", 0.5, 1.5)
     harness.caller.presses(keys, 3.5)
     harness.caller.says("wait a moment I have to look for it", 4.0, 7.0)

@@ -111,7 +111,7 @@ async def test_the_results_of_calls_are_awaited_on_any_event_loop() -> None:
 
         speech = session.say(WORDS)
         waiting = asyncio.create_task(elsewhere(lambda: wait(speech)))
-        await in_time(session.interrupt())  # type: ignore[arg-type]
+        await in_time(session.interrupt())
         await in_time(waiting)
         assert speech.is_done
         await elsewhere(lambda: wait(speech))

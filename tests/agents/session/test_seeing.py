@@ -331,7 +331,7 @@ def test_an_agent_that_sees_does_not_hand_over_to_a_pipeline_that_does_not() -> 
     async def scenario(session: Session, room: LocalTransport) -> None:
         await show(room, "1")
         with pytest.raises(CapabilityError, match="seeing the caller's video"):
-            session.update_agent(Agent("Hear."))
+            _ = session.update_agent(Agent("Hear."))
         await session.update_agent(Agent("Look.", id="next", overrides=AgentOverrides(llm=llm)))
         await ask(session, "What is it?")
 

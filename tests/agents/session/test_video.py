@@ -109,7 +109,7 @@ def test_a_model_that_takes_no_video_does_not_take_the_place_of_one_that_is_show
     async def scenario(session: AgentSession[None], room: LocalTransport) -> None:
         for pipeline in others:
             with pytest.raises(CapabilityError, match="leave out RoomOptions.video_input"):
-                session.update_pipeline(pipeline)
+                _ = session.update_pipeline(pipeline)
         await session.update_components(tts=ScriptedTTS())
         await show(room, 0.5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -19,9 +19,7 @@ from vivavoce.agents import (
     SessionOptions,
     SpeechLimits,
 )
-from vivavoce.agents.agent import Speak
 from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.speech.text_channel import MAX_TEXT
 from vivavoce.agents.testing import (
     Caller,
     ScriptedLLM,
@@ -36,7 +34,6 @@ from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, SessionClosedError, SessionError
 from vivavoce.pipelines.realtime import RealtimePipeline
-from vivavoce.pipelines.tts.base import AudioChunk
 
 
 class Echo(ConversationFlow):
@@ -137,47 +134,6 @@ def test_a_finished_sentence_does_not_wait_for_the_flows_next_piece() -> None:
     assert {stage.name: round(stage.seconds, 6) for stage in turn.stages}["first_sentence"] == 0.15
     assert turn.e2e_latency == pytest.approx(0.7 + 0.15)
     assert talk.messages[-1] == ("assistant", "One moment please. Here it is.")
-
-
-@pytest.mark.parametrize("piece", ["word. ", "", " " * 50])
-@pytest.mark.parametrize("has_failing_stage", [False, True])
-def test_a_flow_that_never_rests_fails_its_turn_by_the_stage_that_failed_or_at_the_bound_of_its_text(
-    piece: str, has_failing_stage: bool
-) -> None:
-    class Restless(Echo):
-        async def run(self, transcript: str) -> AsyncIterator[str]:
-            if transcript == "second":
-                yield "Two."
-                return
-            yield "One. "
-            try:
-                while True:
-                    yield piece
-            finally:
-                self.log.append("closed")
-
-    class Mute(Agent):
-        async def tts_stage(self, text: AsyncIterator[str], speak: Speak) -> AsyncGenerator[AudioChunk, None]:
-            if not self.session.turns and has_failing_stage:
-                raise OSError("no voice")
-            async for chunk in speak(text):
-                yield chunk
-
-    flow = Restless()
-    talk = Talk(flow, agent=Mute("Help."))
-    talk.caller.says("first", 0.5, 1.5)
-    talk.caller.says("second", 8.0, 8.5)
-    talk.run(until=14.0)
-    assert flow.log.count("closed") == 1
-    assert talk.outcomes == ["failed", "completed"]
-    (error,) = talk.errors
-    wanted = (
-        "tts_stage: StageError"
-        if has_failing_stage
-        else f"flow: ConfigurationError('run() of a flow yields at most {MAX_TEXT}"
-    )
-    assert error.startswith(wanted)
-    assert talk.messages[-1] == ("assistant", "Two.")
 
 
 def test_an_interrupted_answer_keeps_what_was_heard_and_closes_the_flow_s_run() -> None:
