@@ -210,7 +210,7 @@ class ToolStarted(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalled(SessionEvent):
-    """A tool call is complete.
+    """A tool call is complete. One that returned an agent is complete with its step, which takes one agent at most.
 
     Args:
         tool: The tool's name.

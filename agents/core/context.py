@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -16,6 +17,7 @@ from anyio import CancelScope
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent, AgentControl
+from vivavoce.agents.core.done import Done
 from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.core.log import SessionLog
@@ -28,7 +30,7 @@ from vivavoce.agents.telemetry.observer import SessionObserver
 from vivavoce.agents.turn.inputs import TurnInput
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import SessionClosedError, SessionNotStartedError
+from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.llm.tools import Tool
@@ -60,6 +62,7 @@ class Live:
         "endpointing",
         "hear",
         "interruption",
+        "is_shown",
         "transport",
     )
 
@@ -74,6 +77,8 @@ class Live:
         """When the caller takes the floor from it. Writer: `TurnTaking`."""
         self.capabilities = capabilities
         """Capabilities of the pipeline in use. Writer: `PipelineSwitch`."""
+        self.is_shown = False
+        """Whether the pipeline is shown the caller's video. Writer: `Seeing`."""
         self.transport: Transport | None = None
         """The session's way to its caller, from when the start has connected it. Writer: `Caller`."""
         self.hear: Callable[[AudioFrame], None] | None = None
@@ -132,7 +137,7 @@ class Closing:
         """Whether the session leaves its room too."""
         self.asked = anyio.Event()
         """Set when the close was asked for."""
-        self.ended = anyio.Event()
+        self.ended = Done()
         """Set when the close is done. Code that ignores its cancellation may still run."""
         self.heard_out = anyio.Event()
         """Set when the user's last words have come, or are waited for no more."""
@@ -287,6 +292,15 @@ class SessionContext:
             raise SessionNotStartedError("the session was not started; call start() first")
         self.check_not_closed()
 
+    def check_here(self, call: str) -> None:
+        """Check that the calling task is on the session's event loop, on which `call` begins tasks.
+
+        Raises:
+            SessionError: It is on another one.
+        """
+        if not self.inbox.is_own_loop:
+            raise SessionError(f"{call} is awaited on the session's event loop; this code runs on another one")
+
     def check_not_closed(self) -> None:
         """Check that the session takes calls, or will after its start.
 
@@ -295,6 +309,26 @@ class SessionContext:
         """
         if self.closing.is_over or not self.closing.accepts_calls:
             raise SessionClosedError("the session is closed; make another one")
+
+    def check_may_await_close(self) -> None:
+        """Check that the calling task may wait for the close.
+
+        Raises:
+            SessionError: The close waits for it.
+            SessionClosedError: The event loop has ended, and the session was not closed before.
+        """
+        self.hooks.check_may_await_close()
+        if not self.closing.is_over:
+            self.inbox.check_running()
+
+    def request_close(self, reason: CloseReason, *, leaves: bool) -> None:
+        """Ask for the close, from any event loop and thread; once the session is closed, nothing happens.
+
+        Raises:
+            SessionClosedError: The event loop has ended.
+        """
+        if not self.closing.is_over:
+            self.inbox.on_loop(partial(self.closing.request, reason, leaves=leaves))
 
     def post(self, event: TurnInput) -> None:
         """Post an input that the application gives; raises as `check_open`."""

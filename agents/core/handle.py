@@ -6,10 +6,11 @@ class has the members that applications call, and no others; a `…Control` owns
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from typing import Any, Generic, TypeVar
+
+from vivavoce.agents.core.done import Done
 
 OutcomeT = TypeVar("OutcomeT", bound=str)
 ControlT = TypeVar("ControlT", bound="HandleControl[Any]")
@@ -22,7 +23,7 @@ class HandleControl(ABC, Generic[OutcomeT]):
         self.id = handle_id
         self.outcome: OutcomeT | None = None
         self.error: Exception | None = None
-        self.done = asyncio.Event()
+        self.done = Done()
         """Set when the handle has resolved."""
 
     @property
@@ -48,7 +49,7 @@ class HandleControl(ABC, Generic[OutcomeT]):
 
 
 class Handle(Generic[ControlT]):
-    """The result of a public call. Awaiting it resolves when the result has ended, with any outcome."""
+    """The result of a public call. Awaiting it, on any event loop, resolves when the result has ended, in any way."""
 
     def __init__(self, control: ControlT) -> None:
         self._control = control

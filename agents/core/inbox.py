@@ -112,6 +112,20 @@ class Inbox:
         """Whether the calling code is on the session's event loop, and not in another thread."""
         return threading.get_ident() == self._thread
 
+    @property
+    def is_own_loop(self) -> bool:
+        """Whether the calling task runs on the session's event loop, and not on another one."""
+        return asyncio.get_running_loop() is self._loop
+
+    def check_running(self) -> None:
+        """Check that the session's event loop runs.
+
+        Raises:
+            SessionClosedError: It does not, so that it decides nothing more.
+        """
+        if self._loop is not None and not self._loop.is_running():
+            raise SessionClosedError(ENDED)
+
     def post(self, entry: Entry) -> None:
         """Append an input and wake the loop; from another thread, soon.
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from vivavoce.pipelines.core.characters import WholeText
 from vivavoce.pipelines.llm.base import TextDelta
@@ -110,6 +111,7 @@ class TextParts:
                 yield piece
             if self._is_closed:
                 break
+            await checkpoint_if_cancelled()  # text that never rests would end each wait before its cancellation
             self._news = anyio.Event()
             await self._news.wait()
         if self._error is not None:

@@ -140,7 +140,8 @@ class SessionHistory:
             ConfigurationError: `item` is no message, or `text` no str.
         """
         check_instance("item", item, ChatMessage)
-        return self._control.replace_text(item, check_text("text", text), turn_id=turn_id)
+        text = check_text("text", text)
+        return self._control.on_loop(lambda: self._control.replace_text(item, text, turn_id=turn_id))
 
     def remove(self, item: ChatItem) -> None:
         """Remove an item, if it is there; the next model step does not receive it.
@@ -152,7 +153,7 @@ class SessionHistory:
         """
         if not isinstance(item, ITEM_KINDS):
             raise ConfigurationError(f"need an item of the history, got {shown(item)}; see history.items")
-        self._control.remove(item)
+        self._control.on_loop(lambda: self._control.remove(item))
 
     async def summarise(self, by: Summariser, *, keep_items: int = 10, limit: float = 30.0) -> None:
         """Replace all but the newest items by one summary; see `ChatContext.summarise`.
@@ -163,9 +164,9 @@ class SessionHistory:
             SessionError: Items that were summarised were changed meanwhile.
             ProviderError: The summary failed.
         """
-        before = self._control.for_models()
+        before = self._control.on_loop(self._control.for_models)
         after = await before.summarise(by, keep_items=keep_items, limit=limit)
-        self._control.replace_by_summary(before, after)
+        self._control.on_loop(lambda: self._control.replace_by_summary(before, after))
 
 
 class HistoryControl:

@@ -67,7 +67,7 @@ SETTABLE = ("userdata", "on_wake_up", "wake_up")
 class AgentSession(EventSource, Generic[UserdataT]):
     """One conversation between a caller and an agent.
 
-    Calls only enqueue, from any task of the loop that it was started on and from threads; its own loop then decides.
+    Calls only enqueue, from tasks of any event loop and from threads; the loop that it was started on then decides.
 
     Args:
         agent: The agent that has the conversation first.
@@ -372,8 +372,8 @@ class AgentSession(EventSource, Generic[UserdataT]):
             SessionNotStartedError, SessionClosedError: Nothing can be changed now.
             ConfigurationError: It is no pipeline, or `within` is no wait; or the cost has a limit, and a component no
                 price.
-            CapabilityError: It can neither speak nor answer, or does not go with the session's flow or options, or with
-                those of the agent that has the conversation.
+            CapabilityError: It can neither speak nor answer, does not see a caller whose video it is shown, or does not
+                go with the session's flow or options, or with those of the agent that has the conversation.
         """
         self._parts.context.check_open()
         change = self._parts.pipelines.to_pipeline(pipeline, within)
@@ -405,8 +405,8 @@ class AgentSession(EventSource, Generic[UserdataT]):
         Raises:
             SessionNotStartedError, SessionClosedError: Nothing can be changed now.
             ConfigurationError: None is given, or one is of another port.
-            CapabilityError: The pipeline has no use for one, such as a realtime pipeline for an llm, or they do not go
-                with its other components.
+            CapabilityError: The pipeline has no use for one, such as a realtime pipeline for an llm, they do not go
+                with its other components, or the llm does not see a caller whose video it is shown.
         """
         self._parts.context.check_open()
         components = ComponentSet(stt=stt, llm=llm, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector)

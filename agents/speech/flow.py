@@ -6,8 +6,9 @@ history as far as it was heard. Decisions:
 * The session calls `on_turn_start`, `run` and `on_turn_end`, in that order, and never two turns of one flow at a time.
   `on_turn_end` follows each `on_turn_start` once, when the turn has its outcome and its record is in `session.turns`.
 * `run` keeps the model's limits: `llm_first_token` until the first text, `llm_stall` between texts, so that a flow that
-  hangs ends its turn `failed`. `on_turn_start`, `on_turn_end` and `cleanup` may take `hook_timeout`. The limits of
-  `run` and `on_turn_start` stand still during speech that they requested.
+  hangs ends its turn `failed`; so does one that yields more than `MAX_TEXT` characters. `on_turn_start`, `on_turn_end`
+  and `cleanup` may take `hook_timeout`. The limits of `run` and `on_turn_start` stand still during speech that they
+  requested.
 * While an `AgentTask` has the conversation, its model answers. The flow may await a task in `on_turn_start` and `run`.
 * A flow answers the caller's words. `session.reply(...)` and the results of tools that ended late are still answered by
   the model, if the pipeline has one. No answer is begun before the turn is over.
@@ -29,6 +30,7 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.session_type import Session
 from vivavoce.agents.speech.flow_model import FlowModel, ModelAnswer
+from vivavoce.agents.speech.text_channel import MAX_TEXT
 from vivavoce.pipelines.core.checks import awaited_call, shown
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, SessionError
 from vivavoce.pipelines.llm.base import TextDelta
@@ -333,6 +335,7 @@ async def _text_of(flow: ConversationFlow, transcript: str, model: FlowModel) ->
     control = FlowControl.of(flow)
     control.begin_turn(model)
     pieces: object = None
+    length = 0
     try:
         pieces = flow.run(transcript)
         if inspect.isawaitable(pieces):  # a coroutine function that returns an iterator
@@ -342,6 +345,11 @@ async def _text_of(flow: ConversationFlow, transcript: str, model: FlowModel) ->
         async for piece in pieces:
             if not isinstance(piece, str):
                 raise ConfigurationError(f"a flow's run() must yield str, got {type(piece).__name__}; yield its text")
+            length += max(1, len(piece))
+            if length > MAX_TEXT:
+                raise ConfigurationError(
+                    f"run() of a flow yields at most {MAX_TEXT} characters a turn, got more; end it"
+                )
             if piece:
                 yield TextDelta(piece)
             await checkpoint()  # a flow that never waits must not hold the loop

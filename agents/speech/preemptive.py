@@ -15,6 +15,7 @@ from typing import Generic, TypeVar, TypeVarTuple
 
 import anyio
 from anyio import CancelScope
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from vivavoce.agents.audio.utterance import LOOKAHEAD_SECONDS
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
@@ -321,6 +322,7 @@ class _Kept(Generic[T]):
                 yield self._items.popleft()
             if self._is_closed:
                 break
+            await checkpoint_if_cancelled()  # a model that never rests would end each wait before its cancellation
             self._changed = anyio.Event()
             await self._changed.wait()
         if self._error is not None:

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from vivavoce.agents.core.context import Live
 from vivavoce.agents.transports.options import VideoInputOptions
+from vivavoce.pipelines.core.errors import CapabilityError
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.media.frame import VideoFrame
-from vivavoce.pipelines.pipeline import PipelineCapabilities
+from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities
 
 CELL_CHANGE = 8
 """Grey values, of 256, by which a cell of a thumbnail must differ to count as changed; noise and codecs stay below."""
@@ -22,6 +23,21 @@ CELL_CHANGE = 8
 def sees(capabilities: PipelineCapabilities) -> bool:
     """Return whether a pipeline sees the caller: as a stream, or by the pictures of each turn."""
     return capabilities.takes_video or capabilities.sees_turns
+
+
+def check_sees(live: Live, pipeline: Pipeline) -> None:
+    """Refuse a pipeline that does not see, in place of the one in use, which is shown the caller's video.
+
+    Raises:
+        CapabilityError: It does not see.
+    """
+    if live.is_shown and sees(live.capabilities) and not sees(pipeline.capabilities):
+        raise _blind(pipeline.name)
+
+
+def _blind(name: str) -> CapabilityError:
+    remedy = "use an LLM that takes images, or a realtime model that takes video; or leave out RoomOptions.video_input"
+    return CapabilityError(name, "seeing the caller's video", remedy)
 
 
 def change(before: bytes, after: bytes) -> float:
@@ -50,9 +66,17 @@ class Seeing:
         self._of_turns: dict[str, tuple[VideoFrame, ...]] = {}
         """Pictures by the id of the user's message, oldest turn first."""
 
-    def open(self, options: VideoInputOptions) -> None:
-        """Take pictures from now on."""
-        self._options = options
+    def open(self, options: VideoInputOptions | None) -> None:
+        """Take pictures from now on, if the room has options for them.
+
+        Raises:
+            CapabilityError: The pipeline does not see.
+        """
+        if options is None:
+            return
+        if not sees(self._live.capabilities):
+            raise _blind("the pipeline")
+        self._options, self._live.is_shown = options, True
         self._newest = deque(maxlen=max(options.max_images, options.max_turn_images))
         self._pending = deque(maxlen=options.max_turn_images)
 

@@ -35,6 +35,7 @@ import anyio
 
 from vivavoce.agents.agent import Agent, AgentOverrides
 from vivavoce.agents.core.call_site import ToolSite, calling_session, calling_tool
+from vivavoce.agents.core.done import Done
 from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.tasks.options import TaskOptions
 from vivavoce.pipelines.core.checks import check_instance, check_text, control_of, shown
@@ -189,7 +190,7 @@ class TaskControl(Generic[T]):
         self._turns: set[str] = set()
         self.began = anyio.Event()
         """Set when it has the conversation, or never gets it."""
-        self.over = anyio.Event()
+        self.over = Done()
         """Set when it has an outcome and the floor is given back."""
         self._adapter = adapter
         self._on_loop: Callable[[Callable[[], object]], None] | None = None

@@ -100,6 +100,21 @@ class ToolBatch:
         self.records[index] = replace(record, output=text, is_error=True)
         self._mere_handoffs.discard(index)
 
+    def known_outputs(self) -> list[ToolOutput | None]:
+        """Return the outputs that a model may get before the step is in the history, in the order of the calls.
+
+        None: the call runs, or it asked for a handoff, and whether that one is taken is known with the step.
+        """
+        return [None if index in self.agents else output for index, output in enumerate(self.outputs)]
+
+    def handoffs(self) -> Iterator[tuple[ToolCall, ToolOutput, float]]:
+        """Yield each call that asked for a handoff, with its output and its seconds, in the order of the calls."""
+        for index in sorted(self.agents):
+            output, record = self.outputs[index], self.records[index]
+            assert output is not None
+            assert record is not None
+            yield self.calls[index], output, record.seconds
+
     def take_records(self) -> list[ToolRecord]:
         """Return the records of calls settled since it was called last, in the order of the calls."""
         new = [index for index, record in enumerate(self.records) if record is not None and index not in self._recorded]

@@ -250,7 +250,7 @@ class ToolCalls:
         """
         records: list[ToolRecord] = []
         for step in self._uncarried:
-            if step.batch.is_settled:
+            if all(step.batch.known_outputs()) or (step.batch.is_settled and step not in self._pending):
                 step.is_carried, step.is_over, step.teller = True, False, teller
                 if step.is_owed:
                     self._context.inbox.post(ResultsCarried(step.id))
@@ -282,7 +282,7 @@ class ToolCalls:
                     is_error=output.is_error if output else False,
                     turn_id=turn_id,
                 )
-                for number, (call, output) in enumerate(zip(batch.calls, batch.outputs, strict=True))
+                for number, (call, output) in enumerate(zip(batch.calls, batch.known_outputs(), strict=True))
             ]
             items[place:place] = [*calls, *outputs]
         return ChatContext(items)
@@ -304,10 +304,19 @@ class ToolCalls:
             self.leave_unanswered(call.call_id)
 
     def _on_settled(self, call: ToolCall, output: ToolOutput, seconds: float) -> None:
+        step = next(step for step in self._pending if any(one is call for one in step.batch.calls))
+        batch, live = step.batch, self._context.live
+        is_handoff = any(batch.calls[index] is call for index in batch.agents)
         self._context.inbox.post(ToolCallSettled(call.call_id))
         self._note_running()
         self._commit_settled()
-        self._show_result(call, output)
+        if is_handoff:  # its output is known with the step
+            return
+        if step in self._pending and live.is_connected:  # a realtime model need not wait for the step
+            live.connection.conversation.show_result(_item_of(output, step.turn_id))
+        self._note_called(call, output, seconds)
+
+    def _note_called(self, call: ToolCall, output: ToolOutput, seconds: float) -> None:
         self._context.log.note(
             ev.ToolCalled,
             tool=call.name,
@@ -329,14 +338,6 @@ class ToolCalls:
             list(dict.fromkeys(step.turn_id for step in self._untold)),
         )
 
-    def _show_result(self, call: ToolCall, output: ToolOutput) -> None:
-        """Have a realtime model know the result of a call whose step is not in the history yet."""
-        step = next((step for step in self._pending if call in step.batch.calls), None)
-        live = self._context.live
-        if step is None or not live.is_connected or any(step.batch.calls[n] is call for n in step.batch.agents):
-            return  # the output of a handoff is settled with the step
-        live.connection.conversation.show_result(_item_of(output, step.turn_id))
-
     def _note_running(self) -> None:
         is_running = any(step.batch.is_at_work for step in self._pending)
         if is_running != self._is_running:
@@ -353,6 +354,8 @@ class ToolCalls:
                 if (live := self._context.live).is_connected and live.connection.conversation.takes_results:
                     step.is_carried = step.is_taken = True
                 self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], step.turn_id)
+                for call, output, seconds in batch.handoffs():
+                    self._note_called(call, output, seconds)
                 self._report_owed(step)
                 self._untold.append(step)
                 for then in step.on_commit:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vivavoce.agents.current_job import server_credentials
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.io import Transport
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def transport_of(room: rtc.Room | Transport, participant: str | None, options: R
         participant: Identity of the participant to talk to; None: the first caller in the room.
     Raises:
         ConfigurationError: A participant is given for a ready transport.
+        CapabilityError: The avatar is required, and no avatar plays the audio of a ready transport.
     """
     if not isinstance(room, Transport):
         from vivavoce.agents.transports.livekit import LiveKitTransport
@@ -44,4 +45,7 @@ def transport_of(room: rtc.Room | Transport, participant: str | None, options: R
         return LiveKitTransport(room, participant=participant, options=options, clock=clock, credentials=credentials)
     if participant is not None:
         raise ConfigurationError(f"participant={participant!r} goes with a LiveKit room, not with a ready transport")
+    if options.avatar is not None and options.avatar.is_required and not room.sink.capabilities.is_remote:
+        remedy = "start the session in a LiveKit room, or leave out AvatarOptions.is_required"
+        raise CapabilityError(type(room).__name__, f"an avatar ({options.avatar.identity!r} is required)", remedy)
     return room

@@ -76,10 +76,20 @@ def check_options(options: object, kind: type[FallbackOptions], port: type[Compo
         ConfigurationError: They are none; a second member, if the list of them was forgotten.
     """
     if isinstance(options, port):
-        raise ConfigurationError(
-            f"need the members of {fallback} in one list, {fallback}([a, b]), got {shown(options)} as a second argument"
-        )
+        check_list((options,), fallback)
     check_instance("options", options, kind, or_none=True)
+
+
+def check_list(others: Sequence[object], fallback: str) -> None:
+    """Refuse arguments behind the list of the members of a fallback.
+
+    Raises:
+        ConfigurationError: There are some; further members, if the list of them was forgotten.
+    """
+    for other in others:
+        raise ConfigurationError(
+            f"need the members of {fallback} in one list, {fallback}([a, b]), got {shown(other)} as a second argument"
+        )
 
 
 def check_members(kind: str, components: object, port: type[Component]) -> tuple[Any, ...]:

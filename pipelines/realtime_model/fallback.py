@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Never
 
 import anyio
 
@@ -14,7 +14,7 @@ from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import CapabilityError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.incidents import FellBack, passed_over
-from vivavoce.pipelines.core.members import check_members, name_of
+from vivavoce.pipelines.core.members import check_list, check_members, name_of
 from vivavoce.pipelines.realtime_model.base import (
     RealtimeCapabilities,
     RealtimeConnection,
@@ -46,11 +46,12 @@ class FallbackRealtime(RealtimeModel):
     def __init__(
         self,
         models: Sequence[RealtimeModel],
-        *,
+        *others: Never,
         retry_after: float = 60.0,
         open_timeout: float = 4.0,
         clock: Clock | None = None,
     ) -> None:
+        check_list(others, "FallbackRealtime")
         found = check_members("realtime_model", models, RealtimeModel)
         check_number("retry_after", retry_after, at_least=0, unit="s")
         check_number("open_timeout", open_timeout, above=0, unit="s")

@@ -148,6 +148,39 @@ def test_of_several_agents_the_first_call_s_one_is_taken_and_the_model_is_told_o
     ]
     assert harness.session.agent.id == "billing"
     assert len(desk.llm.requests) == 2
+    assert [(event.output, event.is_error) for event in harness.tools] == outputs
+    (turn,) = [turn for turn in harness.session.turns if turn.kind == "turn"]
+    assert [(record.output, record.is_error) for record in turn.tools] == outputs
+
+
+def test_while_another_call_of_the_step_runs_no_model_is_told_that_a_handoff_is_made() -> None:
+    class Front(Clerk):
+        @function_tool
+        async def search(self) -> str:
+            """Search for long."""
+            await anyio.sleep(6.0)
+            return "found"
+
+    log: list[str] = []
+    front = Front("front", log)
+    front.to = Clerk("billing", log)
+    calls = [TRANSFER, ToolCall(call_id="c2", name="search", arguments="{}")]
+    llm = ScriptedLLM(calls, "Just a moment.", "Found.", delay=0.1)
+    harness = SessionHarness(front, llm)
+    harness.caller.says("billing please", 0.5, 1.5)
+    harness.caller.says("are you there", 3.0, 4.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(6.0)
+        assert harness.tools == []  # which agent is taken is known with the step
+        await harness.until(12.0)
+
+    harness.run(scenario)
+    running = [o.output for o in llm.requests[1].context.items if isinstance(o, FunctionCallOutput)]
+    assert [output.startswith("The call is still running") for output in running] == [True, True]
+    told = [event.output for event in harness.tools]
+    assert sorted(told) == sorted([HANDED_OVER.removeprefix("output: "), "found"])
+    assert harness.session.agent.id == "billing"
 
 
 def test_a_result_beside_the_agent_is_answered_by_the_new_one() -> None:
@@ -191,6 +224,8 @@ def test_an_agent_of_another_session_cannot_take_over_and_the_model_is_told() ->
 
     run_virtual(main())
     assert "output: Not handed over to 'billing': it cannot take over." in desk.items
+    told = [(event.output, event.is_error) for event in desk.harness.tools]
+    assert told == [("Not handed over to 'billing': it cannot take over.", True)]
     assert desk.errors == ["tool: SessionError"]
     assert desk.harness.session.agent is desk.front
     assert desk.log.count("billing cleans up") == 1

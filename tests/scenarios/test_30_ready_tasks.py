@@ -10,7 +10,7 @@ import pytest
 
 from kit.tasks import Front, items, said
 from vivavoce.agents import WakeUp
-from vivavoce.agents.events import ErrorOccurred, KeyPressed, WakeUpFired
+from vivavoce.agents.events import ErrorOccurred, KeyPressed, SpeechCreated, WakeUpFired
 from vivavoce.agents.tasks import (
     AgentTask,
     AskYesOrNo,
@@ -317,6 +317,43 @@ def test_keys_that_are_no_code_are_asked_for_again() -> None:
     harness, log = pressing(lambda: GetDigitCode(4, question="Your code?"), ("12#", 3.0), ("1234", 7.0))
     assert log == ["got '1234'"]
     assert "That was no code of 4 digits. Your code?" in said(harness)
+
+
+def test_a_code_that_is_broken_off_is_asked_for_again_after_its_pause() -> None:
+    harness, log = pressing(lambda: GetDigitCode(4, question="Your code?", key_pause=2.0), ("12", 3.0), ("1234", 8.0))
+    assert log == ["got '1234'"]
+    assert said(harness).count("That was no code of 4 digits. Your code?") == 1
+    at = [event.at for event in harness.recording.of(SpeechCreated)]
+    assert 3.2 + 2.0 in [pytest.approx(each) for each in at]  # the last key comes at 3.2
+
+
+@pytest.mark.parametrize("keys", ["12", "*", "12*"])
+def test_after_a_pause_without_a_code_it_is_asked_for_once_and_not_while_the_caller_speaks(keys: str) -> None:
+    log: list[str] = []
+    llm = ScriptedLLM(call("order"), "Take your time.", "Done.", delay=0.1)
+    front = Front(log, lambda: GetDigitCode(4, question="Your code?", key_pause=1.0))
+    harness = SessionHarness(front, llm)
+    harness.caller.says("order please", 0.5, 1.5)
+    harness.caller.presses(keys, 3.5)
+    harness.caller.says("wait a moment I have to look for it", 4.0, 7.0)
+    harness.run(until=16.0)
+    texts = said(harness)
+    asked = "Your code?" if keys.endswith("*") else "That was no code of 4 digits. Your code?"
+    assert texts.index("Take your time.") < len(texts) - 1 - texts[::-1].index(asked)
+    assert texts[1:].count(asked) == 1
+    assert harness.recording.of(ErrorOccurred) == []
+
+
+def test_enough_digits_are_the_code_when_no_key_follows() -> None:
+    harness, log = pressing(lambda: GetDigitCode(2, max_length=6, key_pause=2.0), ("123", 3.0))
+    assert log == ["got '123'"]
+    assert not any("no code" in text for text in said(harness))
+
+
+def test_a_task_that_is_over_asks_for_no_further_keys() -> None:
+    harness, log = pressing(lambda: GetDigitCode(4, key_pause=1.0), ("1", 3.0), ("234", 3.4))
+    assert log == ["got '1234'"]
+    assert not any("no code" in text for text in said(harness))
 
 
 def test_a_hash_key_behind_a_whole_code_is_no_answer_to_the_next_question() -> None:

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 from vivavoce.agents.audio.recording.options import RecordingOptions, recording_file
 from vivavoce.agents.audio.recording.recorder import Recorder
 from vivavoce.agents.audio.recording.sink import RecordedSink
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.done import Done
 from vivavoce.agents.records import RecordingRecord
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import (
@@ -67,13 +66,17 @@ class SessionRecording:
             path: As `RecordingOptions.path`, which it replaces for this recording.
         Raises:
             SessionNotStartedError, SessionClosedError: There is no call to record.
-            SessionError: It is recorded already.
+            SessionError: It is recorded already, or the calling code runs on another event loop.
             ConfigurationError: No recording can be such a file.
         """
         return await self._control.start(path)
 
     async def stop(self) -> None:
-        """End the recording, if there is one. Its file is then complete on disk."""
+        """End the recording, if there is one. Its file is then complete on disk.
+
+        Raises:
+            SessionError: The calling code runs on another event loop.
+        """
         await self._control.stop()
 
     def pause(self) -> None:
@@ -103,7 +106,7 @@ class RecordingControl:
         """The recording that runs."""
         self._sink: RecordedSink | None = None
         self._recorders: list[Recorder] = []
-        self._end: anyio.Event | None = None
+        self._end: Done | None = None
         """Set when the last recording that was stopped is complete."""
         self._is_open = False
         self._is_asking = False
@@ -141,6 +144,7 @@ class RecordingControl:
             raise SessionClosedError("the session is closed; nothing is recorded any more")
         if not self._is_open:
             raise SessionNotStartedError("the session was not started; call start() first, or set RecordingOptions")
+        self._context.check_here("recording.start()")
         if self.recorder is not None or self._is_asking:
             raise SessionError("the call is being recorded already; call recording.stop() first")
         file = recording_file(self._options.path if path is None else path, self._context.id)
@@ -152,9 +156,11 @@ class RecordingControl:
 
     async def stop(self) -> None:
         """End the recording, if there is one, and wait until its file is complete."""
+        if self.recorder is not None:
+            self._context.check_here("recording.stop()")
         recorder = self._take()
         if recorder is not None:
-            self._end = anyio.Event()
+            self._end = Done()
             # In the session's group: the caller of stop() may be cancelled, and the file needs its end.
             self._context.group.start_soon(self._finish, recorder, self._end, name="recording")
         if self._end is not None:
@@ -201,7 +207,7 @@ class RecordingControl:
         self._context.group.start_soon(self._watch, recorder, recorder.run, name="recording")
         return True
 
-    async def _finish(self, recorder: Recorder, end: anyio.Event) -> None:
+    async def _finish(self, recorder: Recorder, end: Done) -> None:
         try:
             await self._watch(recorder, recorder.finish)
         finally:

@@ -16,6 +16,7 @@ from vivavoce.agents.session.components.switch import PipelineSwitch
 from vivavoce.agents.session.options import SessionOptions, check_answers
 from vivavoce.agents.session.turns.turn_taking import TurnTaking
 from vivavoce.agents.speech.flow import ConversationFlow, FlowControl, FlowRunner, check_flow
+from vivavoce.agents.speech.seeing import check_sees
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.pipeline import Pipeline, check_pipeline, ears_of, having, is_like, warn_if_deaf
@@ -110,7 +111,7 @@ class PipelineRequests:
         if any(given(overrides)):
             self._check(agents, pipeline)
         else:
-            self._extensions.check(agents[0], pipeline)
+            self._check_fits(agents, pipeline)
             if overrides.endpointing is None:
                 return
         self._turn_taking.check(agents, pipeline)
@@ -153,7 +154,7 @@ class PipelineRequests:
         pipeline = places.with_agents(agents)
         if keeps_ears:
             pipeline = having(pipeline, ears_of(in_use))
-        self._extensions.check(agents[0], pipeline)
+        self._check_fits(agents, pipeline)
         owed, self._owed = self._owed, ()
         is_quiet = keeps_ears or not self.switch.is_changing
         if not is_quiet and not any(any(given(agent.overrides)) for agent in agents):
@@ -234,7 +235,11 @@ class PipelineRequests:
         """Refuse a pipeline that does not fit the last of these agents."""
         check_pipeline(pipeline)
         check_flow(self._flows.flow, pipeline)
+        self._check_fits(agents, pipeline)
+
+    def _check_fits(self, agents: Sequence[Agent], pipeline: Pipeline) -> None:
         self._extensions.check(agents[0], pipeline)
+        check_sees(self._context.live, pipeline)
 
 
 def pipeline_for(

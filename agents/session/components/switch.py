@@ -19,6 +19,7 @@ from vivavoce.agents.session.components.successor import PipelineChangeControl, 
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.turns.turn_taking import TurnTaking, turn_traits
 from vivavoce.agents.speech.pipeline_reports import PipelineReports
+from vivavoce.agents.speech.seeing import check_sees
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.changes import Changes
@@ -235,6 +236,7 @@ class PipelineSwitch:
                 await self._open_for_change(new)
                 if new.control is not None and not new.agents:
                     self._turn_taking.check_for_all(new.pipeline)  # another agent may have come since the request
+                    check_sees(context.live, new.pipeline)
                 if new.state == "opening":  # else it was lost as it opened
                     new.opened()
                 traits = turn_traits(self._options, new.pipeline.capabilities)

@@ -145,9 +145,10 @@ class Tasks:
 
         Raises:
             SessionClosedError: The session is closing.
-            SessionError: The session, a speech, a stage or the floor waits for the calling code.
+            SessionError: The session, a speech, a stage or the floor waits for the calling code; or it runs elsewhere.
         """
         self._context.check_open()
+        self._context.check_here("a task")
         if self._context.closing.is_asked:
             raise SessionClosedError("the session is closing; a task cannot have the conversation any more")
         if (stage := calling_stage()) is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -108,8 +109,8 @@ class SessionLifecycle:
         """Close the session, and wait for the end of the close; raises as `AgentSession.close`."""
         if not self._context.inbox.is_bound:
             return await self._close_unstarted(reason)
-        self._context.hooks.check_may_await_close()
-        self._context.closing.request(reason, leaves=leaves)
+        self._context.check_may_await_close()
+        self._context.request_close(reason, leaves=leaves)
         return await self._join()
 
     async def _close_unstarted(self, reason: CloseReason) -> CloseReport:
@@ -125,17 +126,18 @@ class SessionLifecycle:
             if self._close.report is None:
                 raise SessionNotStartedError("the session was not started; call start() first")
             return self._close.report
-        self._context.hooks.check_may_await_close()
+        self._context.check_may_await_close()
         return await self._join()
 
     async def _join(self) -> CloseReport:
         """Wait for the close, and for the session's task unless something in it ignores its cancellation."""
         assert self._task is not None
-        with self._context.hooks.awaiting_close() as is_handler:
+        is_here, hooks = self._context.inbox.is_own_loop, self._context.hooks
+        with hooks.awaiting_close() if is_here else nullcontext(True) as is_apart:
             await self._context.closing.ended.wait()
         report = self._close.report
         assert report is not None
-        if is_handler:  # a part of that task
+        if is_apart:  # a part of that task, or on another event loop
             return report
         with anyio.move_on_after(self._close.seconds_left):
             await asyncio.wait({self._task})

@@ -18,7 +18,7 @@ from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.events import KeyPressed
 from vivavoce.agents.replies.replies import RichReplies
-from vivavoce.agents.speech.seeing import Seeing, sees
+from vivavoce.agents.speech.seeing import Seeing
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.transports.options import DEFAULT_ROOM_OPTIONS, RoomOptions
 from vivavoce.agents.turn import inputs as i
@@ -26,7 +26,6 @@ from vivavoce.pipelines.core.checks import check_flag, check_text, check_whole, 
 from vivavoce.pipelines.core.clock import TimerHandle
 from vivavoce.pipelines.core.errors import (
     AvatarError,
-    CapabilityError,
     ConfigurationError,
     RoomError,
     SessionNotStartedError,
@@ -145,16 +144,8 @@ class Caller(TransportEvents):
         Raises:
             CapabilityError: The options ask for video, and the pipeline takes none.
         """
-        live, video = self._context.live, self._options.video
-        if video is not None:
-            if not sees(live.capabilities):
-                remedy = (
-                    "use an LLM that takes images, or a realtime model that takes video; or leave out "
-                    "RoomOptions.video_input"
-                )
-                raise CapabilityError("the pipeline", "seeing the caller's video", remedy)
-            self.seeing.open(video)
-        live.transport = self.transport
+        self.seeing.open(self._options.video)
+        self._context.live.transport = self.transport
         self.replies.open(self._options.files)
         self._has_input = True
 

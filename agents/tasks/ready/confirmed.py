@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.tasks.options import TaskOptions
 from vivavoce.agents.tasks.task import AgentTask
 from vivavoce.agents.tools.context import RunContext
@@ -59,12 +60,14 @@ class ConfirmedTask(AgentTask[T]):
 
     async def on_enter(self) -> None:
         """Ask the question."""
-        if not self._question.strip():
-            return
+        if self._question.strip():
+            await self._ask(self._question)
+
+    def _ask(self, text: str) -> SpeechHandle:
+        """Say `text`; a pipeline that cannot `say` has its model ask."""
         if self.session.pipeline.capabilities.can_say:
-            await self.session.say(self._question)
-        else:
-            await self.session.reply(f"Ask the caller: {self._question}")
+            return self.session.say(text)
+        return self.session.reply(f"Ask the caller: {text}")
 
     def heard(self, answer: T, context: RunContext, *, spoken: str) -> str:
         """Keep a checked answer; return the text for the model. Without a confirmation the task is complete.

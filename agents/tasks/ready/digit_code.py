@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from vivavoce.agents.agent import CompletedTurn, StopResponse
+from vivavoce.agents.agent import AgentControl, CompletedTurn, StopResponse
 from vivavoce.agents.events import KeyPressed
+from vivavoce.agents.states import AgentState
 from vivavoce.agents.tasks.options import TaskOptions
 from vivavoce.agents.tasks.ready.confirmed import ConfirmedTask
 from vivavoce.agents.tasks.ready.spelling import spoken_digits
 from vivavoce.agents.tools.context import RunContext
-from vivavoce.pipelines.core.checks import check_whole
+from vivavoce.pipelines.core.checks import check_number, check_whole
+from vivavoce.pipelines.core.clock import LoopClock, TimerHandle
 from vivavoce.pipelines.core.errors import ConfigurationError, ToolError
 from vivavoce.pipelines.llm.tools import function_tool
 
@@ -22,11 +24,13 @@ class GetDigitCode(ConfirmedTask[str]):
     """Asks for a code; the result is a str of digits.
 
     Keys of a telephone cut the agent. With the last digit that fits, or with `#`, the code is complete and needs no
-    confirmation; `*` begins anew.
+    confirmation; `*` begins anew. Where no key follows, the digits are the code if there are enough, else it is asked
+    for again.
 
     Args:
         length: Its number of digits.
         max_length: Its greatest number of digits; the same as `length` by default.
+        key_pause: Seconds after a key in which the next one must come. They count while neither side speaks.
         question, extra_instructions, confirms, options: As of a `ConfirmedTask`. Without a confirmation (the default),
             a turn of the caller that holds only the digits is understood without the model.
     """
@@ -36,6 +40,7 @@ class GetDigitCode(ConfirmedTask[str]):
         length: int,
         *,
         max_length: int | None = None,
+        key_pause: float = 5.0,
         question: str = "Please tell me your code, digit by digit.",
         extra_instructions: str = "",
         confirms: bool = False,
@@ -46,6 +51,9 @@ class GetDigitCode(ConfirmedTask[str]):
         self._least, self._most = length, length if max_length is None else max_length
         if self._most < self._least:
             raise ConfigurationError(f"need max_length >= length, got {max_length!r} and {length!r}")
+        check_number("key_pause", key_pause, above=0, unit="s")
+        self._key_pause = key_pause
+        self._pause: TimerHandle | None = None
         self._keys = ""
         self._wanted = str(length) if self._most == length else f"{length} to {self._most}"
         super().__init__(
@@ -64,22 +72,52 @@ class GetDigitCode(ConfirmedTask[str]):
     async def on_exit(self) -> None:
         """Take keys no more."""
         self.session.off(KeyPressed, self._press)
+        self._stop_pause()
 
     def _press(self, event: KeyPressed) -> None:
         if event.key == "#" and not self._keys:
             return  # the end of a code that was whole before
         self.session.interrupt()  # type: ignore[unused-awaitable]  # it acts when called
+        self._stop_pause()
         if event.key == "*":
             self._keys = ""
         elif event.key != "#":
             self._keys += event.key
-        if self._keys.isdecimal() and (len(self._keys) == self._most or (event.key == "#" and self._fits(self._keys))):
+        if event.key == "#":
+            self._end_keys()
+        elif self._keys.isdecimal() and len(self._keys) == self._most:
             self.complete(self._keys)
-        elif event.key == "#":
-            self._keys = ""
-            self.session.say(  # type: ignore[unused-awaitable]  # a sync handler: it is heard in its turn
-                f"That was no code of {self._wanted} digits. {self._question}"
-            )
+        else:
+            self._begin_pause()
+
+    def _begin_pause(self) -> None:
+        clock = LoopClock()
+        self._pause = clock.call_at(clock.now() + self._key_pause, self._no_key_followed)
+
+    def _stop_pause(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+
+    def _no_key_followed(self) -> None:
+        """End the code, unless somebody speaks, or an answer is on its way: then the pause begins again."""
+        self._pause = None
+        if self.outcome is not None or not AgentControl.of(self).is_in_session:
+            return
+        state = self.session.agent_state
+        if state is AgentState.IDLE and self.session.agent is self:
+            self._end_keys()
+        elif state not in (AgentState.CLOSING, AgentState.CLOSED):
+            self._begin_pause()
+
+    def _end_keys(self) -> None:
+        """Take the keys as the code, or ask for it again."""
+        keys, self._keys = self._keys, ""
+        if keys.isdecimal() and self._fits(keys):
+            self.complete(keys)
+        elif keys or self._question.strip():
+            problem = f"That was no code of {self._wanted} digits. " if keys else ""
+            self._ask(f"{problem}{self._question}")  # type: ignore[unused-awaitable]  # it is heard in its turn
 
     async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
         """Take a code without the model, if the turn holds nothing else."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from kit.chat import outline
 from vivavoce.agents import Agent, ChatContext, MemoryOptions, SessionOptions, StopResponse, function_tool
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.core.write_queue import MAX_WAITING
-from vivavoce.agents.events import ErrorOccurred, HistoryItemAdded, HistoryItemRemoved
+from vivavoce.agents.events import ErrorOccurred, HistoryItemAdded, HistoryItemRemoved, HistoryItemReplaced
 from vivavoce.agents.memory import InProcessStore, SqliteStore, StoreUnavailable
 from vivavoce.agents.memory.history.history_writer import BATCH
 from vivavoce.agents.memory.stores.store import Place, SessionStore
@@ -115,6 +116,32 @@ def test_a_sync_tool_adds_from_its_thread() -> None:
     assert outline(harness.session.history.items) == ["hello", "noted", "call:c1", "out:c1", "Done."]
     assert sequences == [2]
     assert len(harness.recording.of(HistoryItemAdded)) == 5
+
+
+def test_a_sync_tool_corrects_and_removes_messages_on_the_event_loop_of_the_session() -> None:
+    threads: list[int] = []
+
+    class Clerk(Agent):
+        @function_tool
+        def mend(self) -> str:
+            """Mend the history."""
+            first, second = self.session.history.messages("system")
+            assert self.session.history.replace_text(first, "better").content == "better"
+            self.session.history.remove(second)
+            return "ok"
+
+    async def scenario(harness: SessionHarness) -> None:
+        for event in (HistoryItemReplaced, HistoryItemRemoved):
+            harness.session.on(event, lambda _: threads.append(threading.get_ident()))
+        for text in ("good", "worse"):
+            harness.session.history.add_message("system", text)
+        harness.session.input.text("hello")
+        await harness.until(5.0)
+
+    call = ToolCall(call_id="c1", name="mend", arguments="{}")
+    harness = SessionHarness(Clerk("Help."), ScriptedLLM([call], "Done.", delay=0.1)).run(scenario)
+    assert [message.content for message in harness.session.history.messages("system")] == ["better"]
+    assert threads == [threading.get_ident()] * 2
 
 
 def test_handoffs_and_config_changes_are_told_and_not_sent_as_words() -> None:

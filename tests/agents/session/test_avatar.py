@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 import pytest
 
 from kit.avatar import RATE, AvatarCall, avatar_call
-from vivavoce.agents import Agent
+from vivavoce.agents import Agent, AgentSession, RoomOptions, SessionOptions
 from vivavoce.agents.events import AgentStateChanged, FalseInterruption
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.transports import AvatarOptions
 from vivavoce.agents.transports.livekit.avatar_sink import AvatarSink
+from vivavoce.agents.transports.local import LocalTransport
+from vivavoce.agents.transports.text import TextTransport
 from vivavoce.pipelines import RealtimePipeline
 from vivavoce.pipelines.core.errors import CapabilityError
+from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.media.frame import AudioFrame
 
 LONG = "one two three four five six seven eight nine ten"
@@ -201,5 +207,36 @@ def test_a_report_that_never_comes_does_not_hold_up_the_end_of_the_next_speech()
             if is_reported:
                 sink.finished(1.0, interrupted=False)
             assert sink.is_idle
+
+    run_virtual(main())
+
+
+REQUIRED = RoomOptions(avatar=AvatarOptions(identity="face", is_required=True))
+
+
+@pytest.mark.parametrize("make", [LocalTransport, lambda _: TextTransport()])
+def test_a_required_avatar_is_refused_at_the_start_where_no_avatar_plays_the_audio(
+    make: Callable[[VirtualClock], Transport],
+) -> None:
+    async def main() -> None:
+        clock, harness = VirtualClock(), cascading("Hello.")
+        async with AgentSession[None](harness.agent, harness.pipeline, options=SessionOptions(clock=clock)) as session:
+            room = make(clock)
+            with pytest.raises(
+                CapabilityError, match="Transport lacks .*'face' is required.*start the session in a LiveKit room"
+            ):
+                await session.start(room, room_options=REQUIRED)
+            await session.start(room)  # as if the first one had not been tried
+            assert session.agent_state == "idle"
+
+    run_virtual(main())
+
+
+def test_a_required_avatar_may_play_by_a_transport_of_ones_own() -> None:
+    async def main() -> None:
+        clock, harness = VirtualClock(), cascading("Hello.")
+        room = LocalTransport(clock, sink=AvatarSink(clock, sample_rate=RATE, lead=0.1))
+        async with AgentSession[None](harness.agent, harness.pipeline, options=SessionOptions(clock=clock)) as session:
+            await session.start(room, room_options=REQUIRED)
 
     run_virtual(main())

@@ -10,6 +10,7 @@ import pytest
 
 from vivavoce.agents import (
     Agent,
+    AgentOverrides,
     AgentSession,
     ContextWindow,
     RoomOptions,
@@ -20,12 +21,13 @@ from vivavoce.agents import (
 from vivavoce.agents.events import TurnCompleted
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
-from vivavoce.pipelines import CascadingPipeline
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
+from vivavoce.pipelines import CascadingPipeline, RealtimePipeline
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities
+from vivavoce.pipelines.llm.chat_context import FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import VideoFrame
-from vivavoce.pipelines.testing import ScriptedSTT, ScriptedTTS
+from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS
 
 AHEAD = 3.3
 """Seconds until an answer to the words from 2.0 to 3.0 has been begun ahead, and the turn is not over."""
@@ -46,6 +48,7 @@ def call(
     agent: Agent | None = None,
     window: ContextWindow | None = None,
     tell: Callable[[Session], None] = lambda _: None,
+    pipeline: CascadingPipeline | None = None,
     **video: Any,
 ) -> Session:
     """Run a session whose caller shows pictures and types."""
@@ -54,9 +57,9 @@ def call(
     async def main() -> None:
         clock = VirtualClock()
         room = LocalTransport(clock)
-        pipeline = CascadingPipeline(stt=ScriptedSTT(), llm=llm, tts=ScriptedTTS())
+        given = pipeline or CascadingPipeline(stt=ScriptedSTT(), llm=llm, tts=ScriptedTTS())
         options = SessionOptions(clock=clock, context_window=window)
-        async with AgentSession[Any](agent or Agent("Look."), pipeline, options=options) as session:
+        async with AgentSession[Any](agent or Agent("Look."), given, options=options) as session:
             sessions.append(session)
             await session.start(room, room_options=RoomOptions(video_input=VideoInputOptions(**video)))
             await scenario(session, room)
@@ -247,19 +250,107 @@ def test_a_model_that_takes_no_images_is_refused_at_the_start_and_the_error_says
         call(ScriptedLLM("Hm."), scenario)
 
 
-def test_after_a_change_to_a_pipeline_that_does_not_see_no_request_carries_pictures() -> None:
-    llm, blind = seeing("A cat."), ScriptedLLM("What cat?")
+def test_after_a_fallback_to_a_pipeline_that_does_not_see_no_request_carries_pictures() -> None:
+    llm, blind, stt = seeing("A cat."), ScriptedLLM("What cat?", "Hello."), ScriptedSTT()
 
     async def scenario(session: Session, room: LocalTransport) -> None:
         await show(room, "1")
         await ask(session, "What is it?")
-        await session.update_pipeline(CascadingPipeline(stt=ScriptedSTT(), llm=blind, tts=ScriptedTTS()))
+        stt.fail(ProviderError("no", provider="scripted", retryable=False))
+        await anyio.sleep(1.0)
         await show(room, "2")
         await ask(session, "And now?")
+        await session.update_agent(Agent("Look again.", id="next"))  # nothing is lost by that any more
+        await ask(session, "Hello?")
+        assert session.agent.id == "next"
+
+    class Backed(CascadingPipeline):
+        fallback = CascadingPipeline(stt=ScriptedSTT(), llm=blind, tts=ScriptedTTS())
+
+    call(llm, scenario, pipeline=Backed(stt=stt, llm=llm, tts=ScriptedTTS()))
+    assert seen(llm.requests[0]) == [["1"]]
+    assert [seen(request) for request in blind.requests] == [[[], []], [[], [], []]]
+
+
+BLIND = ScriptedLLM("What cat?")
+CHANGES: dict[str, Callable[[Session], object]] = {
+    "update_components": lambda session: session.update_components(llm=BLIND),
+    "update_pipeline": lambda session: session.update_pipeline(
+        CascadingPipeline(stt=ScriptedSTT(), llm=BLIND, tts=ScriptedTTS())
+    ),
+    "update_pipeline to a realtime model": lambda session: session.update_pipeline(
+        RealtimePipeline(ScriptedRealtimeModel())
+    ),
+    "update_agent": lambda session: session.update_agent(Agent("Hear.", overrides=AgentOverrides(llm=BLIND))),
+}
+"""Changes to a model that does not see."""
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_to_a_model_that_does_not_see_is_refused_while_the_caller_is_seen(name: str) -> None:
+    llm = seeing("A cat.", "Still a cat.")
+
+    async def scenario(session: Session, room: LocalTransport) -> None:
+        agent, pipeline = session.agent, session.pipeline
+        await show(room, "1")
+        with pytest.raises(CapabilityError, match="seeing the caller's video.*use an LLM that takes images"):
+            CHANGES[name](session)
+        await ask(session, "What is it?")
+        await anyio.sleep(5.0)
+        await ask(session, "And now?")
+        assert (session.agent, session.pipeline) == (agent, pipeline)
 
     call(llm, scenario)
+    assert len(llm.requests) == 2
+    assert BLIND.requests == []
+
+
+def test_an_agent_of_a_tool_that_does_not_see_does_not_take_over_and_the_model_is_told() -> None:
+    class Front(Agent):
+        @function_tool
+        async def transfer(self) -> Agent:
+            """Hand over."""
+            return Agent("Hear.", id="blind", overrides=AgentOverrides(llm=BLIND))
+
+    llm = seeing([ToolCall(call_id="c", name="transfer", arguments="{}")], "Sorry.")
+    agent = Front("Look.")
+
+    async def scenario(session: Session, room: LocalTransport) -> None:
+        await show(room, "1")
+        await ask(session, "Somebody else, please.")
+        assert session.agent is agent
+
+    session = call(llm, scenario, agent=agent)
+    (output,) = [item for item in session.history.items if isinstance(item, FunctionCallOutput)]
+    assert output.output == "Not handed over to 'blind': it cannot take over."
+
+
+def test_an_agent_that_sees_does_not_hand_over_to_a_pipeline_that_does_not() -> None:
+    llm = seeing("A cat.")
+
+    async def scenario(session: Session, room: LocalTransport) -> None:
+        await show(room, "1")
+        with pytest.raises(CapabilityError, match="seeing the caller's video"):
+            _ = session.update_agent(Agent("Hear."))
+        await session.update_agent(Agent("Look.", id="next", overrides=AgentOverrides(llm=llm)))
+        await ask(session, "What is it?")
+
+    blind = CascadingPipeline(stt=ScriptedSTT(), llm=BLIND, tts=ScriptedTTS())
+    seer = Agent("Look.", overrides=AgentOverrides(llm=seeing("Hm.")))
+    session = call(llm, scenario, agent=seer, pipeline=blind)
+    assert session.agent.id == "next"
     assert seen(llm.requests[0]) == [["1"]]
-    assert seen(blind.requests[0]) == [[], []]
+
+
+def test_without_video_a_model_that_does_not_see_may_take_over() -> None:
+    harness = SessionHarness(Agent("Help."), seeing("Hm."))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.session.update_components(llm=ScriptedLLM("Hello."))
+        harness.session.input.text("Hello?")
+        await harness.until(5.0)
+
+    harness.run(scenario).expect_history(("user", "Hello?"), ("assistant", "Hello."))
 
 
 @pytest.mark.parametrize("changes", [False, True])

@@ -102,6 +102,21 @@ def test_a_pipeline_that_sees_nothing_refuses_a_room_that_is_to_be_seen(pipeline
         call(pipeline, scenario)
 
 
+def test_a_model_that_takes_no_video_does_not_take_the_place_of_one_that_is_shown_the_caller() -> None:
+    model = ScriptedRealtimeModel(capabilities=SEES)
+    others = RealtimePipeline(ScriptedRealtimeModel()), CascadingPipeline(tts=ScriptedTTS())
+
+    async def scenario(session: AgentSession[None], room: LocalTransport) -> None:
+        for pipeline in others:
+            with pytest.raises(CapabilityError, match="leave out RoomOptions.video_input"):
+                _ = session.update_pipeline(pipeline)
+        await session.update_components(tts=ScriptedTTS())
+        await show(room, 0.5)
+
+    call(RealtimePipeline(model, tts=ScriptedTTS()), scenario)
+    assert len(model.connections[-1].record.pictures) == 1
+
+
 def test_without_being_asked_nothing_is_looked_at() -> None:
     model = ScriptedRealtimeModel(capabilities=SEES)
 

@@ -109,6 +109,8 @@ def test_tasks_refuse_arguments_that_can_never_work() -> None:
         _ = GetDateTime(earliest=dt.datetime(2026, 1, 1))
     with pytest.raises(ConfigurationError, match="need max_length >= length"):
         _ = GetDigitCode(6, max_length=4)
+    with pytest.raises(ConfigurationError, match="key_pause"):
+        _ = GetDigitCode(4, key_pause=0)
     with pytest.raises(ConfigurationError, match="max_turns"):
         TaskOptions(max_turns=0)
     with pytest.raises(ConfigurationError, match="need history 'keep', 'summary' or 'leave_out'"):

@@ -33,6 +33,16 @@ def test_the_same_component_twice_is_refused_with_its_places(
 
 
 @FALLBACKS
+def test_members_without_a_list_are_refused_with_the_list_that_is_needed(
+    fallback: Callable[..., Component], member: Callable[[], Component]
+) -> None:
+    name = getattr(fallback, "__name__", "")
+    wanted = rf"need the members of {name} in one list, {name}\(\[a, b\]\), got .*{type(member()).__name__}"
+    with pytest.raises(ConfigurationError, match=wanted):
+        fallback(member(), member())
+
+
+@FALLBACKS
 def test_a_fallback_shows_the_members_of_its_port_and_no_others(
     fallback: type[Component], member: type[Component]
 ) -> None:
