@@ -4,9 +4,9 @@ A final belongs to the guess that has the same name of an utterance, where the p
 final before any new speech settles the guess, however late. During new speech, or with several open guesses, the order
 is no proof: there a final settles the guess that it is most like, if it reads like a revision. One that comes while new
 speech goes on, has the words of a guess and was not shown by an interim settles that guess, however late. A final of
-new speech that begins with the words of a guess and goes on is of both: the common beginning is not repeated. A past final, of a
-recogniser that was replaced, settles what was open at the replacement, for `LATE_WORDS`: later ones are of the next
-recogniser that was replaced. Typed text is no speech and changes nothing.
+new speech that begins with the words of a guess and goes on is of both: the common beginning is not repeated. A past
+final, of a recogniser that was replaced, settles what was open at the replacement, for `LATE_WORDS`: later ones are of
+the next recogniser that was replaced. Typed text is no speech and changes nothing.
 """
 
 from __future__ import annotations
