@@ -244,7 +244,6 @@ def test_one_cause_leads_to_a_limited_number_of_moves() -> None:
     machine.begin()
 
     effects = machine.event("go")
-
     assert len(way(effects)) == MAX_MOVES
     assert effects[-1] == e.MovesExceeded("here", "e1")
 
