@@ -79,7 +79,7 @@ def test_a_session_event_that_a_body_causes_continues_the_circle() -> None:
 
         @state.body
         async def speak(session: AgentSession[Any]) -> None:
-            session.say("Hello.")
+            _ = session.say("Hello.")
 
         state.when_event("speech_created").go_to(other)
     harness = graph_harness(graph)
