@@ -15,6 +15,7 @@ from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import located
+from vivavoce.pipelines.core.words import unless_blank
 from vivavoce.pipelines.events import UserFinal, UserInterim
 
 logger = logging.getLogger(__name__)
@@ -136,7 +137,7 @@ class SessionLoop:
         self._context.hooks.agent_is(busy=bool(parts.speeches))
 
     def _show_words(self, text: str, turn_id: str, *, is_final: bool) -> None:
-        text = text if text.strip() else ""
+        text = unless_blank(text)
         if not text and not is_final:
             return
         if text:

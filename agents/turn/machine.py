@@ -28,6 +28,7 @@ from vivavoce.agents.turn.settling import Settling
 from vivavoce.agents.turn.user.endpointing import Endpointing
 from vivavoce.agents.turn.user.user_side import UserSide
 from vivavoce.agents.turn.wake_up import WakeUps
+from vivavoce.pipelines.core.words import unless_blank
 
 _REPORTED_LATE = (i.UserSpeechStarted, i.UserSpeechEnded, i.PlayoutStarted)
 """Inputs that change states at a time of their own, in the past."""
@@ -261,7 +262,7 @@ class TurnMachine:
             case _ if self._is_open:
                 self._dispatch_user(event, now)
             case i.UserInterim() | i.UserFinal() if self._hearing_out.until is not None:
-                if self._hearing_out.take(event, _unless_blank(event.text), now):
+                if self._hearing_out.take(event, unless_blank(event.text), now):
                     self._end_hearing(now)
             case i.RemoteReplyStarted():
                 self._out.append(RefuseRemoteReply(event.remote_reply_id))
@@ -279,9 +280,9 @@ class TurnMachine:
             case i.UserAudioStopped():
                 self._user_turns.speech_ended(now, now)
             case i.UserInterim():
-                self._user_turns.interim(_unless_blank(event.text), now, event.item_id)
+                self._user_turns.interim(unless_blank(event.text), now, event.item_id)
             case i.UserFinal():
-                text, is_past, held = _unless_blank(event.text), event.is_past, event.held
+                text, is_past, held = unless_blank(event.text), event.is_past, event.held
                 self._user_turns.final(text, now, event.item_id, is_past=is_past, held=held)
             case i.RecogniserLost():
                 self._user.recogniser_lost()
@@ -395,7 +396,3 @@ class TurnMachine:
     def _on_gone(self, now: float) -> None:
         self._gone_until = None
         self._out.append(CloseSession("participant_left"))
-
-
-def _unless_blank(text: str) -> str:
-    return text if text.strip() else ""  # a blank transcript is an empty one

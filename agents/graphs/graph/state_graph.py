@@ -33,6 +33,8 @@ class StateGraph:
         self._intents: list[Intent] = []
         self._checked: tuple[tuple[object, ...], tuple[str, ...], GraphRules] | None = None
         """The parts of the graph at its last check, the warnings, and the rules; sessions share the rules."""
+        self._told: set[str] = set()
+        """The warnings that a session has logged."""
 
     @property
     def states(self) -> tuple[State, ...]:
@@ -112,6 +114,16 @@ class StateGraph:
             GraphError: The graph has faults; it names all of them.
         """
         return self._check()[0]
+
+    def new_warnings(self) -> tuple[str, ...]:
+        """Check the graph, and return the warnings that this method has not returned before: sessions share the graph.
+
+        Raises:
+            GraphError: The graph has faults; it names all of them.
+        """
+        new = tuple(warning for warning in self.check() if warning not in self._told)
+        self._told.update(new)
+        return new
 
     def rules(self) -> GraphRules:
         """Return the rules for the machine.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from vivavoce.agents.graphs.machine.rules import Event
@@ -15,9 +15,14 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class EventReceived:
-    """An event came."""
+    """An event came.
+
+    Args:
+        is_own: Whether it may be a consequence of the graph's own code, such as an event that a body has sent.
+    """
 
     event: Event
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +60,25 @@ class BodyEnded:
 
 @dataclass(frozen=True, slots=True)
 class DataChanged:
-    """Private data of the session changed."""
+    """Private data of the session changed.
+
+    Args:
+        is_own: Whether the graph's own code has changed them.
+    """
+
+    is_own: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class MoveRequested:
-    """The application asks for a move to a state."""
+    """The application asks for a move to a state.
+
+    Args:
+        is_own: Whether the graph's own code asks.
+    """
 
     state: str
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 from vivavoce.agents.graphs.machine import effects as e
 from vivavoce.agents.graphs.machine import inputs as i
+from vivavoce.agents.graphs.machine.moves import Moves
 from vivavoce.agents.graphs.machine.rules import (
     Event,
     GraphRules,
@@ -23,9 +24,6 @@ from vivavoce.agents.graphs.machine.rules import (
     fits,
 )
 from vivavoce.agents.graphs.machine.saved import Saved
-
-MAX_MOVES = 32
-"""The most moves that one cause may lead to."""
 
 MAX_WAITING = 64
 """The most events that wait for a later state; also the most events and requests that wait for the end of the present
@@ -70,7 +68,7 @@ class _Cause:
     origin: Literal["arrived", "waiting", "chosen"]
     place: _Place
     timers: dict[int, float]
-    moves: int = 0
+    has_moved: bool = False
     ran_body: bool = False
 
     @property
@@ -123,6 +121,9 @@ class GraphMachine:
         self._is_fallback = False
         self._undoable: _Cause | None = None
         self._tried = 0
+        self._own: set[str] = set()
+        """The ids of the arrived events that may be consequences of moves."""
+        self._moves = Moves()
 
     @property
     def state(self) -> str:
@@ -178,7 +179,7 @@ class GraphMachine:
         """
         cause = self._cause
         judged: tuple[Event, ...] = ()
-        if cause is not None and cause.event is not None and not (cause.is_speech or cause.ran_body or cause.moves):
+        if cause is not None and cause.event is not None and not (cause.is_speech or cause.ran_body or cause.has_moved):
             judged = (cause.event,)
         arrived = tuple(one for one in self._arrivals if isinstance(one, Event) and one.kind != "speech")
         waited = () if cause is None or cause.origin != "waiting" else judged
@@ -197,9 +198,11 @@ class GraphMachine:
             case i.Begun():
                 self._begin(now)
             case i.EventReceived(event=received):
+                if event.is_own or received.kind == "speech":
+                    self._own.add(received.id)
                 self._arrive(received)
             case i.DataChanged():
-                self._data_changed()
+                self._data_changed(event)
             case i.IntentChosen() | i.MoveRequested():
                 self._arrive(event)
             case i.Judged():
@@ -222,18 +225,19 @@ class GraphMachine:
         if len(droppable) > MAX_WAITING:
             oldest = droppable[0]
             self._arrivals.remove(oldest)
-            self._out.append(e.EventDropped(oldest.id if isinstance(oldest, Event) else ""))
+            self._own.discard(_id_of(oldest))
+            self._out.append(e.EventDropped(_id_of(oldest)))
 
-    def _data_changed(self) -> None:
-        if i.DataChanged() not in self._arrivals:
-            self._arrivals.append(i.DataChanged())
+    def _data_changed(self, change: i.DataChanged) -> None:
+        if change not in self._arrivals:
+            self._arrivals.append(change)
 
     def _begin(self, now: float) -> None:
         if self.is_begun:
             return
         self.is_begun = True
         if not self._place.state:
-            self._cause = self._new_cause(None, "arrived")
+            self._cause = self._new_cause(None, "arrived", now)
             self._move(self._rules.initial, "begin", None, now)
 
     def _take_due(self, now: float) -> None:
@@ -268,6 +272,7 @@ class GraphMachine:
             self._search = _Search("state")
 
     def _undo(self, event_id: str) -> None:
+        self._own.discard(event_id)
         self._arrivals = deque(one for one in self._arrivals if not (isinstance(one, Event) and one.id == event_id))
         for cause in (self._cause, self._undoable):
             if cause is not None and cause.event_id == event_id and cause.is_speech and not cause.ran_body:
@@ -282,7 +287,7 @@ class GraphMachine:
             self._place = replace(cause.place, stay=self._place.stay + 1)
             self._out.append(e.Moved(self._place.state, source, "undo", event_id=event_id))
             self._tried = 0  # events and changed data that the state before has not seen
-            self._data_changed()
+            self._data_changed(i.DataChanged())
 
     # --- judging
 
@@ -297,23 +302,25 @@ class GraphMachine:
     def _next_cause(self, now: float) -> bool:
         """Begin with an event that waits, or with the next arrival; return False without one."""
         if self._tried < len(self._waiting):  # the state has changed since they were judged
-            self._begin_cause(self._waiting.pop(self._tried), "waiting", "event")
+            self._begin_cause(self._waiting.pop(self._tried), "waiting", "event", now)
             return True
         if not self._arrivals:
             return False
         match arrival := self._arrivals.popleft():
             case Event():
-                self._begin_cause(arrival, "arrived", "event")
+                is_own = arrival.id in self._own
+                self._own.discard(arrival.id)
+                self._begin_cause(arrival, "arrived", "event", now, is_own=is_own)
             case i.IntentChosen(event=event, intent=intent):
-                self._begin_cause(event, "chosen", "event", intent=intent)
-            case i.DataChanged():
-                self._begin_cause(None, "arrived", "state")
+                self._begin_cause(event, "chosen", "event", now, intent=intent)
+            case i.DataChanged(is_own=is_own):
+                self._begin_cause(None, "arrived", "state", now, is_own=is_own)
             case _Timer(rule=rule, stay=stay):
                 if stay == self._place.stay:
-                    self._begin_cause(None, "arrived", "timer", timer=rule)
-            case i.MoveRequested(state=state):
+                    self._begin_cause(None, "arrived", "timer", now, timer=rule, is_own=True)
+            case i.MoveRequested(state=state, is_own=is_own):
                 if state in self._rules.states:
-                    self._cause = self._new_cause(None, "arrived")
+                    self._cause = self._new_cause(None, "arrived", now, is_own=is_own)
                     self._place = replace(self._place, return_to="")
                     self._move(state, "request", None, now)
             case _:
@@ -325,14 +332,19 @@ class GraphMachine:
         event: Event | None,
         origin: Literal["arrived", "waiting", "chosen"],
         kind: Literal["event", "timer", "state"],
+        now: float,
         *,
         intent: str | None = None,
         timer: int | None = None,
+        is_own: bool = False,
     ) -> None:
-        self._cause = self._new_cause(event, origin)
+        self._cause = self._new_cause(event, origin, now, is_own=is_own)
         self._search = _Search(kind, intent=intent, timer=timer)
 
-    def _new_cause(self, event: Event | None, origin: Literal["arrived", "waiting", "chosen"]) -> _Cause:
+    def _new_cause(
+        self, event: Event | None, origin: Literal["arrived", "waiting", "chosen"], now: float, *, is_own: bool = False
+    ) -> _Cause:
+        self._moves.begin_cause(now, is_own=is_own)
         if event is not None and event.kind == "speech":
             self._undoable = None
         return _Cause(event, origin, self._place, dict(self._timers))
@@ -431,11 +443,11 @@ class GraphMachine:
     ) -> None:
         cause = self._cause
         assert cause is not None
-        if cause.moves == MAX_MOVES:
+        if not self._moves.take(now):
             self._out.append(e.MovesExceeded(self._place.state, cause.event_id))
             self._finish()
             return
-        cause.moves += 1
+        cause.has_moved = True
         self._search, self._tried, source = None, 0, self._place.state
         if self._undoable is not None and self._undoable is not cause:
             self._undoable = None
@@ -474,6 +486,10 @@ class GraphMachine:
     def _number(self) -> int:
         self._numbers += 1
         return self._numbers
+
+
+def _id_of(arrival: _Arrival) -> str:
+    return arrival.id if isinstance(arrival, Event) else ""
 
 
 def _is_droppable(arrival: _Arrival) -> bool:

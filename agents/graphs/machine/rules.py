@@ -143,6 +143,13 @@ class StateRules:
         return {kind: tuple(indices) for kind, indices in found.items()}
 
     @property
+    def takes_all_speech(self) -> bool:
+        """Whether a transition takes every turn of the caller, or the state is left as soon as its body has ended."""
+        return any(
+            not rule.is_judged and rule.trigger in (OnEvent(), OnEvent(USER_TURN), OnState()) for rule in self.rules
+        )
+
+    @property
     def judges_speech(self) -> bool:
         """Whether speech may move the graph before it is answered."""
         return self.has_fallback or any(self._judges_speech(rule.trigger) for rule in self.rules)

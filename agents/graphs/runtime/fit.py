@@ -50,3 +50,21 @@ def check_model(rules: GraphRules, agent: Agent, pipeline: Pipeline) -> None:
         )
     if pipeline.fallback is not None:
         check_model(rules, agent, pipeline.fallback)
+
+
+def unanswered_states(rules: GraphRules, agent: Agent, pipeline: Pipeline) -> list[str]:
+    """Return the states in which nothing answers words that no transition takes: they have no fallback body, and the
+    pipeline, or a fallback of it, has no model.
+
+    An agent with an `llm_stage` of its own may answer without the pipeline's model.
+    """
+    if AgentControl.of(agent).overrides("llm_stage"):
+        return []
+    if pipeline.capabilities.can_reply or not pipeline.capabilities.can_listen:
+        return [] if pipeline.fallback is None else unanswered_states(rules, agent, pipeline.fallback)
+    passing = {rule.target for state in rules.states.values() for rule in state.rules if rule.is_global}
+    return [
+        name
+        for name, state in rules.states.items()
+        if not (state.has_fallback or state.takes_all_speech or (state.is_end and name in passing))
+    ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ from vivavoce.agents.graphs.graph.state import State, transition_of
 from vivavoce.agents.graphs.intents.classifier import IntentClassifier, IntentMatch, match_of
 from vivavoce.agents.graphs.machine import effects as e
 from vivavoce.agents.graphs.machine import inputs as i
-from vivavoce.agents.graphs.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
+from vivavoce.agents.graphs.machine.machine import MAX_WAITING, MIN_SCORE, GraphMachine
+from vivavoce.agents.graphs.machine.moves import MAX_MOVES
 from vivavoce.agents.graphs.machine.rules import USER_TURN, Event, EventKind, OnTool
 from vivavoce.agents.graphs.runtime.additions import additions_of
 from vivavoce.agents.graphs.runtime.code import GraphCode
@@ -63,7 +65,7 @@ class GraphRuntime(Attached):
 
     def __init__(self, host: Host, graph: StateGraph) -> None:
         self.graph = graph
-        for warning in graph.check():
+        for warning in graph.new_warnings():
             logger.warning("The conversation graph: %s", warning)
         self._host = host
         self._context = host.context
@@ -81,6 +83,8 @@ class GraphRuntime(Attached):
         self._timer: TimerHandle | None = None
         self._has_ended = False
         self._limit = JudgeLimit()
+        self._warned: Counter[str] = Counter()
+        self._silent: set[str] = set()  # the states of which `warn_of_silence` has warned
         self._turns: dict[str, JudgedTurn] = {}
         """Turns by the ids of their events; the event of a turn has the id of the speech that answers it."""
         self._waiters: dict[str, WaitingTool] = {}
@@ -116,6 +120,9 @@ class GraphRuntime(Attached):
         """Take no more events, and cut the code that runs; the close cuts the answers and tools that wait for it."""
         if self._is_open:
             self._kept.close()
+            for problem, count in self._warned.items():
+                if count > 1:
+                    logger.warning("The conversation graph: %s (%d times in this call)", problem, count)
         self._has_ended = True
         self._inputs.clear()
         self._arm(None)
@@ -129,6 +136,16 @@ class GraphRuntime(Attached):
     async def aclose(self) -> None:
         """Wait for the end of the code that runs."""
         await self._code.ended()
+
+    def warn_of_silence(self, states: Sequence[str]) -> None:
+        """Log, once for each set of states, that nothing answers words there that no transition takes."""
+        if states and (named := ", ".join(map(repr, states))) not in self._silent:
+            self._silent.add(named)
+            logger.warning(
+                "The conversation graph: words that no transition takes get no answer in %s, without a fallback body "
+                "and without a model; give each of them set_fallback_body(f), or the pipeline an llm",
+                named,
+            )
 
     # --- reading
 
@@ -154,25 +171,34 @@ class GraphRuntime(Attached):
 
     # --- events
 
-    def receive(self, event: GraphEvent, *, kind: EventKind = "event", subject: str = "") -> None:
-        """Take an event, on the session's event loop."""
-        self._post_event(Event(new_id("event"), kind, event.name, subject), event)
+    def receive(self, event: GraphEvent, *, kind: EventKind = "event", subject: str = "", is_own: bool = False) -> None:
+        """Take an event, on the session's event loop.
 
-    def move(self, state: str) -> None:
-        """Move to a state, on the session's event loop."""
-        self._post(i.MoveRequested(state))
+        Args:
+            is_own: Whether it may be a consequence of the graph's own code.
+        """
+        self._post_event(Event(new_id("event"), kind, event.name, subject), event, is_own=is_own)
+
+    def move(self, state: str, *, is_own: bool) -> None:
+        """Move to a state, on the session's event loop; `is_own` as above."""
+        self._post(i.MoveRequested(state, is_own))
+
+    @property
+    def is_own_code(self) -> bool:
+        """Whether the calling code is a body or a condition of the graph, or was begun by one; in any thread."""
+        return self._code.runs_here
 
     def data_changed(self) -> None:
         """Note that private data have changed, or that the application wants transitions to be judged; from any
         thread."""
         if self._is_open and not self._code.is_judging_here:
-            self._context.inbox.on_loop(self._note_data)
+            self._context.inbox.on_loop(partial(self._note_data, i.DataChanged(self._code.runs_here)))
 
-    def _note_data(self) -> None:
-        if i.DataChanged() not in self._inputs:
+    def _note_data(self, change: i.DataChanged) -> None:
+        if change not in self._inputs:
             if self._data_done.is_set():
                 self._data_done = anyio.Event()
-            self._post(i.DataChanged())
+            self._post(change)
 
     async def on_tool_result(self, call: ToolCall, output: str) -> bool:
         """Take the call of a tool, if a state waits for that tool; wait until it is judged, with the data it
@@ -291,10 +317,10 @@ class GraphRuntime(Attached):
 
     # --- the task
 
-    def _post_event(self, event: Event, data: GraphEvent) -> None:
+    def _post_event(self, event: Event, data: GraphEvent, *, is_own: bool = False) -> None:
         if self._is_open:
             self._events[event.id] = data
-            self._post(i.EventReceived(event))
+            self._post(i.EventReceived(event, is_own))
 
     def _post(self, event: i.GraphInput) -> None:
         if self._is_open:
@@ -385,9 +411,9 @@ class GraphRuntime(Attached):
                 if (turn := self._turns.get(effect.event_id)) is not None:
                     turn.judged(self._machine.state)
             case e.EventDropped():
-                self._report(f"more than {MAX_WAITING} events wait for a state that takes them; the oldest is dropped")
+                self._warn(f"more than {MAX_WAITING} events wait for a state that takes them; the oldest is dropped")
             case e.MovesExceeded():
-                self._report(f"one event caused {MAX_MOVES} moves; the graph stops in the state {effect.state!r}")
+                self._warn(f"one event caused {MAX_MOVES} moves; the graph stops in the state {effect.state!r}")
 
     def _classify(self, effect: e.Classify) -> None:
         state, event = self._states[self._machine.state], self._events[effect.event_id]
@@ -457,6 +483,12 @@ class GraphRuntime(Attached):
         if (turn := self._turns.get(event_id)) is not None and turn.takes_answer:
             return turn.spoken.handle.id
         return next((one.spoken.handle.id for one in self._turns.values() if one.is_waiting), "")
+
+    def _warn(self, problem: str) -> None:
+        """Report a problem that may come again and again: once, then count it."""
+        self._warned[problem] += 1
+        if self._warned[problem] == 1:
+            self._report(problem)
 
     def _report(self, problem: str) -> None:
         self._context.report_error(SessionError(problem), KEY, is_recovered=True)

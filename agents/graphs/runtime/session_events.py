@@ -15,7 +15,9 @@ from vivavoce.agents.graphs.runtime.turns import KEY
 class Receive(Protocol):
     """Takes an event of the graph."""
 
-    def __call__(self, event: GraphEvent, *, kind: EventKind = "event", subject: str = "") -> None: ...
+    def __call__(
+        self, event: GraphEvent, *, kind: EventKind = "event", subject: str = "", is_own: bool = False
+    ) -> None: ...
 
 
 def listen(emitter: SessionEmitter, rules: GraphRules, receive: Receive) -> None:
@@ -38,4 +40,4 @@ def _noted(receive: Receive, name: str, event: ev.SessionEvent) -> None:
     elif isinstance(event, ev.FormSubmitted):
         receive(GraphEvent(name, event.form), kind="form", subject=type(event.form).__name__)
     elif not (isinstance(event, ev.ErrorOccurred) and event.source == KEY):  # its own errors would be a loop
-        receive(GraphEvent(name, event))
+        receive(GraphEvent(name, event), is_own=True)

@@ -57,7 +57,8 @@ class SessionGraph:
         """
         check_instance("event", event, GraphEvent)
         self._context.check_open()
-        self._context.inbox.on_loop(lambda: self._runtime.receive(event))
+        is_own = self._runtime.is_own_code
+        self._context.inbox.on_loop(lambda: self._runtime.receive(event, is_own=is_own))
 
     def move(self, state: State | str) -> None:
         """Move to a state without a transition, once the present cause is judged; its body runs.
@@ -72,7 +73,8 @@ class SessionGraph:
             names = ", ".join(one.name for one in states)
             raise ConfigurationError(f"state must be a state of the graph ({names}) or its name, got {shown(state)}")
         self._context.check_open()
-        self._context.inbox.on_loop(lambda: self._runtime.move(found.name))
+        is_own = self._runtime.is_own_code
+        self._context.inbox.on_loop(lambda: self._runtime.move(found.name, is_own=is_own))
 
     def manage_transition(self) -> None:
         """Judge the transitions without an event now, such as after a change that their conditions cannot see.

@@ -202,6 +202,28 @@ def test_a_graph_that_leaves_no_choice_to_the_model_needs_none() -> None:
     session_of(graph, without_model())
 
 
+def test_states_without_a_fallback_body_and_without_a_model_are_named_when_the_session_is_made(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    graph = StateGraph(PatternIntents())
+    one, two, three = (graph.new_state(name, initial=name == "one") for name in ("one", "two", "three"))
+    one.when_intent_matched(graph.new_intent("go", ["go on"])).go_to(two)
+    two.when_event().go_to(three)
+    three.set_fallback_body(lambda session: None)
+    session_of(graph, without_model())
+    assert [record.getMessage() for record in caplog.records] == [
+        "The conversation graph: words that no transition takes get no answer in 'one', without a fallback body and "
+        "without a model; give each of them set_fallback_body(f), or the pipeline an llm"
+    ]
+    caplog.clear()
+    session_of(graph, CascadingPipeline(stt=ScriptedSTT(), llm=ScriptedLLM(), tts=ScriptedTTS()))
+    session_of(graph, without_model(), Books("Help."))
+    assert caplog.records == []
+    one.set_fallback_body(lambda session: None)
+    session_of(graph, without_model())
+    assert caplog.records == []
+
+
 def test_the_model_of_an_agent_chooses_too() -> None:
     clever = Agent("Help.", overrides=AgentOverrides(llm=ScriptedLLM()))
     session = session_of(chosen_by_model(), without_model(), clever)
