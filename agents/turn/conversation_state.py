@@ -35,18 +35,18 @@ class ConversationState:
         """Note that the session starts: no change is reported for a time before it."""
         self._agent_at = self._user_at = now
 
-    def update(self, phase: SessionPhase, at: float) -> None:
-        """Compare with the states reported last, and report a change as of `at`."""
+    def update(self, phase: SessionPhase, at: float, now: float) -> None:
+        """Compare with the states reported last, and report a change as of `at`, never later than `now`."""
         agent = self._derive_agent(phase)
         if agent is not self.agent:
             assert agent in AGENT_TRANSITIONS[self.agent], f"{self.agent} -> {agent}"
             self._has_left_starting |= self.agent is AgentState.STARTING
-            self._agent_at = max(at, self._agent_at, self._sound_since(agent))
+            self._agent_at = max(at, self._agent_at, min(self._sound_since(agent), now))
             self._out.append(SetAgentState(self.agent, agent, self._agent_at))
             self.agent = agent
         user = self._derive_user()
         if user is not self.user:
-            self._user_at = max(at, self._user_at, self._sound_since(user))
+            self._user_at = max(at, self._user_at, min(self._sound_since(user), now))
             self._out.append(SetUserState(self.user, user, self._user_at))
             self.user = user
 

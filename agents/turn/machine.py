@@ -134,9 +134,9 @@ class TurnMachine:
         self._stops.begin_step(event)
         self._dispatch(event, now)
         if isinstance(event, _REPORTED_LATE):
-            self._state.update(self._phase, min(event.at, now))
+            self._state.update(self._phase, min(event.at, now), now)
         due = self._settle(now)
-        self._state.update(self._phase, min(event.at, now) if isinstance(event, i.PlayoutFinished) else now)
+        self._state.update(self._phase, min(event.at, now) if isinstance(event, i.PlayoutFinished) else now, now)
         due = self._break_silence(now, due)
         self._next_at = None if due is None else due.at
         effects = self._out.copy()
@@ -174,7 +174,7 @@ class TurnMachine:
         """Act on the silence, once the states show that both sides are silent; return the next deadline."""
         while (deadline := self._settling.next(self._silence_deadlines())) is not None and deadline.at <= now:
             self._settling.act(deadline, now)
-            self._state.update(self._phase, now)
+            self._state.update(self._phase, now, now)
         return due if deadline is None or (due is not None and due.at <= deadline.at) else deadline
 
     def _silence_deadlines(self) -> Iterable[Deadline]:
@@ -370,7 +370,7 @@ class TurnMachine:
                 self._close(now, hears_out=event.hears_out)
             case i.SessionClosed() if self._phase != "closed":
                 self._close(now)
-                self._state.update(self._phase, now)
+                self._state.update(self._phase, now, now)
                 self._phase = "closed"
 
     def _close(self, now: float, *, hears_out: bool = False) -> None:

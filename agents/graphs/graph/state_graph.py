@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.core.names import checked_name
@@ -33,7 +33,7 @@ class StateGraph:
         self._intents: list[Intent] = []
         self._checked: tuple[tuple[object, ...], tuple[str, ...], GraphRules] | None = None
         """The parts of the graph at its last check, the warnings, and the rules; sessions share the rules."""
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         """The warnings that a session has logged."""
 
     @property
@@ -115,14 +115,10 @@ class StateGraph:
         """
         return self._check()[0]
 
-    def new_warnings(self) -> tuple[str, ...]:
-        """Check the graph, and return the warnings that this method has not returned before: sessions share the graph.
-
-        Raises:
-            GraphError: The graph has faults; it names all of them.
-        """
-        new = tuple(warning for warning in self.check() if warning not in self._told)
-        self._told.update(new)
+    def take_new(self, warnings: Iterable[str]) -> list[str]:
+        """Return the warnings that no session of this graph has logged yet; they count as logged now."""
+        new = [warning for warning in warnings if warning not in self._logged]
+        self._logged.update(new)
         return new
 
     def rules(self) -> GraphRules:

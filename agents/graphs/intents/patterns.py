@@ -48,7 +48,8 @@ class PatternIntents(IntentClassifier):
     the first 1,000 characters are judged.
 
     Chinese, Japanese, Thai, Lao, Khmer and Burmese have no spaces between words: two signs in a row of Han or Kana
-    count as a word there, four of the others; a place of a template may begin and end behind each sign.
+    count as a word there, four of the others. An example of fewer signs counts in full where the caller says nothing
+    else, and as its part of a word within other signs. A place of a template may begin and end behind each sign.
 
     Args:
         ignored: Words that say nothing about an intent; an example of such words only counts as it is.
@@ -80,7 +81,7 @@ class PatternIntents(IntentClassifier):
     def _share(self, said: _Said, example: str) -> float:
         wanted = _wanted(example)
         telling = wanted - self._ignored or wanted
-        return len(telling & said.known) / len(telling) if telling else 0.0
+        return sum(said.known.get(word, 0.0) for word in telling) / len(telling) if telling else 0.0
 
     def _fit(self, said: _Said, template: str, intent: Intent) -> tuple[float, BaseModel | None]:
         values = said.values(_parts(template))
@@ -113,7 +114,8 @@ class _Said:
         tokens = _tokens(self._text)
         self._spans = [(begin, end) for begin, end, _ in tokens]
         self._plain = [_plain(self._text[begin:end]) for begin, end in self._spans]
-        self.known = frozenset(self._plain) | _grams(self._text, is_short=True)
+        self.known = dict.fromkeys(self._plain, 1.0) | _grams(self._text, with_parts=True)
+        """The words, and the parts of words of scripts without spaces, with the part of a word that each is."""
         gaps = [self._text[self._spans[at][1] : self._spans[at + 1][0]] for at in range(len(self._spans) - 1)]
         self._ends = [at + 1 for at, gap in enumerate(gaps) if not _SIGNS.fullmatch(gap)] + [len(self._spans)]
         """Numbers of the words behind which a place may end."""
@@ -193,26 +195,29 @@ def _tokens(text: str) -> list[tuple[int, int, int]]:
     return found + [(*match.span(), 1) for match in _WORD.finditer(text, at)]
 
 
-def _grams(text: str, *, is_short: bool = False) -> frozenset[str]:
-    """Return the signs in a row that count as words, at each place of a run; a shorter run is a word.
+def _grams(text: str, *, with_parts: bool = False) -> dict[str, float]:
+    """Return the signs in a row that count as words, at each place of a run, with 1.0; a shorter run is a word.
 
     Args:
-        is_short: Whether all shorter rows are returned too.
+        with_parts: Whether all shorter rows are returned too, with the part of a word that they are.
     """
-    found: set[str] = set()
+    found: dict[str, float] = {}
     for start, ends, size in spaceless_runs(text):
         edges = [start, *ends]
         longest = min(size, len(ends))
-        for length in range(1 if is_short else longest, longest + 1):
-            found.update(_plain(text[edges[at] : edges[at + length]]) for at in range(len(ends) - length + 1))
-    return frozenset(found)
+        for length in range(1 if with_parts else longest, longest + 1):
+            part = 1.0 if length == longest else length / size
+            for at in range(len(ends) - length + 1):
+                gram = _plain(text[edges[at] : edges[at + length]])
+                found[gram] = max(part, found.get(gram, 0.0))
+    return found
 
 
 @lru_cache(maxsize=1000)
 def _wanted(example: str) -> frozenset[str]:
     """Return the words of an example, each once."""
     text = unicodedata.normalize("NFC", example)
-    return _grams(text) | {_plain(text[begin:end]) for begin, end, size in _tokens(text) if size == 1}
+    return frozenset(_grams(text)) | {_plain(text[begin:end]) for begin, end, size in _tokens(text) if size == 1}
 
 
 @lru_cache(maxsize=1000)

@@ -15,14 +15,9 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class EventReceived:
-    """An event came.
-
-    Args:
-        is_own: Whether it may be a consequence of the graph's own code, such as an event that a body has sent.
-    """
+    """An event came."""
 
     event: Event
-    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ class DataChanged:
     """Private data of the session changed.
 
     Args:
-        is_own: Whether the graph's own code has changed them.
+        is_own: Whether that may be a consequence of the graph's moves.
     """
 
     is_own: bool = field(default=False, compare=False)
@@ -74,7 +69,7 @@ class MoveRequested:
     """The application asks for a move to a state.
 
     Args:
-        is_own: Whether the graph's own code asks.
+        is_own: Whether that may be a consequence of the graph's moves.
     """
 
     state: str

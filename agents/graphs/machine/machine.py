@@ -121,8 +121,6 @@ class GraphMachine:
         self._is_fallback = False
         self._undoable: _Cause | None = None
         self._tried = 0
-        self._own: set[str] = set()
-        """The ids of the arrived events that may be consequences of moves."""
         self._moves = Moves()
 
     @property
@@ -197,10 +195,8 @@ class GraphMachine:
         match event:
             case i.Begun():
                 self._begin(now)
-            case i.EventReceived(event=received):
-                if event.is_own or received.kind == "speech":
-                    self._own.add(received.id)
-                self._arrive(received)
+            case i.EventReceived():
+                self._arrive(event.event)
             case i.DataChanged():
                 self._data_changed(event)
             case i.IntentChosen() | i.MoveRequested():
@@ -225,8 +221,7 @@ class GraphMachine:
         if len(droppable) > MAX_WAITING:
             oldest = droppable[0]
             self._arrivals.remove(oldest)
-            self._own.discard(_id_of(oldest))
-            self._out.append(e.EventDropped(_id_of(oldest)))
+            self._out.append(e.EventDropped(oldest.id if isinstance(oldest, Event) else ""))
 
     def _data_changed(self, change: i.DataChanged) -> None:
         if change not in self._arrivals:
@@ -272,7 +267,6 @@ class GraphMachine:
             self._search = _Search("state")
 
     def _undo(self, event_id: str) -> None:
-        self._own.discard(event_id)
         self._arrivals = deque(one for one in self._arrivals if not (isinstance(one, Event) and one.id == event_id))
         for cause in (self._cause, self._undoable):
             if cause is not None and cause.event_id == event_id and cause.is_speech and not cause.ran_body:
@@ -308,9 +302,7 @@ class GraphMachine:
             return False
         match arrival := self._arrivals.popleft():
             case Event():
-                is_own = arrival.id in self._own
-                self._own.discard(arrival.id)
-                self._begin_cause(arrival, "arrived", "event", now, is_own=is_own)
+                self._begin_cause(arrival, "arrived", "event", now)
             case i.IntentChosen(event=event, intent=intent):
                 self._begin_cause(event, "chosen", "event", now, intent=intent)
             case i.DataChanged(is_own=is_own):
@@ -344,7 +336,7 @@ class GraphMachine:
     def _new_cause(
         self, event: Event | None, origin: Literal["arrived", "waiting", "chosen"], now: float, *, is_own: bool = False
     ) -> _Cause:
-        self._moves.begin_cause(now, is_own=is_own)
+        self._moves.begin_cause(now, is_own=is_own or (event is not None and event.is_own))
         if event is not None and event.kind == "speech":
             self._undoable = None
         return _Cause(event, origin, self._place, dict(self._timers))
@@ -486,10 +478,6 @@ class GraphMachine:
     def _number(self) -> int:
         self._numbers += 1
         return self._numbers
-
-
-def _id_of(arrival: _Arrival) -> str:
-    return arrival.id if isinstance(arrival, Event) else ""
 
 
 def _is_droppable(arrival: _Arrival) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 MAX_MOVES = 100
-"""The most moves that one cause may lead to, those included for which the graph's own code asks."""
+"""The most moves that one cause may lead to, its consequences included."""
 WAIT = 0.05
-"""Seconds without a move after which a move is no consequence of the moves before."""
+"""Seconds without a move after which no cause is a consequence of the moves before."""
 
 
 class Moves:

@@ -174,11 +174,6 @@ class GraphCode:
         run = self._of_state
         return run is not None and not run.is_over and run in self._context.hooks.runs_here()
 
-    @property
-    def runs_here(self) -> bool:
-        """Whether the calling code is a body or a question, or was begun by one; in any thread."""
-        return any(run.source == KEY for run in self._context.hooks.runs_here())
-
     def ask(
         self, name: str, question: Callable[[], Awaitable[Any]], on_end: Callable[[Any], None], *, answer_id: str
     ) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter, deque
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import AgentControl
-from vivavoce.agents.core.call_site import calling_tool
+from vivavoce.agents.core.call_site import calling_tool, runs_in_session
 from vivavoce.agents.core.context import NO_ADDITIONS
 from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.extension.extension import Attached, Judges
@@ -65,8 +65,7 @@ class GraphRuntime(Attached):
 
     def __init__(self, host: Host, graph: StateGraph) -> None:
         self.graph = graph
-        for warning in graph.new_warnings():
-            logger.warning("The conversation graph: %s", warning)
+        self.warn(graph.check())
         self._host = host
         self._context = host.context
         self._rules = graph.rules()
@@ -83,8 +82,6 @@ class GraphRuntime(Attached):
         self._timer: TimerHandle | None = None
         self._has_ended = False
         self._limit = JudgeLimit()
-        self._warned: Counter[str] = Counter()
-        self._silent: set[str] = set()  # the states of which `warn_of_silence` has warned
         self._turns: dict[str, JudgedTurn] = {}
         """Turns by the ids of their events; the event of a turn has the id of the speech that answers it."""
         self._waiters: dict[str, WaitingTool] = {}
@@ -120,9 +117,6 @@ class GraphRuntime(Attached):
         """Take no more events, and cut the code that runs; the close cuts the answers and tools that wait for it."""
         if self._is_open:
             self._kept.close()
-            for problem, count in self._warned.items():
-                if count > 1:
-                    logger.warning("The conversation graph: %s (%d times in this call)", problem, count)
         self._has_ended = True
         self._inputs.clear()
         self._arm(None)
@@ -137,15 +131,10 @@ class GraphRuntime(Attached):
         """Wait for the end of the code that runs."""
         await self._code.ended()
 
-    def warn_of_silence(self, states: Sequence[str]) -> None:
-        """Log, once for each set of states, that nothing answers words there that no transition takes."""
-        if states and (named := ", ".join(map(repr, states))) not in self._silent:
-            self._silent.add(named)
-            logger.warning(
-                "The conversation graph: words that no transition takes get no answer in %s, without a fallback body "
-                "and without a model; give each of them set_fallback_body(f), or the pipeline an llm",
-                named,
-            )
+    def warn(self, warnings: Iterable[str]) -> None:
+        """Log the warnings that no session of the graph has logged."""
+        for warning in self.graph.take_new(warnings):
+            logger.warning("The conversation graph: %s", warning)
 
     # --- reading
 
@@ -175,24 +164,19 @@ class GraphRuntime(Attached):
         """Take an event, on the session's event loop.
 
         Args:
-            is_own: Whether it may be a consequence of the graph's own code.
+            is_own: Whether it may be a consequence of the graph's moves.
         """
-        self._post_event(Event(new_id("event"), kind, event.name, subject), event, is_own=is_own)
+        self._post_event(Event(new_id("event"), kind, event.name, subject, is_own), event)
 
     def move(self, state: str, *, is_own: bool) -> None:
         """Move to a state, on the session's event loop; `is_own` as above."""
         self._post(i.MoveRequested(state, is_own))
 
-    @property
-    def is_own_code(self) -> bool:
-        """Whether the calling code is a body or a condition of the graph, or was begun by one; in any thread."""
-        return self._code.runs_here
-
     def data_changed(self) -> None:
         """Note that private data have changed, or that the application wants transitions to be judged; from any
         thread."""
         if self._is_open and not self._code.is_judging_here:
-            self._context.inbox.on_loop(partial(self._note_data, i.DataChanged(self._code.runs_here)))
+            self._context.inbox.on_loop(partial(self._note_data, i.DataChanged(runs_in_session())))
 
     def _note_data(self, change: i.DataChanged) -> None:
         if change not in self._inputs:
@@ -212,7 +196,7 @@ class GraphRuntime(Attached):
             is_answered = call.call_id in self._chosen
             self._chosen.discard(call.call_id)
             return is_answered
-        event = Event(new_id("event"), "tool", call.name)
+        event = Event(new_id("event"), "tool", call.name, is_own=True)
         return await self._judged(event, i.EventReceived(event), output, turn, speech_id)
 
     async def _data_judged(self, turn: JudgedTurn | None, speech_id: str) -> None:
@@ -225,7 +209,7 @@ class GraphRuntime(Attached):
         """Take an intent chosen by the answering model; return the output of the call."""
         self.intent = IntentMatch(intent.name, 1.0, slots)
         turn = self._turns.get(context.speech.id)
-        event = Event(new_id("event"), "speech", USER_TURN)
+        event = Event(new_id("event"), "speech", USER_TURN, is_own=True)
         before = self._machine.state
         text = "" if turn is None else turn.spoken.text
         is_behind_body = self._is_waited_for(context.speech.id)
@@ -289,7 +273,7 @@ class GraphRuntime(Attached):
         if not turn.text.strip():  # the model has heard the words, which come later, and may choose an intent
             turn.record.answered_in(self._machine.state)
             return judged.settle()
-        self._post_event(Event(event_id, "speech", USER_TURN), GraphEvent(USER_TURN, turn.text))
+        self._post_event(Event(event_id, "speech", USER_TURN, is_own=True), GraphEvent(USER_TURN, turn.text))
         if turn.is_remote:
             return
         self._code.wait_for(event_id)
@@ -317,10 +301,10 @@ class GraphRuntime(Attached):
 
     # --- the task
 
-    def _post_event(self, event: Event, data: GraphEvent, *, is_own: bool = False) -> None:
+    def _post_event(self, event: Event, data: GraphEvent) -> None:
         if self._is_open:
             self._events[event.id] = data
-            self._post(i.EventReceived(event, is_own))
+            self._post(i.EventReceived(event))
 
     def _post(self, event: i.GraphInput) -> None:
         if self._is_open:
@@ -411,9 +395,11 @@ class GraphRuntime(Attached):
                 if (turn := self._turns.get(effect.event_id)) is not None:
                     turn.judged(self._machine.state)
             case e.EventDropped():
-                self._warn(f"more than {MAX_WAITING} events wait for a state that takes them; the oldest is dropped")
+                problem = f"more than {MAX_WAITING} events wait for a state that takes them; the oldest is dropped"
+                self._report_repeated(problem)
             case e.MovesExceeded():
-                self._warn(f"one event caused {MAX_MOVES} moves; the graph stops in the state {effect.state!r}")
+                problem = f"one event caused {MAX_MOVES} moves; the graph stops in the state {effect.state!r}"
+                self._report_repeated(problem)
 
     def _classify(self, effect: e.Classify) -> None:
         state, event = self._states[self._machine.state], self._events[effect.event_id]
@@ -484,11 +470,9 @@ class GraphRuntime(Attached):
             return turn.spoken.handle.id
         return next((one.spoken.handle.id for one in self._turns.values() if one.is_waiting), "")
 
-    def _warn(self, problem: str) -> None:
-        """Report a problem that may come again and again: once, then count it."""
-        self._warned[problem] += 1
-        if self._warned[problem] == 1:
-            self._report(problem)
+    def _report_repeated(self, problem: str) -> None:
+        """Report a problem that may come again and again: the report counts it."""
+        self._context.log.note_repeated_error(problem, SessionError(problem), KEY, is_recovered=True)
 
     def _report(self, problem: str) -> None:
         self._context.report_error(SessionError(problem), KEY, is_recovered=True)

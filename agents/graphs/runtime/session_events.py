@@ -22,7 +22,7 @@ class Receive(Protocol):
 
 def listen(emitter: SessionEmitter, rules: GraphRules, receive: Receive) -> None:
     """Pass the session's events that the graph names to `receive`, and those that extensions post for it."""
-    emitter.on(ev.GraphEventPosted, lambda posted: receive(posted.event))
+    emitter.on(ev.GraphEventPosted, lambda posted: receive(posted.event, is_own=True))
     names = {event.name for event in ev.EVENT_TYPES} - {ev.GraphEventPosted.name}
     triggers = [rule.trigger for state in rules.states.values() for rule in state.rules]
     wanted: dict[str, None] = {one.name: None for one in triggers if isinstance(one, OnEvent) and one.name in names}

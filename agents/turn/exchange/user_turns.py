@@ -279,13 +279,16 @@ class UserTurns:
     def typed(self, text: str, now: float) -> None:
         """Take a whole turn that the user typed. It joins words said just before, but not speech that goes on.
 
-        A sound without a word does not delay the answer, where the recogniser would show words.
+        A sound without a word counts as noise then, where the recogniser would show words: it does not delay the
+        answer.
         """
         text = text.strip()
         if not text:
             return
         self._user.act(now)
-        spoken, is_wordless = self._user.turn, self._user.is_wordless
+        spoken, burst, is_wordless = self._user.turn, self._user.burst, self._user.is_wordless
+        if burst is not None and is_wordless:
+            burst.ignore()
         is_speech = spoken is not None and spoken.is_speech_going_on and not is_wordless
         if spoken is None or not spoken.has_words or (is_speech and not spoken.is_merged):
             turn = self._user.typed_turn(text, now)
@@ -298,8 +301,6 @@ class UserTurns:
                         self._interruption.caller.pass_over()
                 return
         spoken.add_typed(text, now, is_over_noise=is_wordless)
-        if is_wordless and self._user.burst is not None:
-            self._user.burst.ignore()
 
     def remote_reply_cancelled(self) -> None:
         """Cut the rest of an answer that the remote model has cut for the user, unless it is protected."""

@@ -132,7 +132,7 @@ class Guess:
         if not self.is_followed:
             return is_in_time or self._may_be_late(text)
         is_new = self.was_in_speech or self.is_passed or is_shown
-        if is_in_speech and not is_new and text and self.text and self.is_completed_by(text):
+        if is_in_speech and not is_new and text and self.is_same(text):
             return True
         is_of_speech = self.was_in_speech and now <= self.speech_until and self.news_in(text, item_id) == text
         is_near = (is_in_time or is_of_speech) and (is_in_speech or self.has_newer)

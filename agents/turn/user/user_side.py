@@ -214,8 +214,9 @@ class UserSide:
 
     @property
     def would_show_words(self) -> bool:
-        """Whether the recogniser would show words of the newest sound while it sounds."""
-        return self.burst is not None and self.burst.emits_interims and self.hears_words_since is not None
+        """Whether the recogniser would soon show words of the newest sound."""
+        is_quick = self.hears_words_since is not None and not self.pace.is_slow
+        return is_quick and self.burst is not None and self.burst.emits_interims
 
     @property
     def is_wordless(self) -> bool:

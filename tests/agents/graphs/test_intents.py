@@ -143,6 +143,19 @@ def test_in_scripts_without_spaces_signs_in_a_row_are_the_words(text: str, name:
 
 
 @pytest.mark.parametrize(
+    ("text", "name"),
+    [("是", "yes"), ("是的", "yes"), ("不是", "no"), ("不是的", "no"), ("ใช่ครับ", "yes"), ("ไม่ใช่ครับ", "no")],
+)
+def test_in_scripts_without_spaces_a_short_word_is_not_taken_for_a_longer_one_that_holds_it(
+    text: str, name: str
+) -> None:
+    answers = (Intent("yes", ("是", "ใช่")), Intent("no", ("不是", "ไม่ใช่")))
+    match = run_virtual(PatternIntents().classify(text, answers, ChatContext()))
+    assert match is not None
+    assert (match.name, match.score >= 0.4) == (name, True)
+
+
+@pytest.mark.parametrize(
     ("template", "text", "visit"),
     [
         ("{time}订位", "我想明天晚上订位", Visit(time="我想明天晚上")),

@@ -55,6 +55,16 @@ def test_words_of_the_sound_that_come_after_all_join_the_typed_ones() -> None:
     ]
 
 
+def test_text_typed_in_the_rest_of_a_sound_whose_words_were_committed_is_answered_at_once() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table")).at(1.5, i.TurnCommitRequested())
+    talk.until(1.9).take()
+    assert talk.at(2.0, i.TextReceived("for two")).until(3.0).take() == [
+        (2.0, "withdraw", "answer_1"),
+        (2.0, "merge", "turn_1", "a table for two"),
+        (2.0, "grant", "answer_2"),
+    ]
+
+
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_where_a_sound_shows_no_words_it_may_be_a_voice_and_the_answer_waits(is_lost: bool) -> None:
     talk = Conversation(emits_interims=is_lost)
