@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from kit.extensions import Look, Looking
@@ -96,7 +97,7 @@ def test_a_task_that_a_body_leaves_behind_continues_the_circle(kind: type[Sessio
 
     def leave_task(session: AgentSession[Any], target: str) -> None:
         async def move() -> None:
-            await asyncio.sleep(0)
+            await anyio.lowlevel.checkpoint()
             session.graph.move(target)
 
         tasks.add(asyncio.get_running_loop().create_task(move()))
@@ -122,6 +123,7 @@ def test_a_handler_of_the_session_s_events_continues_the_circle(is_async: bool, 
         move(event)
 
     async def begin(harness: SessionHarness) -> None:
+        await harness.until(0.1)
         harness.session.on(GraphMoved, move_later if is_async else move)
         harness.session.graph.move("two")
 

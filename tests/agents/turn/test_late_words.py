@@ -458,7 +458,7 @@ def test_an_unchanged_final_of_a_guess_is_not_repeated_though_new_speech_goes_on
 
 def test_a_word_of_new_speech_that_only_begins_like_a_guess_is_new() -> None:
     talk = guessed("no").plays(2.6).starts(3.0).at(3.6, i.UserFinal(text="nothing")).stops(3.8).until(9.0)
-    assert [entry[3] for entry in talk.take() if entry[1] in ("commit", "amend")] == ["nothing"]
+    assert [entry[1:] for entry in talk.take() if entry[1] in ("commit", "amend")] == [("commit", "turn_2", "nothing")]
 
 
 def test_the_same_words_are_new_if_an_interim_of_the_new_speech_has_shown_them() -> None:

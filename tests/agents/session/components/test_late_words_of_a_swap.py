@@ -64,14 +64,17 @@ def test_words_that_were_answered_as_a_guess_are_not_a_second_turn_when_they_set
 @BOTH
 @pytest.mark.parametrize("text", ["", "…"])
 def test_a_late_final_without_a_word_leaves_a_guess_to_the_words_behind_it(text: str) -> None:
-    old = ScriptedSTT(["My number is five."], final_delay=3.0)
+    old = ScriptedSTT()
     harness = hearing(old, "Thanks.")
     harness.caller.makes_noise(0.5, 1.5)
     harness.caller.is_recognised("my number is five", 1.4, is_final=False)
+    harness.caller.makes_noise(3.8, 4.4)  # the successor hears it
 
     async def scenario(harness: SessionHarness) -> None:
         await changing(1.0, ScriptedSTT())(harness)
-        old.streams[0].emit(STTFinal(text=text))
+        await harness.until(4.3)
+        for final in (text, "My number is five."):
+            old.streams[0].emit(STTFinal(text=final))
 
     harness.run(scenario, until=9.0)
     harness.expect_history(("user", "My number is five."), ("assistant", "Thanks."))
