@@ -336,7 +336,8 @@ class ErrorRecord:
         source: The component, as in the event.
         is_recovered: Whether the session continued without any loss.
         times: How often it happened, for code that is called for each frame: a handler of `on_speech_in` or
-            `on_speech_out`, and the agent's hooks of these names. The `error` event comes the first time only.
+            `on_speech_out`, and the agent's hooks of these names; and for a conversation graph that moves in a circle
+            or drops events. The `error` event comes the first time only.
         successor: As in the event.
     """
 

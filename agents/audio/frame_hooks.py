@@ -66,6 +66,6 @@ class FrameHooks:
             with outside_of_tasks(), application_code(name):
                 hook(frame)
         except Exception as error:  # noqa: BLE001 - a user callback must not break the audio path
-            if self._log.note_frame_error(hook, error, "hook"):
+            if self._log.note_repeated_error(hook, error, "hook"):
                 logger.warning("%s raised %s; further errors of it are counted", name, located(error))
                 logger.debug("%s raised", name, exc_info=error)

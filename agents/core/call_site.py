@@ -92,3 +92,8 @@ def calling_tool() -> ToolSite | None:
 def calling_session() -> Session | None:
     """Return the session that runs the calling code, if one does."""
     return next((site.session for site in call_sites() if isinstance(site, SessionSite)), None)
+
+
+def runs_in_session() -> bool:
+    """Return whether a session runs the calling code, or code of a session has begun it."""
+    return calling_session() is not None

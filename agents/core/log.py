@@ -62,7 +62,7 @@ class SessionLog:
         self._inbox = inbox
         self.hooks = Hooks(self.report_error)
         """Runs the application code, and reports its errors as events."""
-        self.emitter = SessionEmitter(self.hooks, report_frame=self.note_frame_error, timeout=callback_timeout)
+        self.emitter = SessionEmitter(self.hooks, report_frame=self.note_repeated_error, timeout=callback_timeout)
         """Hands events to handlers."""
         self._pending: deque[SessionEvent] = deque()
         self._sequence = 0
@@ -73,8 +73,8 @@ class SessionLog:
         self.usage = UsageRecord()
         self._errors: list[ErrorRecord] = []
         self._errors_left_out = 0
-        self._frame_errors: dict[object, int | None] = {}
-        """Code that raised at a frame → its index in the kept errors."""
+        self._repeated: dict[object, int | None] = {}
+        """An error that may come again and again → its index in the kept errors."""
         self._beside: list[MarkRecord | DroppedTurnRecord] = []
         """Marks, and the turns that were not answered."""
         self.job_id = ""
@@ -124,20 +124,20 @@ class SessionLog:
         if not fell.is_reported:
             self.report_error(fell.error, fell.component, is_recovered=True, successor=fell.successor)
 
-    def note_frame_error(self, who: Hashable, error: Exception, source: str) -> bool:
-        """Note an error of code that is called for each frame: an event the first time, then counted in the report.
+    def note_repeated_error(self, who: Hashable, error: Exception, source: str, *, is_recovered: bool = False) -> bool:
+        """Note an error that may come again and again: an event the first time, then counted in the report.
 
         Args:
-            who: Identifies the code.
+            who: Identifies it: the code that is called for each frame, or the problem.
         Returns:
             Whether it is the first one.
         """
-        is_first = who not in self._frame_errors
+        is_first = who not in self._repeated
         if is_first:
             kept = len(self._errors)
-            self.report_error(error, source)
-            self._frame_errors[who] = kept if kept < len(self._errors) else None
-        elif (index := self._frame_errors[who]) is not None:
+            self.report_error(error, source, is_recovered=is_recovered)
+            self._repeated[who] = kept if kept < len(self._errors) else None
+        elif (index := self._repeated[who]) is not None:
             before = self._errors[index]
             self._errors[index] = replace(before, times=before.times + 1)
         return is_first

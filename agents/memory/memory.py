@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 
-from vivavoce.agents.agent import Agent
+from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.memory.base import MemoryBase, attached_base
 from vivavoce.agents.memory.history.chat import checked_time, newest
 from vivavoce.agents.memory.history.memory_history import MemoryHistory
@@ -28,7 +28,7 @@ from vivavoce.agents.replies.part import Part, check_part
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.streams import Stream, StreamItem
 from vivavoce.pipelines.core.checks import check_choice, check_number, check_whole, shown
-from vivavoce.pipelines.core.errors import StoreError
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
     from vivavoce.agents.core.values import Json
@@ -151,10 +151,16 @@ class SessionMemory:
         Returns:
             False if the agent was there already; it is unchanged then. Remove it first to give it other tags.
         Raises:
-            ConfigurationError: An argument is of another kind.
+            ConfigurationError: An argument is of another kind; or this is another process, which never calls the
+                `on_stream` of that object.
             SessionError: The agent is in another session.
             StoreError: The session has ended.
         """
+        if self._side is None and isinstance(agent, Agent) and AgentControl.of(agent).overrides("on_stream"):
+            raise ConfigurationError(
+                f"agent must be an id in an attached memory, got {shown(agent)}, whose on_stream is never called here; "
+                f"add {agent.id!r} and read by subscribe(), or add the agent in the session's own process"
+            )
         tags, exclude = checked_wanted("tags", tags), checked_wanted("exclude", exclude)
         side = self._side if isinstance(agent, Agent) else None
         if side is not None and isinstance(agent, Agent):

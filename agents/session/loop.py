@@ -16,6 +16,7 @@ from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import located
+from vivavoce.pipelines.core.words import unless_blank
 from vivavoce.pipelines.events import UserFinal, UserInterim
 
 logger = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ class SessionLoop:
         if isinstance(event, _WORDS):
             turn_id = _turn_of(effects, fx.AmendUserTurn) or open_before or machine.open_turn_id
             turn_id = turn_id or _turn_of(effects, fx.CommitUserTurn)
-            self._show_words(event.text, turn_id, is_final=isinstance(event, UserFinal))
+            self._show_words(unless_blank(event.text), turn_id, is_final=isinstance(event, UserFinal))
         elif isinstance(event, i.TextReceived):
             parts.transcripts.typed(event.text)
         for effect in effects:
@@ -137,7 +138,6 @@ class SessionLoop:
         self._context.hooks.agent_is(busy=bool(parts.speeches))
 
     def _show_words(self, text: str, turn_id: str, *, is_final: bool) -> None:
-        text = text if text.strip() else ""
         if not text and not is_final:
             return
         if text:

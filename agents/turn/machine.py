@@ -28,6 +28,7 @@ from vivavoce.agents.turn.settling import Settling
 from vivavoce.agents.turn.user.endpointing import Endpointing
 from vivavoce.agents.turn.user.user_side import UserSide
 from vivavoce.agents.turn.wake_up import WakeUps
+from vivavoce.pipelines.core.words import unless_blank
 
 _REPORTED_LATE = (i.UserSpeechStarted, i.UserSpeechEnded, i.PlayoutStarted)
 """Inputs that change states at a time of their own, in the past."""
@@ -133,9 +134,9 @@ class TurnMachine:
         self._stops.begin_step(event)
         self._dispatch(event, now)
         if isinstance(event, _REPORTED_LATE):
-            self._state.update(self._phase, min(event.at, now))
+            self._state.update(self._phase, min(event.at, now), now)
         due = self._settle(now)
-        self._state.update(self._phase, min(event.at, now) if isinstance(event, i.PlayoutFinished) else now)
+        self._state.update(self._phase, min(event.at, now) if isinstance(event, i.PlayoutFinished) else now, now)
         due = self._break_silence(now, due)
         self._next_at = None if due is None else due.at
         effects = self._out.copy()
@@ -173,7 +174,7 @@ class TurnMachine:
         """Act on the silence, once the states show that both sides are silent; return the next deadline."""
         while (deadline := self._settling.next(self._silence_deadlines())) is not None and deadline.at <= now:
             self._settling.act(deadline, now)
-            self._state.update(self._phase, now)
+            self._state.update(self._phase, now, now)
         return due if deadline is None or (due is not None and due.at <= deadline.at) else deadline
 
     def _silence_deadlines(self) -> Iterable[Deadline]:
@@ -261,7 +262,7 @@ class TurnMachine:
             case _ if self._is_open:
                 self._dispatch_user(event, now)
             case i.UserInterim() | i.UserFinal() if self._hearing_out.until is not None:
-                if self._hearing_out.take(event, _unless_blank(event.text), now):
+                if self._hearing_out.take(event, unless_blank(event.text), now):
                     self._end_hearing(now)
             case i.RemoteReplyStarted():
                 self._out.append(RefuseRemoteReply(event.remote_reply_id))
@@ -279,9 +280,9 @@ class TurnMachine:
             case i.UserAudioStopped():
                 self._user_turns.speech_ended(now, now)
             case i.UserInterim():
-                self._user_turns.interim(_unless_blank(event.text), now, event.item_id)
+                self._user_turns.interim(unless_blank(event.text), now, event.item_id)
             case i.UserFinal():
-                text, is_past, held = _unless_blank(event.text), event.is_past, event.held
+                text, is_past, held = unless_blank(event.text), event.is_past, event.held
                 self._user_turns.final(text, now, event.item_id, is_past=is_past, held=held)
             case i.RecogniserLost():
                 self._user.recogniser_lost()
@@ -369,7 +370,7 @@ class TurnMachine:
                 self._close(now, hears_out=event.hears_out)
             case i.SessionClosed() if self._phase != "closed":
                 self._close(now)
-                self._state.update(self._phase, now)
+                self._state.update(self._phase, now, now)
                 self._phase = "closed"
 
     def _close(self, now: float, *, hears_out: bool = False) -> None:
@@ -395,7 +396,3 @@ class TurnMachine:
     def _on_gone(self, now: float) -> None:
         self._gone_until = None
         self._out.append(CloseSession("participant_left"))
-
-
-def _unless_blank(text: str) -> str:
-    return text if text.strip() else ""  # a blank transcript is an empty one

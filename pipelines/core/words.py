@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from regex import Pattern
+    from regex import Match, Pattern
 
 EDGE_PUNCTUATION = ".,:;!?…¿¡。、，！？：；؟۔।\"'`´‘’“”„«»()[]（）「」『』《》–—"
 """Punctuation at a word's edge. Inside a word it counts: 1.5 is not 15, and we're is not were."""
@@ -56,6 +56,25 @@ def is_spaceless(text: str) -> bool:
     return not text.isascii() and _pattern("spaceless").search(text) is not None
 
 
+def spaceless_runs(text: str) -> list[tuple[int, list[int], int]]:
+    """Return the runs of scripts that are written without spaces between words.
+
+    Returns:
+        Of each run its start, the ends of its grapheme clusters, and the number of clusters that count as a word.
+    """
+    if not is_spaceless(text):
+        return []
+    return [
+        (found.start(), [cluster.end() for cluster in _clusters(text, *found.span())], size)
+        for found in _pattern("counted").finditer(text)
+        if (size := _CLUSTERS_A_WORD[found.lastgroup])
+    ]
+
+
+def _clusters(text: str, start: int, end: int) -> Iterator[Match[str]]:
+    return _pattern("cluster").finditer(text, start, end)
+
+
 def is_letter(sign: str) -> bool:
     """Whether one character belongs to a word: a letter, a digit, or a mark on one, such as a Thai vowel."""
     return sign.isalnum() or unicodedata.category(sign).startswith("M")
@@ -65,6 +84,11 @@ def letters_of(text: str) -> str:
     """Return the letters and digits of `text`, to compare words that are written in other case or by other code points
     (é is one or two)."""
     return unicodedata.normalize("NFKC", "".join(filter(is_letter, text))).casefold()
+
+
+def unless_blank(text: str) -> str:
+    """Return a transcript, or "" if it has no letter and no digit: then nothing was said."""
+    return text if any(map(str.isalnum, text)) else ""
 
 
 def word_end(text: str, at: int) -> int:

@@ -15,6 +15,7 @@ from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.core.reconnect import ReconnectingStream
 from vivavoce.pipelines.core.retry import RetryOptions
+from vivavoce.pipelines.core.words import unless_blank
 from vivavoce.pipelines.events import (
     LATE_WORDS,
     PipelineEvent,
@@ -116,7 +117,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
     def _emit_late(self, emit: Callable[[PipelineEvent], None], event: PipelineEvent) -> None:
         """Emit an event of this recogniser after it was left: finals, and a failure to close it."""
         if isinstance(event, UserFinal):
-            if event.text.strip():
+            if unless_blank(event.text):
                 emit(replace(event, is_past=self._successor_speaks))
         elif isinstance(event, PipelineFailed) and event.recovered:
             emit(event)

@@ -22,6 +22,7 @@ from dataclasses import replace
 from itertools import count
 
 from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.words import unless_blank
 from vivavoce.pipelines.stt.base import STTEndOfTurn, STTEvent, STTFinal, STTInterim
 from vivavoce.pipelines.stt.fallback_decisions import (
     Close,
@@ -136,6 +137,8 @@ class FallbackMachine:
 
     def event(self, stream: int, event: STTEvent, now: float) -> list[Decision]:
         """Take an event of a stream."""
+        if not isinstance(event, STTEndOfTurn):
+            event = replace(event, text=unless_blank(event.text))
         if self._serving is not None and stream == self._serving.id:
             self._heard(self._serving, event, now)
         elif self._relief is not None and stream == self._relief.id and self._relief.purpose == "witness":
@@ -251,7 +254,7 @@ class FallbackMachine:
         if isinstance(event, STTEndOfTurn):
             self._decided.append(Emit(event))
             return
-        has_text = bool(event.text.strip())
+        has_text = bool(event.text)
         if has_text:
             self._words_at = now
             self._row.clear()
@@ -265,7 +268,7 @@ class FallbackMachine:
         self._settle_search(now)
 
     def _interim(self, serving: MemberStream, event: STTInterim, now: float) -> None:
-        self._shown = event.text if event.text.strip() else ""
+        self._shown = event.text
         if self._shown:
             overdue = now - self._limit if serving.since <= now - self._limit else 0.0
             one_each = self._traits[serving.member].needs_flush
@@ -282,7 +285,7 @@ class FallbackMachine:
         one_each = self._traits[serving.member].needs_flush
         if (news := self.audio.final(event.text, now, one_each=one_each, at_most=serving.heard)) is None:
             return
-        event, has_text = replace(event, text=news), bool(news.strip())
+        event, has_text = replace(event, text=news), bool(unless_blank(news))
         self._shown = ""
         if has_text or not self._carried:
             self._carried = ""
@@ -421,7 +424,7 @@ class FallbackMachine:
     def _witnessed(self, witness: MemberStream, event: STTEvent, now: float) -> None:
         if isinstance(event, STTEndOfTurn):
             return
-        if event.text.strip():
+        if event.text:
             for member in sorted(self._silent - {witness.member}):
                 self._decided.append(MarkFailed(member, is_slow=True))
             self._witness_serves(witness, event, now)

@@ -6,6 +6,7 @@ from vivavoce.agents import Agent
 from vivavoce.agents.events import TranscriptMissing, UserTranscript
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD, SessionHarness
 from vivavoce.pipelines import CascadingPipeline
+from vivavoce.pipelines.stt.base import STTCapabilities
 from vivavoce.pipelines.turn_detector.base import EndOfTurnPrediction, TurnContext, TurnDetector, TurnDetectorStream
 
 
@@ -145,3 +146,36 @@ def test_one_final_for_two_bursts_that_comes_before_the_end_is_reported_costs_no
     harness.run(until=6.0)
     harness.expect_history(("user", "a table for two"), ("assistant", "All right then."))
     harness.expect_states("agent", ("listening", 0.5), ("thinking", 3.4), ("speaking", 3.7), ("idle", 4.3))
+
+
+def test_one_sound_with_two_finals_is_one_turn_where_the_recogniser_gives_no_interims() -> None:
+    stt = ScriptedSTT(capabilities=STTCapabilities(emits_interims=False))
+    harness = SessionHarness(Agent("Be nice."), ScriptedLLM("All right then.", delay=0.1), stt=stt)
+    harness.caller.makes_noise(0.5, 3.2)
+    harness.caller.is_recognised("a table", 1.6)
+    harness.caller.is_recognised("for two", 3.9)
+    harness.run(until=7.0)
+    harness.expect_history(("user", "a table for two"), ("assistant", "All right then."))
+    harness.expect_states("agent", ("listening", 0.5), ("thinking", 3.9), ("speaking", 4.2), ("idle", 4.8))
+
+
+def test_a_final_for_two_bursts_just_before_the_true_end_costs_nothing() -> None:
+    harness = plain()
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.makes_noise(1.74, 3.0)
+    harness.caller.is_recognised("a table for two", 2.98)
+    harness.run(until=6.0)
+    harness.expect_history(("user", "a table for two"), ("assistant", "All right then."))
+    harness.expect_states("agent", ("listening", 0.5), ("thinking", 3.4), ("speaking", 3.7), ("idle", 4.3))
+
+
+def test_a_final_that_ends_the_words_of_the_burst_before_costs_nothing() -> None:
+    harness = plain()
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.makes_noise(1.72, 2.5)
+    harness.caller.is_recognised("I want", 1.0)
+    harness.caller.is_recognised("a table", 1.2, is_final=False)
+    harness.caller.is_recognised("a table for two", 2.2)
+    harness.run(until=6.0)
+    harness.expect_history(("user", "I want a table for two"), ("assistant", "All right then."))
+    harness.expect_states("agent", ("listening", 0.5), ("thinking", 2.9), ("speaking", 3.2), ("idle", 3.8))

@@ -6,6 +6,7 @@ import pytest
 
 from vivavoce.agents import Agent
 from vivavoce.agents.agent import CompletedTurn
+from vivavoce.agents.events import UserTranscript
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 
 
@@ -49,3 +50,22 @@ def test_a_turn_cleared_after_its_guess_was_corrected_is_answered_with_the_corre
     harness.run(scenario, until=8.0)
     assert_no_empty_message(harness)
     harness.expect_history(("user", "a cable"), ("assistant", "A cable, yes."))
+
+
+@pytest.mark.parametrize("text", [".", "…", "♪ ♪", "?"])
+def test_a_final_of_punctuation_or_symbols_only_is_answered_by_nobody(text: str) -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("Yes?", delay=0.1))
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.is_recognised(text, 1.7)
+    harness.run(until=5.0)
+    harness.expect_history().expect_outcomes()
+    assert harness.recording.of(UserTranscript) == []
+
+
+def test_text_typed_in_noise_is_answered_at_once() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("Yes, hello.", delay=0.1))
+    harness.caller.makes_noise(0.5, 8.0)
+    harness.caller.types("hello", 2.0)
+    harness.run(until=10.0)
+    harness.expect_history(("user", "hello"), ("assistant", "Yes, hello."))
+    assert [stretch.start for stretch in harness.played] == [pytest.approx(2.3, abs=0.05)]

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 BodyT = TypeVar("BodyT", bound=Callable[..., Any])
 
+_UNSET = object()
+"""In place of private data that are not set."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transition:
@@ -190,7 +193,7 @@ class State:
         self, name: str, operation: Callable[[Any, Any], Any], target: object
     ) -> TransitionBuilder:
         """Begin a transition for the time when `operation(value, target)` holds, without an event; `value` is the
-        private data `name`, or None.
+        private data `name`. It does not hold before the value is set.
 
         Args:
             operation: For example `operator.ge`.
@@ -269,4 +272,5 @@ class _Compared:
     target: object
 
     def __call__(self, session: Any) -> Any:
-        return self.operation(session.memory.private.get(self.name), self.target)
+        value = session.memory.private.get(self.name, _UNSET)
+        return value is not _UNSET and self.operation(value, self.target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.core.names import checked_name
@@ -33,6 +33,8 @@ class StateGraph:
         self._intents: list[Intent] = []
         self._checked: tuple[tuple[object, ...], tuple[str, ...], GraphRules] | None = None
         """The parts of the graph at its last check, the warnings, and the rules; sessions share the rules."""
+        self._logged: set[str] = set()
+        """The warnings that a session has logged."""
 
     @property
     def states(self) -> tuple[State, ...]:
@@ -112,6 +114,12 @@ class StateGraph:
             GraphError: The graph has faults; it names all of them.
         """
         return self._check()[0]
+
+    def take_new(self, warnings: Iterable[str]) -> list[str]:
+        """Return the warnings that no session of this graph has logged yet; they count as logged now."""
+        new = [warning for warning in warnings if warning not in self._logged]
+        self._logged.update(new)
+        return new
 
     def rules(self) -> GraphRules:
         """Return the rules for the machine.

@@ -8,10 +8,12 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
 from vivavoce.agents.graphs.intents.classifier import IntentClassifier, IntentMatch
 from vivavoce.pipelines.core.checks import check_items
+from vivavoce.pipelines.core.words import is_spaceless, spaceless_runs
 from vivavoce.pipelines.llm.chat_context import ChatContext
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ class PatternIntents(IntentClassifier):
     intent's model (`slots`), whose values must pass it. Case, accents and punctuation do not count. Of a longer text
     the first 1,000 characters are judged.
 
+    Chinese, Japanese, Thai, Lao, Khmer and Burmese have no spaces between words: two signs in a row of Han or Kana
+    count as a word there, four of the others. An example of fewer signs counts in full where the caller says nothing
+    else, and as its part of a word within other signs. A place of a template may begin and end behind each sign.
+
     Args:
         ignored: Words that say nothing about an intent; an example of such words only counts as it is.
     Raises:
@@ -73,9 +79,9 @@ class PatternIntents(IntentClassifier):
         return best
 
     def _share(self, said: _Said, example: str) -> float:
-        wanted = _known(example)
+        wanted = _wanted(example)
         telling = wanted - self._ignored or wanted
-        return len(telling & said.known) / len(telling) if telling else 0.0
+        return sum(said.known.get(word, 0.0) for word in telling) / len(telling) if telling else 0.0
 
     def _fit(self, said: _Said, template: str, intent: Intent) -> tuple[float, BaseModel | None]:
         values = said.values(_parts(template))
@@ -105,12 +111,16 @@ _Parts: TypeAlias = "tuple[str | _Place, ...]"
 class _Said:
     def __init__(self, text: str) -> None:
         self._text = unicodedata.normalize("NFC", text)
-        self._spans = [match.span() for match in _WORD.finditer(self._text)]
+        tokens = _tokens(self._text)
+        self._spans = [(begin, end) for begin, end, _ in tokens]
         self._plain = [_plain(self._text[begin:end]) for begin, end in self._spans]
-        self.known = frozenset(self._plain)
+        self.known = dict.fromkeys(self._plain, 1.0) | _grams(self._text, with_parts=True)
+        """The words, and the parts of words of scripts without spaces, with the part of a word that each is."""
         gaps = [self._text[self._spans[at][1] : self._spans[at + 1][0]] for at in range(len(self._spans) - 1)]
         self._ends = [at + 1 for at, gap in enumerate(gaps) if not _SIGNS.fullmatch(gap)] + [len(self._spans)]
         """Numbers of the words behind which a place may end."""
+        self._sizes = [0.0, *accumulate(1 / tokens[end - 1][2] if end else 0 for end in self._ends)]
+        """Of all such places, the words before them; a sign of a script without spaces is a part of one."""
 
     def values(self, parts: _Parts) -> dict[str, str] | None:
         """Return the words at the places of a template, where it first fits the text, or None if it fits nowhere.
@@ -152,7 +162,7 @@ class _Said:
     def _places(self, at: int) -> list[int]:
         """Return the possible ends of a place that begins with that word."""
         first = bisect_right(self._ends, at)
-        return self._ends[first : first + MAX_PLACE]
+        return self._ends[first : bisect_right(self._sizes, self._sizes[first] + MAX_PLACE + 1e-9) - 1]
 
 
 def places_of(example: str) -> tuple[str, ...]:
@@ -161,25 +171,58 @@ def places_of(example: str) -> tuple[str, ...]:
 
 
 def _plain(text: str) -> str:
-    """Return the text without case and accents."""
+    """Return the text without case and accents; signs of scripts without spaces stay whole."""
     if text.isascii():
         return text.lower()
+    if is_spaceless(text):
+        return unicodedata.normalize("NFKC", text).casefold()
     decomposed = unicodedata.normalize("NFKD", text.replace("’", "'")).casefold()
     return "".join(char for char in decomposed if not unicodedata.combining(char))
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text)
+def _tokens(text: str) -> list[tuple[int, int, int]]:
+    """Return the words of a text, and the signs of scripts without spaces, in their order.
+
+    Returns:
+        Of each its begin, its end, and how many of its kind count as a word.
+    """
+    found: list[tuple[int, int, int]] = []
+    at = 0
+    for start, ends, size in spaceless_runs(text):
+        found += [(*match.span(), 1) for match in _WORD.finditer(text, at, start)]
+        found += [(begin, end, size) for begin, end in zip([start, *ends], ends, strict=False)]
+        at = ends[-1]
+    return found + [(*match.span(), 1) for match in _WORD.finditer(text, at)]
+
+
+def _grams(text: str, *, with_parts: bool = False) -> dict[str, float]:
+    """Return the signs in a row that count as words, at each place of a run, with 1.0; a shorter run is a word.
+
+    Args:
+        with_parts: Whether all shorter rows are returned too, with the part of a word that they are.
+    """
+    found: dict[str, float] = {}
+    for start, ends, size in spaceless_runs(text):
+        edges = [start, *ends]
+        longest = min(size, len(ends))
+        for length in range(1 if with_parts else longest, longest + 1):
+            part = 1.0 if length == longest else length / size
+            for at in range(len(ends) - length + 1):
+                gram = _plain(text[edges[at] : edges[at + length]])
+                found[gram] = max(part, found.get(gram, 0.0))
+    return found
 
 
 @lru_cache(maxsize=1000)
-def _known(example: str) -> frozenset[str]:
-    return frozenset(_words(_plain(example)))
+def _wanted(example: str) -> frozenset[str]:
+    """Return the words of an example, each once."""
+    text = unicodedata.normalize("NFC", example)
+    return frozenset(_grams(text)) | {_plain(text[begin:end]) for begin, end, size in _tokens(text) if size == 1}
 
 
 @lru_cache(maxsize=1000)
 def _parts(template: str) -> _Parts:
     parts: list[str | _Place] = []
     for number, text in enumerate(_SLOT.split(unicodedata.normalize("NFC", template))):
-        parts += [_Place(text)] if number % 2 else [_plain(word) for word in _words(text)]
+        parts += [_Place(text)] if number % 2 else [_plain(text[begin:end]) for begin, end, _ in _tokens(text)]
     return tuple(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from vivavoce.agents.graphs.machine.rules import Event
@@ -55,14 +55,25 @@ class BodyEnded:
 
 @dataclass(frozen=True, slots=True)
 class DataChanged:
-    """Private data of the session changed."""
+    """Private data of the session changed.
+
+    Args:
+        is_own: Whether that may be a consequence of the graph's moves.
+    """
+
+    is_own: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class MoveRequested:
-    """The application asks for a move to a state."""
+    """The application asks for a move to a state.
+
+    Args:
+        is_own: Whether that may be a consequence of the graph's moves.
+    """
 
     state: str
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

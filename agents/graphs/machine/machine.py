@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 from vivavoce.agents.graphs.machine import effects as e
 from vivavoce.agents.graphs.machine import inputs as i
+from vivavoce.agents.graphs.machine.moves import Moves
 from vivavoce.agents.graphs.machine.rules import (
     Event,
     GraphRules,
@@ -23,9 +24,6 @@ from vivavoce.agents.graphs.machine.rules import (
     fits,
 )
 from vivavoce.agents.graphs.machine.saved import Saved
-
-MAX_MOVES = 32
-"""The most moves that one cause may lead to."""
 
 MAX_WAITING = 64
 """The most events that wait for a later state; also the most events and requests that wait for the end of the present
@@ -70,7 +68,7 @@ class _Cause:
     origin: Literal["arrived", "waiting", "chosen"]
     place: _Place
     timers: dict[int, float]
-    moves: int = 0
+    has_moved: bool = False
     ran_body: bool = False
 
     @property
@@ -123,6 +121,7 @@ class GraphMachine:
         self._is_fallback = False
         self._undoable: _Cause | None = None
         self._tried = 0
+        self._moves = Moves()
 
     @property
     def state(self) -> str:
@@ -178,7 +177,7 @@ class GraphMachine:
         """
         cause = self._cause
         judged: tuple[Event, ...] = ()
-        if cause is not None and cause.event is not None and not (cause.is_speech or cause.ran_body or cause.moves):
+        if cause is not None and cause.event is not None and not (cause.is_speech or cause.ran_body or cause.has_moved):
             judged = (cause.event,)
         arrived = tuple(one for one in self._arrivals if isinstance(one, Event) and one.kind != "speech")
         waited = () if cause is None or cause.origin != "waiting" else judged
@@ -196,10 +195,10 @@ class GraphMachine:
         match event:
             case i.Begun():
                 self._begin(now)
-            case i.EventReceived(event=received):
-                self._arrive(received)
+            case i.EventReceived():
+                self._arrive(event.event)
             case i.DataChanged():
-                self._data_changed()
+                self._data_changed(event)
             case i.IntentChosen() | i.MoveRequested():
                 self._arrive(event)
             case i.Judged():
@@ -224,16 +223,16 @@ class GraphMachine:
             self._arrivals.remove(oldest)
             self._out.append(e.EventDropped(oldest.id if isinstance(oldest, Event) else ""))
 
-    def _data_changed(self) -> None:
-        if i.DataChanged() not in self._arrivals:
-            self._arrivals.append(i.DataChanged())
+    def _data_changed(self, change: i.DataChanged) -> None:
+        if change not in self._arrivals:
+            self._arrivals.append(change)
 
     def _begin(self, now: float) -> None:
         if self.is_begun:
             return
         self.is_begun = True
         if not self._place.state:
-            self._cause = self._new_cause(None, "arrived")
+            self._cause = self._new_cause(None, "arrived", now)
             self._move(self._rules.initial, "begin", None, now)
 
     def _take_due(self, now: float) -> None:
@@ -282,7 +281,7 @@ class GraphMachine:
             self._place = replace(cause.place, stay=self._place.stay + 1)
             self._out.append(e.Moved(self._place.state, source, "undo", event_id=event_id))
             self._tried = 0  # events and changed data that the state before has not seen
-            self._data_changed()
+            self._data_changed(i.DataChanged())
 
     # --- judging
 
@@ -297,23 +296,23 @@ class GraphMachine:
     def _next_cause(self, now: float) -> bool:
         """Begin with an event that waits, or with the next arrival; return False without one."""
         if self._tried < len(self._waiting):  # the state has changed since they were judged
-            self._begin_cause(self._waiting.pop(self._tried), "waiting", "event")
+            self._begin_cause(self._waiting.pop(self._tried), "waiting", "event", now)
             return True
         if not self._arrivals:
             return False
         match arrival := self._arrivals.popleft():
             case Event():
-                self._begin_cause(arrival, "arrived", "event")
+                self._begin_cause(arrival, "arrived", "event", now)
             case i.IntentChosen(event=event, intent=intent):
-                self._begin_cause(event, "chosen", "event", intent=intent)
-            case i.DataChanged():
-                self._begin_cause(None, "arrived", "state")
+                self._begin_cause(event, "chosen", "event", now, intent=intent)
+            case i.DataChanged(is_own=is_own):
+                self._begin_cause(None, "arrived", "state", now, is_own=is_own)
             case _Timer(rule=rule, stay=stay):
                 if stay == self._place.stay:
-                    self._begin_cause(None, "arrived", "timer", timer=rule)
-            case i.MoveRequested(state=state):
+                    self._begin_cause(None, "arrived", "timer", now, timer=rule, is_own=True)
+            case i.MoveRequested(state=state, is_own=is_own):
                 if state in self._rules.states:
-                    self._cause = self._new_cause(None, "arrived")
+                    self._cause = self._new_cause(None, "arrived", now, is_own=is_own)
                     self._place = replace(self._place, return_to="")
                     self._move(state, "request", None, now)
             case _:
@@ -325,14 +324,19 @@ class GraphMachine:
         event: Event | None,
         origin: Literal["arrived", "waiting", "chosen"],
         kind: Literal["event", "timer", "state"],
+        now: float,
         *,
         intent: str | None = None,
         timer: int | None = None,
+        is_own: bool = False,
     ) -> None:
-        self._cause = self._new_cause(event, origin)
+        self._cause = self._new_cause(event, origin, now, is_own=is_own)
         self._search = _Search(kind, intent=intent, timer=timer)
 
-    def _new_cause(self, event: Event | None, origin: Literal["arrived", "waiting", "chosen"]) -> _Cause:
+    def _new_cause(
+        self, event: Event | None, origin: Literal["arrived", "waiting", "chosen"], now: float, *, is_own: bool = False
+    ) -> _Cause:
+        self._moves.begin_cause(now, is_own=is_own or (event is not None and event.is_own))
         if event is not None and event.kind == "speech":
             self._undoable = None
         return _Cause(event, origin, self._place, dict(self._timers))
@@ -431,11 +435,11 @@ class GraphMachine:
     ) -> None:
         cause = self._cause
         assert cause is not None
-        if cause.moves == MAX_MOVES:
+        if not self._moves.take(now):
             self._out.append(e.MovesExceeded(self._place.state, cause.event_id))
             self._finish()
             return
-        cause.moves += 1
+        cause.has_moved = True
         self._search, self._tried, source = None, 0, self._place.state
         if self._undoable is not None and self._undoable is not cause:
             self._undoable = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -26,12 +26,14 @@ class Event:
         kind: "speech" is a turn of the caller.
         name: The name that `when_event()` compares; for a tool the tool's name.
         subject: The MIME type of a file, the id of a form.
+        is_own: Whether it may be a consequence of the graph's moves, such as an event that a body has sent.
     """
 
     id: str
     kind: EventKind
     name: str
     subject: str = ""
+    is_own: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,13 @@ class StateRules:
                 case _:
                     found["event"].append(index)
         return {kind: tuple(indices) for kind, indices in found.items()}
+
+    @property
+    def takes_all_speech(self) -> bool:
+        """Whether a transition takes every turn of the caller, or the state is left as soon as its body has ended."""
+        return any(
+            not rule.is_judged and rule.trigger in (OnEvent(), OnEvent(USER_TURN), OnState()) for rule in self.rules
+        )
 
     @property
     def judges_speech(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from vivavoce.agents.graphs.machine.rules import Event, GraphRules, OnTimer
@@ -11,6 +11,8 @@ from vivavoce.pipelines.core.checks import is_number, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 VERSION = 1
+_PARTS = ("id", "kind", "name", "subject")
+"""The parts of an event that are saved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +45,8 @@ class Saved:
             "state": self.state,
             "return_to": self.return_to,
             "timers": [list(timer) for timer in self.timers],
-            "waiting": [asdict(event) for event in self.waiting],
-            "arrivals": [asdict(event) for event in self.arrivals],
+            "waiting": [{name: getattr(event, name) for name in _PARTS} for event in self.waiting],
+            "arrivals": [{name: getattr(event, name) for name in _PARTS} for event in self.arrivals],
         }
 
 
@@ -94,7 +96,7 @@ def _timer(timer: object, state: str, rules: GraphRules) -> tuple[int, float]:
 
 
 def _event(event: object, name: str) -> Event:
-    if not isinstance(event, Mapping) or set(event) != {"id", "kind", "name", "subject"}:
+    if not isinstance(event, Mapping) or set(event) != {*_PARTS}:
         raise ConfigurationError(f"an event in the saved {name} needs id, kind, name and subject, got {shown(event)}")
     if event["kind"] not in ("speech", "file", "form", "tool", "event") or not all(
         isinstance(part, str) for part in event.values()

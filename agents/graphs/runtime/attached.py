@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.events import GraphEvent
-from vivavoce.agents.graphs.runtime.fit import check_model, check_turns
+from vivavoce.agents.graphs.runtime.fit import check_model, check_turns, warnings_of
 from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
 from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 from vivavoce.agents.memory.control import MemoryControl
@@ -41,6 +41,7 @@ class AttachedGraph(GraphRuntime):
         """
         check_turns(self._rules, pipeline)
         check_model(self._rules, agent, pipeline)
+        self.warn(warnings_of(self._rules, agent, pipeline))
 
     def take(self) -> Callable[[], Any]:
         """Take the state of the machine; in any thread once it has been closed."""

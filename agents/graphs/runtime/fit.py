@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.graphs.machine.rules import GraphRules
 from vivavoce.pipelines.core.errors import CapabilityError
-from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.pipeline import Pipeline, is_silent
 
 
 def check_turns(rules: GraphRules, pipeline: Pipeline) -> None:
@@ -50,3 +52,33 @@ def check_model(rules: GraphRules, agent: Agent, pipeline: Pipeline) -> None:
         )
     if pipeline.fallback is not None:
         check_model(rules, agent, pipeline.fallback)
+
+
+def warnings_of(rules: GraphRules, agent: Agent, pipeline: Pipeline) -> Iterator[str]:
+    """Yield a warning where a pipeline, or a fallback of it, takes words and has no model, and the graph has states
+    without a fallback body: words that no transition takes get no answer there.
+
+    An agent with an `llm_stage` of its own may answer without the pipeline's model. It is no error: the body of such a
+    state may end the call, or its transitions may take all that callers say.
+    """
+    if AgentControl.of(agent).overrides("llm_stage"):
+        return
+    takes_words = pipeline.capabilities.can_listen or is_silent(pipeline)
+    if takes_words and not pipeline.capabilities.can_reply and (states := _unanswered(rules)):
+        yield (
+            f"words that no transition takes get no answer in {', '.join(map(repr, states))}, without a fallback body "
+            "and without a model, and max_errors such turns in a row end the call; give each of them "
+            "set_fallback_body(f), or the pipeline an llm"
+        )
+    if pipeline.fallback is not None:
+        yield from warnings_of(rules, agent, pipeline.fallback)
+
+
+def _unanswered(rules: GraphRules) -> list[str]:
+    """Return the states in which words may come that neither a transition nor a fallback body takes."""
+    passing = {rule.target for state in rules.states.values() for rule in state.rules if rule.is_global}
+    return [
+        name
+        for name, state in rules.states.items()
+        if not (state.has_fallback or state.takes_all_speech or (state.is_end and name in passing))
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import AgentControl
-from vivavoce.agents.core.call_site import calling_tool
+from vivavoce.agents.core.call_site import calling_tool, runs_in_session
 from vivavoce.agents.core.context import NO_ADDITIONS
 from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.extension.extension import Attached, Judges
@@ -21,7 +22,8 @@ from vivavoce.agents.graphs.graph.state import State, transition_of
 from vivavoce.agents.graphs.intents.classifier import IntentClassifier, IntentMatch, match_of
 from vivavoce.agents.graphs.machine import effects as e
 from vivavoce.agents.graphs.machine import inputs as i
-from vivavoce.agents.graphs.machine.machine import MAX_MOVES, MAX_WAITING, MIN_SCORE, GraphMachine
+from vivavoce.agents.graphs.machine.machine import MAX_WAITING, MIN_SCORE, GraphMachine
+from vivavoce.agents.graphs.machine.moves import MAX_MOVES
 from vivavoce.agents.graphs.machine.rules import USER_TURN, Event, EventKind, OnTool
 from vivavoce.agents.graphs.runtime.additions import additions_of
 from vivavoce.agents.graphs.runtime.code import GraphCode
@@ -63,8 +65,7 @@ class GraphRuntime(Attached):
 
     def __init__(self, host: Host, graph: StateGraph) -> None:
         self.graph = graph
-        for warning in graph.check():
-            logger.warning("The conversation graph: %s", warning)
+        self.warn(graph.check())
         self._host = host
         self._context = host.context
         self._rules = graph.rules()
@@ -130,6 +131,11 @@ class GraphRuntime(Attached):
         """Wait for the end of the code that runs."""
         await self._code.ended()
 
+    def warn(self, warnings: Iterable[str]) -> None:
+        """Log the warnings that no session of the graph has logged."""
+        for warning in self.graph.take_new(warnings):
+            logger.warning("The conversation graph: %s", warning)
+
     # --- reading
 
     @property
@@ -154,25 +160,29 @@ class GraphRuntime(Attached):
 
     # --- events
 
-    def receive(self, event: GraphEvent, *, kind: EventKind = "event", subject: str = "") -> None:
-        """Take an event, on the session's event loop."""
-        self._post_event(Event(new_id("event"), kind, event.name, subject), event)
+    def receive(self, event: GraphEvent, *, kind: EventKind = "event", subject: str = "", is_own: bool = False) -> None:
+        """Take an event, on the session's event loop.
 
-    def move(self, state: str) -> None:
-        """Move to a state, on the session's event loop."""
-        self._post(i.MoveRequested(state))
+        Args:
+            is_own: Whether it may be a consequence of the graph's moves.
+        """
+        self._post_event(Event(new_id("event"), kind, event.name, subject, is_own), event)
+
+    def move(self, state: str, *, is_own: bool) -> None:
+        """Move to a state, on the session's event loop; `is_own` as above."""
+        self._post(i.MoveRequested(state, is_own))
 
     def data_changed(self) -> None:
         """Note that private data have changed, or that the application wants transitions to be judged; from any
         thread."""
         if self._is_open and not self._code.is_judging_here:
-            self._context.inbox.on_loop(self._note_data)
+            self._context.inbox.on_loop(partial(self._note_data, i.DataChanged(runs_in_session())))
 
-    def _note_data(self) -> None:
-        if i.DataChanged() not in self._inputs:
+    def _note_data(self, change: i.DataChanged) -> None:
+        if change not in self._inputs:
             if self._data_done.is_set():
                 self._data_done = anyio.Event()
-            self._post(i.DataChanged())
+            self._post(change)
 
     async def on_tool_result(self, call: ToolCall, output: str) -> bool:
         """Take the call of a tool, if a state waits for that tool; wait until it is judged, with the data it
@@ -186,7 +196,7 @@ class GraphRuntime(Attached):
             is_answered = call.call_id in self._chosen
             self._chosen.discard(call.call_id)
             return is_answered
-        event = Event(new_id("event"), "tool", call.name)
+        event = Event(new_id("event"), "tool", call.name, is_own=True)
         return await self._judged(event, i.EventReceived(event), output, turn, speech_id)
 
     async def _data_judged(self, turn: JudgedTurn | None, speech_id: str) -> None:
@@ -199,7 +209,7 @@ class GraphRuntime(Attached):
         """Take an intent chosen by the answering model; return the output of the call."""
         self.intent = IntentMatch(intent.name, 1.0, slots)
         turn = self._turns.get(context.speech.id)
-        event = Event(new_id("event"), "speech", USER_TURN)
+        event = Event(new_id("event"), "speech", USER_TURN, is_own=True)
         before = self._machine.state
         text = "" if turn is None else turn.spoken.text
         is_behind_body = self._is_waited_for(context.speech.id)
@@ -263,7 +273,7 @@ class GraphRuntime(Attached):
         if not turn.text.strip():  # the model has heard the words, which come later, and may choose an intent
             turn.record.answered_in(self._machine.state)
             return judged.settle()
-        self._post_event(Event(event_id, "speech", USER_TURN), GraphEvent(USER_TURN, turn.text))
+        self._post_event(Event(event_id, "speech", USER_TURN, is_own=True), GraphEvent(USER_TURN, turn.text))
         if turn.is_remote:
             return
         self._code.wait_for(event_id)
@@ -385,9 +395,11 @@ class GraphRuntime(Attached):
                 if (turn := self._turns.get(effect.event_id)) is not None:
                     turn.judged(self._machine.state)
             case e.EventDropped():
-                self._report(f"more than {MAX_WAITING} events wait for a state that takes them; the oldest is dropped")
+                problem = f"more than {MAX_WAITING} events wait for a state that takes them; the oldest is dropped"
+                self._report_repeated(problem)
             case e.MovesExceeded():
-                self._report(f"one event caused {MAX_MOVES} moves; the graph stops in the state {effect.state!r}")
+                problem = f"one event caused {MAX_MOVES} moves; the graph stops in the state {effect.state!r}"
+                self._report_repeated(problem)
 
     def _classify(self, effect: e.Classify) -> None:
         state, event = self._states[self._machine.state], self._events[effect.event_id]
@@ -457,6 +469,10 @@ class GraphRuntime(Attached):
         if (turn := self._turns.get(event_id)) is not None and turn.takes_answer:
             return turn.spoken.handle.id
         return next((one.spoken.handle.id for one in self._turns.values() if one.is_waiting), "")
+
+    def _report_repeated(self, problem: str) -> None:
+        """Report a problem that may come again and again: the report counts it."""
+        self._context.log.note_repeated_error(problem, SessionError(problem), KEY, is_recovered=True)
 
     def _report(self, problem: str) -> None:
         self._context.report_error(SessionError(problem), KEY, is_recovered=True)

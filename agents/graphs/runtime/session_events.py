@@ -15,12 +15,14 @@ from vivavoce.agents.graphs.runtime.turns import KEY
 class Receive(Protocol):
     """Takes an event of the graph."""
 
-    def __call__(self, event: GraphEvent, *, kind: EventKind = "event", subject: str = "") -> None: ...
+    def __call__(
+        self, event: GraphEvent, *, kind: EventKind = "event", subject: str = "", is_own: bool = False
+    ) -> None: ...
 
 
 def listen(emitter: SessionEmitter, rules: GraphRules, receive: Receive) -> None:
     """Pass the session's events that the graph names to `receive`, and those that extensions post for it."""
-    emitter.on(ev.GraphEventPosted, lambda posted: receive(posted.event))
+    emitter.on(ev.GraphEventPosted, lambda posted: receive(posted.event, is_own=True))
     names = {event.name for event in ev.EVENT_TYPES} - {ev.GraphEventPosted.name}
     triggers = [rule.trigger for state in rules.states.values() for rule in state.rules]
     wanted: dict[str, None] = {one.name: None for one in triggers if isinstance(one, OnEvent) and one.name in names}
@@ -38,4 +40,4 @@ def _noted(receive: Receive, name: str, event: ev.SessionEvent) -> None:
     elif isinstance(event, ev.FormSubmitted):
         receive(GraphEvent(name, event.form), kind="form", subject=type(event.form).__name__)
     elif not (isinstance(event, ev.ErrorOccurred) and event.source == KEY):  # its own errors would be a loop
-        receive(GraphEvent(name, event))
+        receive(GraphEvent(name, event), is_own=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vivavoce.agents.core.call_site import runs_in_session
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.graphs.graph.state import State
@@ -57,7 +58,8 @@ class SessionGraph:
         """
         check_instance("event", event, GraphEvent)
         self._context.check_open()
-        self._context.inbox.on_loop(lambda: self._runtime.receive(event))
+        is_own = runs_in_session()
+        self._context.inbox.on_loop(lambda: self._runtime.receive(event, is_own=is_own))
 
     def move(self, state: State | str) -> None:
         """Move to a state without a transition, once the present cause is judged; its body runs.
@@ -72,7 +74,8 @@ class SessionGraph:
             names = ", ".join(one.name for one in states)
             raise ConfigurationError(f"state must be a state of the graph ({names}) or its name, got {shown(state)}")
         self._context.check_open()
-        self._context.inbox.on_loop(lambda: self._runtime.move(found.name))
+        is_own = runs_in_session()
+        self._context.inbox.on_loop(lambda: self._runtime.move(found.name, is_own=is_own))
 
     def manage_transition(self) -> None:
         """Judge the transitions without an event now, such as after a change that their conditions cannot see.

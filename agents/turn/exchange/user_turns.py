@@ -277,21 +277,30 @@ class UserTurns:
         self._interruption.let_go_on()
 
     def typed(self, text: str, now: float) -> None:
-        """Take a whole turn that the user typed. It joins words said just before, but not speech that goes on."""
+        """Take a whole turn that the user typed. It joins words said just before, but not speech that goes on.
+
+        A sound without a word counts as noise then, where the recogniser would show words: it does not delay the
+        answer.
+        """
         text = text.strip()
         if not text:
             return
         self._user.act(now)
-        spoken = self._user.turn
-        if spoken is None or not spoken.has_words or (spoken.is_speech_going_on and not spoken.is_merged):
+        spoken, burst, is_wordless = self._user.turn, self._user.burst, self._user.is_wordless
+        if burst is not None and is_wordless:
+            burst.ignore()
+        is_speech = spoken is not None and spoken.is_speech_going_on and not is_wordless
+        if spoken is None or not spoken.has_words or (is_speech and not spoken.is_merged):
             turn = self._user.typed_turn(text, now)
             if spoken is None or not self._turn_commit.is_deferred(turn):
                 aside = self._user.put_before(turn)
                 self._turn_commit.finish(now)
                 if aside is not None:
                     self._user.put_back(aside)
+                    if not aside.has_words and self._user.would_show_words:
+                        self._interruption.caller.pass_over()
                 return
-        spoken.add_typed(text, now)
+        spoken.add_typed(text, now, is_over_noise=is_wordless)
 
     def remote_reply_cancelled(self) -> None:
         """Cut the rest of an answer that the remote model has cut for the user, unless it is protected."""
@@ -368,7 +377,7 @@ class UserTurns:
 
     def _open_turn_by_final(self, now: float) -> UserTurn:
         turn, burst = self._open_turn(now), self._user.burst
-        if burst is not None and burst.ended_at is not None:
+        if burst is not None and burst.ended_at is not None and not burst.is_answered:
             # Too late for its own turn, but of the last speech: the pause has been counting since that.
             if now - burst.ended_at <= self._options.endpointing.max_delay:
                 turn.join_ended(burst)

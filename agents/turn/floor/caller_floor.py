@@ -89,7 +89,11 @@ class CallerFloor:
             wait = limit if burst is None else burst.noise_at(limit) - burst.started_at
             yield Deadline(turn.began_at + wait, self._on_noise)
 
-    def _on_noise(self, now: float) -> None:
+    def pass_over(self) -> None:
+        """Count the open turn, which has no words, as noise until a word of it comes."""
         self._noise = self._user.turn
         if self._user.burst is not None:
             self._user.burst.ignore()
+
+    def _on_noise(self, now: float) -> None:
+        self.pass_over()

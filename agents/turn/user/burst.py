@@ -26,6 +26,7 @@ class Burst:
         voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
         onset: `started_at` where the VAD reported it; None for the rest of a burst after a commit.
         is_settled: Whether its audio was committed, or its turn was dropped.
+        is_answered: Whether a turn that it ended was committed.
     """
 
     started_at: float
@@ -40,6 +41,7 @@ class Burst:
     voiced_until: float | None = None
     onset: float | None = None
     is_settled: bool = False
+    is_answered: bool = False
 
     @property
     def is_going_on(self) -> bool:
@@ -58,6 +60,10 @@ class Burst:
     def sounded_until(self, now: float) -> float:
         """Return when the burst ended, or `now` while it goes on."""
         return now if self.ended_at is None else self.ended_at
+
+    def is_heard_at(self, at: float) -> bool:
+        """Return whether the burst goes on and had begun before that time."""
+        return self.is_going_on and self.started_at < at
 
     @property
     def has_words(self) -> bool:
@@ -84,6 +90,10 @@ class Burst:
     def settle(self) -> None:
         """Note that the audio was committed or dropped."""
         self.is_settled = True
+
+    def answer(self) -> None:
+        """Note that its turn was committed after its end."""
+        self.is_settled = self.is_answered = True
 
     def ignore(self) -> None:
         """Let the burst hold the agent no more; it may still have words."""

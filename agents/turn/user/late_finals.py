@@ -2,10 +2,11 @@
 
 A final belongs to the guess that has the same name of an utterance, where the provider gives names. Otherwise the next
 final before any new speech settles the guess, however late. During new speech, or with several open guesses, the order
-is no proof: there a final settles the guess that it is most like, if it reads like a revision. A final of new speech
-that begins with the words of a guess and goes on is of both: the common beginning is not repeated. A past final, of a
-recogniser that was replaced, settles what was open at the replacement, for `LATE_WORDS`: later ones are of the next
-recogniser that was replaced. Typed text is no speech and changes nothing.
+is no proof: there a final settles the guess that it is most like, if it reads like a revision. One that comes while new
+speech goes on, has the words of a guess and was not shown by an interim settles that guess, however late. A final of
+new speech that begins with the words of a guess and goes on is of both: the common beginning is not repeated. A past
+final, of a recogniser that was replaced, settles what was open at the replacement, for `LATE_WORDS`: later ones are of
+the next recogniser that was replaced. Typed text is no speech and changes nothing.
 """
 
 from __future__ import annotations
@@ -119,13 +120,10 @@ class Guess:
         is_of_voice = self.is_in_time(now) and (bool(self.item_id) or self.was_voice)
         return not self.is_followed and (is_of_voice or (not self.was_in_speech and self.resembles(text)))
 
-    def may_be_settled(self, text: str, item_id: str, now: float, *, is_in_speech: bool, is_past: bool = False) -> bool:
-        """Return whether a final that comes now may belong to this utterance.
-
-        Args:
-            is_in_speech: Whether the VAD hears speech.
-            is_past: Whether the final comes from a recogniser that was replaced.
-        """
+    def may_be_settled(
+        self, text: str, item_id: str, now: float, *, is_in_speech: bool, is_shown: bool = False, is_past: bool = False
+    ) -> bool:
+        """Return whether a final that comes now may belong to this utterance; arguments as of `LateFinals.take`."""
         if is_past:
             is_of_it = self.left_at is not None and now <= self.left_at + LATE_WORDS
             return is_of_it and self._may_be_late(text)
@@ -136,6 +134,9 @@ class Guess:
         is_in_time = self.is_in_time(now)
         if not self.is_followed:
             return is_in_time or self._may_be_late(text)
+        is_new = self.was_in_speech or self.is_passed or is_shown
+        if is_in_speech and not is_new and text and self.is_same(text):
+            return True
         is_of_speech = self.was_in_speech and now <= self.speech_until and self.news_in(text, item_id) == text
         is_near = (is_in_time or is_of_speech) and (is_in_speech or self.has_newer)
         return is_near and bool(text and self.text) and self.resembles(text)
@@ -342,19 +343,20 @@ class LateFinals:
         return any(guess.may_be_guessed_again(text, item_id, now) for _, guess in self._open)
 
     def take(
-        self, text: str, now: float, item_id: str, *, is_in_speech: bool, is_past: bool = False
+        self, text: str, now: float, item_id: str, *, is_in_speech: bool, is_shown: bool = False, is_past: bool = False
     ) -> tuple[CommittedTurn, Guess] | None:
         """Return the guess that a final settles, with its turn, and stop waiting for it; None if the final settles
         none.
 
         Args:
             is_in_speech: Whether the VAD hears speech.
+            is_shown: Whether an interim has shown words of it since the commit.
             is_past: Whether the final comes from a recogniser that was replaced.
         """
         found = [
             (whole, guess)
             for whole, guess in self._open
-            if guess.may_be_settled(text, item_id, now, is_in_speech=is_in_speech, is_past=is_past)
+            if guess.may_be_settled(text, item_id, now, is_in_speech=is_in_speech, is_shown=is_shown, is_past=is_past)
         ]
         if not found:
             return None

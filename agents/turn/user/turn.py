@@ -269,12 +269,16 @@ class UserTurn:
             self.word_at = now
             self.segments.append(text)
 
-    def add_typed(self, text: str, now: float) -> None:
-        """Add typed text; it ends the turn, unless the user still speaks."""
+    def add_typed(self, text: str, now: float, *, is_over_noise: bool = False) -> None:
+        """Add typed text; it ends the turn, unless the user still speaks.
+
+        Args:
+            is_over_noise: Whether no word of the present sound has been shown.
+        """
         assert not self.is_closed
         self.typed = f"{self.typed} {text}".strip()
         self.word_at = now
-        if not self.is_speech_going_on:
+        if is_over_noise or not self.is_speech_going_on:
             self.end(now, "text")
 
     def trust_interim(self) -> None:
@@ -381,8 +385,11 @@ class UserTurn:
         self.over = Over(now)
 
     def go_on(self) -> None:
-        """Let the turn go on, if only a lack of words has ended it: a word has come."""
-        if self.over is not None and self.over.by == "no_words":
+        """Let the turn go on, if it has ended for lack of words, or in a sound without any: a word has come."""
+        over, burst = self.over, self.burst
+        if over is None:
+            return
+        if over.by == "no_words" or (over.by == "text" and burst is not None and burst.is_heard_at(over.at)):
             self.over = None
 
     def merge(self, closed: ClosedTurn) -> None:

@@ -128,9 +128,9 @@ class UserSide:
         assert turn is not None
         self.turn = None
         if burst is not None and burst.is_going_on and turn.burst is burst:
-            self.split_burst(now, keeps_noise=turn.over is not None and turn.over.by == "no_words")
+            self.split_burst(now, keeps_noise=turn.over is not None and turn.over.by in ("no_words", "text"))
         elif turn.burst is not None:
-            turn.burst.settle()
+            turn.burst.answer()
 
     def drop_turn(self) -> str:
         """Close the open turn, which has no answer, and return its id; speech that goes on is unchanged."""
@@ -211,6 +211,18 @@ class UserSide:
     def is_speaking(self) -> bool:
         """Whether the VAD hears speech."""
         return self.burst is not None and self.burst.is_going_on
+
+    @property
+    def would_show_words(self) -> bool:
+        """Whether the recogniser would soon show words of the newest sound."""
+        is_quick = self.hears_words_since is not None and not self.pace.is_slow
+        return is_quick and self.burst is not None and self.burst.emits_interims
+
+    @property
+    def is_wordless(self) -> bool:
+        """Whether the VAD hears a sound that has no word so far, though the recogniser would show one."""
+        burst = self.burst
+        return burst is not None and burst.is_going_on and not burst.has_words and self.would_show_words
 
     @property
     def has_voice(self) -> bool:

@@ -174,7 +174,7 @@ def without_model() -> CascadingPipeline:
     return CascadingPipeline(stt=ScriptedSTT(), tts=ScriptedTTS())
 
 
-def session_of(graph: StateGraph, pipeline: Pipeline, agent: Agent | None = None) -> AgentSession[Any]:
+def session_of(graph: StateGraph, pipeline: Pipeline | None, agent: Agent | None = None) -> AgentSession[Any]:
     """A session that follows the graph; it is not started."""
     options = SessionOptions(graph=GraphOptions(graph), clock=VirtualClock())
     return AgentSession(agent or Agent("Help."), pipeline, options=options)
@@ -200,6 +200,47 @@ def test_a_graph_that_leaves_no_choice_to_the_model_needs_none() -> None:
     one, two = graph.new_state("one", initial=True), graph.new_state("two")
     one.when_event("key_pressed").go_to(two)
     session_of(graph, without_model())
+
+
+def test_states_without_a_fallback_body_and_without_a_model_are_named_when_the_session_is_made(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    graph = StateGraph(PatternIntents())
+    one, two, three = (graph.new_state(name, initial=name == "one") for name in ("one", "two", "three"))
+    one.when_intent_matched(graph.new_intent("go", ["go on"])).go_to(two)
+    two.when_event().go_to(three)
+    three.set_fallback_body(lambda session: None)
+    for _ in range(3):  # calls share the graph
+        session_of(graph, without_model())
+    assert [record.getMessage() for record in caplog.records] == [
+        "The conversation graph: words that no transition takes get no answer in 'one', without a fallback body and "
+        "without a model, and max_errors such turns in a row end the call; give each of them set_fallback_body(f), "
+        "or the pipeline an llm"
+    ]
+    caplog.clear()
+    session_of(graph, CascadingPipeline(stt=ScriptedSTT(), llm=ScriptedLLM(), tts=ScriptedTTS()))
+    session_of(graph, without_model(), Books("Help."))
+    assert caplog.records == []
+    one.set_fallback_body(lambda session: None)
+    session_of(graph, without_model())
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "is_named"),
+    [
+        (None, True),  # of texts alone
+        (RealtimePipeline(ScriptedRealtimeModel(), fallback=CascadingPipeline(tts=ScriptedTTS())), False),
+    ],
+    ids=["texts alone", "a fallback that hears nothing"],
+)
+def test_states_that_answer_no_words_are_named_where_words_may_come(
+    pipeline: Pipeline | None, is_named: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = StateGraph(PatternIntents())
+    graph.new_state("one", initial=True).when_event("paid").go_to(graph.new_state("two"))
+    session_of(graph, pipeline)
+    assert ["get no answer in 'one', 'two'" in record.getMessage() for record in caplog.records] == [True] * is_named
 
 
 def test_the_model_of_an_agent_chooses_too() -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kit.graph_driver import GraphDriver, way
 from vivavoce.agents.graphs.machine import effects as e
 from vivavoce.agents.graphs.machine import inputs as i
-from vivavoce.agents.graphs.machine.machine import MAX_MOVES, MAX_WAITING, GraphMachine
+from vivavoce.agents.graphs.machine.machine import MAX_WAITING, GraphMachine
+from vivavoce.agents.graphs.machine.moves import MAX_MOVES
 from vivavoce.agents.graphs.machine.rules import (
     Event,
     GraphRules,

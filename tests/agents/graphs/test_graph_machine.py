@@ -14,7 +14,8 @@ from vivavoce.agents.graphs.graph.state_graph import StateGraph
 from vivavoce.agents.graphs.intents.patterns import PatternIntents
 from vivavoce.agents.graphs.machine import effects as e
 from vivavoce.agents.graphs.machine import inputs as i
-from vivavoce.agents.graphs.machine.machine import MAX_MOVES, MAX_WAITING, GraphMachine
+from vivavoce.agents.graphs.machine.machine import MAX_WAITING, GraphMachine
+from vivavoce.agents.graphs.machine.moves import MAX_MOVES
 from vivavoce.agents.graphs.machine.rules import Event
 from vivavoce.agents.graphs.machine.saved import restored
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -243,7 +244,6 @@ def test_one_cause_leads_to_a_limited_number_of_moves() -> None:
     machine.begin()
 
     effects = machine.event("go")
-
     assert len(way(effects)) == MAX_MOVES
     assert effects[-1] == e.MovesExceeded("here", "e1")
 

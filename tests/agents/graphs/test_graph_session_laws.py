@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(max(120, 2 * CALLS))
 HOOK_TIMEOUT = 1.5
 QUIET = 32.0
 """Seconds after the last action in which each turn must be answered."""
-PLANNED = ("planned", "did not end within", "task 'ask'", "'ask'", "32 moves", "more than 64")
+PLANNED = ("planned", "did not end within", "task 'ask'", "'ask'", "100 moves", "more than 64")
 """Words of the errors that these calls lead to."""
 
 

@@ -116,6 +116,65 @@ def test_a_template_fills_the_slots_with_words_that_pass_the_model() -> None:
     assert judged("we are 12") == IntentMatch("table", 1.0, Table(people=12))
 
 
+ORDERS = (
+    Intent("book", ("我想订位", "席を予約したいです", "จองโต๊ะ")),
+    Intent("cancel", ("取消预订", "予約をキャンセルします", "ยกเลิกการจอง")),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("你好，我想订位。", "book"),
+        ("请帮我取消预订", "cancel"),
+        ("あの、席を予約したいんですけど", "book"),
+        ("予約をキャンセルしてください", "cancel"),
+        ("ｷｬﾝｾﾙします", "cancel"),
+        ("ผมอยากจองโต๊ะครับ", "book"),
+        ("ขอยกเลิกการจองครับ", "cancel"),
+        ("今天天气很好", None),
+        ("今日はいい天気ですね", None),
+        ("วันนี้อากาศดีมากเลยนะครับ", None),
+    ],
+)
+def test_in_scripts_without_spaces_signs_in_a_row_are_the_words(text: str, name: str | None) -> None:
+    match = run_virtual(PatternIntents().classify(text, ORDERS, ChatContext()))
+    assert (None if match is None or match.score < 0.4 else match.name) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("是", "yes"), ("是的", "yes"), ("不是", "no"), ("不是的", "no"), ("ใช่ครับ", "yes"), ("ไม่ใช่ครับ", "no")],
+)
+def test_in_scripts_without_spaces_a_short_word_is_not_taken_for_a_longer_one_that_holds_it(
+    text: str, name: str
+) -> None:
+    answers = (Intent("yes", ("是", "ใช่")), Intent("no", ("不是", "ไม่ใช่")))
+    match = run_virtual(PatternIntents().classify(text, answers, ChatContext()))
+    assert match is not None
+    assert (match.name, match.score >= 0.4) == (name, True)
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "visit"),
+    [
+        ("{time}订位", "我想明天晚上订位", Visit(time="我想明天晚上")),
+        ("我是{name}，我{time}来", "你好我是王小明，我明天来", Visit(time="明天", name="王小明")),
+        ("{time}に行きます", "明日の夜に行きます", Visit(time="明日の夜")),
+        ("มาตอน{time}ครับ", "ผมมาตอนสองทุ่มครับ", Visit(time="สองทุ่ม")),
+    ],
+)
+def test_in_scripts_without_spaces_a_place_takes_signs(template: str, text: str, visit: Visit) -> None:
+    match = run_virtual(PatternIntents().classify(text, [Intent("visit", (template,), Visit)], ChatContext()))
+    assert match == IntentMatch("visit", 1.0, visit)
+
+
+def test_a_place_takes_no_more_signs_than_six_words_have() -> None:
+    visit = Intent("visit", ("来{time}",), Visit)
+    match = run_virtual(PatternIntents().classify("来" + "明" * 20, [visit], ChatContext()))
+    assert match == IntentMatch("visit", 1.0, Visit(time="明" * 12))
+
+
 def test_ignored_words_are_the_application_s() -> None:
     classifier = PatternIntents(ignored={"please"})
     match = run_virtual(classifier.classify("I want", [Intent("want", ("I want to",))], ChatContext()))

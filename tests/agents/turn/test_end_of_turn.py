@@ -218,7 +218,7 @@ def test_typed_text_goes_with_words_said_just_before() -> None:
 
 def test_typed_text_leaves_speech_under_way_alone() -> None:
     talk = Conversation().starts(0.5).at(1.0, i.TextReceived("hello"))
-    assert talk.take() == [(1.0, "commit", "turn_2", "hello"), (1.0, "prepare", "answer_1")]
+    assert talk.take() == [(1.0, "commit", "turn_2", "hello"), (1.0, "grant", "answer_1")]
     assert talk.machine.open_turn_id == "turn_1"
     talk.stops(1.5).at(1.7, i.UserFinal(text="for two")).until(4.0)
     assert talk.take() == [

@@ -254,3 +254,25 @@ def test_a_final_in_the_last_half_second_shows_that_each_burst_gets_one() -> Non
     talk = Conversation(min_delay=1.0).starts(0.5).at(1.2, i.UserFinal(text="one")).stops(1.5).starts(1.8).stops(2.4)
     talk.starts(2.7).stops(3.4).at(3.7, i.UserFinal(text="two")).at(4.1, i.UserFinal(text="three"))
     assert committed(talk) == [(4.4, "commit", "turn_1", "one two three")]
+
+
+def test_two_finals_of_one_sound_are_one_turn_where_the_recogniser_gives_no_interims() -> None:
+    talk = Conversation(emits_interims=False).starts(0.5).at(1.6, i.UserFinal(text="a table")).stops(3.2)
+    assert committed(talk.at(3.9, i.UserFinal(text="for two"))) == [(3.9, "commit", "turn_1", "a table for two")]
+
+
+def test_two_finals_of_one_sound_over_the_agent_s_voice_are_one_turn_where_the_recogniser_gives_no_interims() -> None:
+    talk = Conversation(emits_interims=False).speaking().starts(2.0).at(3.1, i.UserFinal(text="a table")).stops(4.7)
+    assert committed(talk.at(5.4, i.UserFinal(text="for two"))) == [(5.4, "commit", "turn_1", "a table for two")]
+
+
+@each_ears
+def test_one_final_twenty_milliseconds_before_the_true_end_settles_two_bursts(emits_interims: bool) -> None:
+    talk = two_bursts(emits_interims=emits_interims).at(2.98, i.UserFinal(text="a table for two")).stops(3.0)
+    assert committed(talk) == [(3.4, "commit", "turn_1", "a table for two")]
+
+
+def test_a_final_that_ends_words_which_were_shown_in_the_burst_before_settles_both() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserFinal(text="I want")).at(1.2, i.UserInterim(text="a table"))
+    talk.stops(1.5).starts(1.72).at(2.2, i.UserFinal(text="a table for two")).stops(2.5)
+    assert committed(talk) == [(2.9, "commit", "turn_1", "I want a table for two")]

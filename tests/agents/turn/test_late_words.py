@@ -41,15 +41,15 @@ def test_only_the_first_final_is_of_the_committed_words() -> None:
     assert talk.take() == [
         (2.7, "amend", "turn_1", "A table."),
         (2.7, "interrupted", "answer_1"),
-        (2.7, "commit", "turn_2", "hello"),
-        (2.7, "grant", "answer_2"),
+        (3.1, "commit", "turn_2", "hello"),
+        (3.1, "grant", "answer_2"),
     ]
 
 
 def test_a_late_empty_final_leaves_the_committed_words_and_what_follows_is_new() -> None:
     talk = guessed().plays(2.6).at(2.7, i.UserFinal(text=""))
     assert talk.take() == []
-    assert talk.at(2.8, i.UserFinal(text="a table")).until(5.0).take()[1] == (2.8, "commit", "turn_2", "a table")
+    assert talk.at(2.8, i.UserFinal(text="a table")).until(5.0).take()[1] == (3.2, "commit", "turn_2", "a table")
 
 
 def test_a_final_of_the_committed_item_amends_it_even_after_new_speech() -> None:
@@ -206,8 +206,8 @@ def test_in_the_midst_of_new_speech_a_final_like_the_committed_words_settles_the
     assert talk.take()[-2:] == [(2.5, "commit", "turn_2", "A table."), (2.5, "grant", "answer_2")]
 
 
-@pytest.mark.parametrize(("final", "now"), [("what is the weather like", 2.0), ("a table", 2.9), ("", 2.0)])
-def test_in_the_midst_of_new_speech_a_final_unlike_the_committed_words_or_a_late_one_is_new(
+@pytest.mark.parametrize(("final", "now"), [("what is the weather like", 2.0), ("the table", 2.9), ("", 2.0)])
+def test_in_the_midst_of_new_speech_a_final_unlike_the_committed_words_or_a_late_revision_is_new(
     final: str, now: float
 ) -> None:
     talk = typed_on().plays(1.85).starts(1.9).at(now, i.UserFinal(text=final))
@@ -439,3 +439,53 @@ def test_a_final_long_after_a_backchannel_is_of_it() -> None:
     talk = Conversation().speaking().starts(2.0).at(2.1, i.UserInterim(text="yeah")).stops(2.3).until(3.3)
     assert talk.take() == [(3.3, "aside", "turn_1", "yeah")]
     assert talk.at(4.4, i.UserFinal(text="yeah")).until(6.0).take() == [(4.4, "amend", "turn_1", "yeah")]
+
+
+@pytest.mark.parametrize("final_at", [3.4, 3.6, 6.0])
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_an_unchanged_final_of_a_guess_is_not_repeated_though_new_speech_goes_on(
+    final_at: float, is_heard: bool
+) -> None:
+    talk = guessed()
+    if is_heard:
+        talk.plays(2.6)
+    talk.starts(3.0).at(final_at, i.UserFinal(text="A table."))
+    assert [entry for entry in talk.take() if entry[1] != "pause"] == [(final_at, "amend", "turn_1", "A table.")]
+    talk.stops(6.2).at(6.5, i.UserFinal(text="for two")).until(9.0)
+    wanted = "for two" if is_heard else "A table. for two"
+    assert [entry[3] for entry in talk.take() if entry[1] in ("commit", "merge")] == [wanted]
+
+
+def test_a_word_of_new_speech_that_only_begins_like_a_guess_is_new() -> None:
+    talk = guessed("no").plays(2.6).starts(3.0).at(3.6, i.UserFinal(text="nothing")).stops(3.8).until(9.0)
+    assert [entry[1:] for entry in talk.take() if entry[1] in ("commit", "amend")] == [("commit", "turn_2", "nothing")]
+
+
+def test_the_same_words_are_new_if_an_interim_of_the_new_speech_has_shown_them() -> None:
+    talk = guessed("stop").plays(2.6).starts(3.0).at(3.3, i.UserInterim(text="stop"))
+    talk.at(3.7, i.UserFinal(text="stop")).stops(3.8).until(9.0)
+    assert [entry[3] for entry in talk.take() if entry[1] in ("commit", "amend")] == ["stop"]
+    assert talk.machine.turns == 2
+
+
+def test_only_the_first_such_final_is_of_the_guess() -> None:
+    talk = guessed("stop").plays(2.6).starts(3.0).at(3.6, i.UserFinal(text="stop")).at(3.7, i.UserFinal(text="stop"))
+    talk.stops(3.8).until(9.0)
+    assert [entry[1:] for entry in talk.take() if entry[1] in ("commit", "amend")] == [
+        ("amend", "turn_1", "stop"),
+        ("commit", "turn_2", "stop"),
+    ]
+
+
+@pytest.mark.parametrize("said_at", [1.95, 2.6, 3.9, 4.4])
+def test_words_that_the_vad_misses_after_an_answered_burst_wait_for_the_pause(said_at: float) -> None:
+    talk = Conversation().says("a table", 0.5, 1.5).plays(1.92).played(1.94).until(said_at)
+    talk.take()
+    talk.at(said_at, i.UserFinal(text="for two")).until(9.0)
+    assert talk.take()[0] == (round(said_at + 0.4, 6), "commit", "turn_2", "for two")
+
+
+def test_words_that_come_late_for_a_burst_without_any_do_not_wait_once_more() -> None:
+    talk = Conversation().starts(0.5).stops(1.5).until(2.6)
+    assert talk.take() == [(2.5, "drop", "turn_1", "transcript_missing")]
+    assert talk.at(2.8, i.UserFinal(text="a table")).take()[0] == (2.8, "commit", "turn_2", "a table")

@@ -207,3 +207,21 @@ def test_an_empty_final_while_the_participant_is_away_does_not_let_the_agent_go_
 
 def test_no_turn_has_begun_before_the_start() -> None:
     assert Conversation(is_started=False).machine.turns == 0
+
+
+def test_the_user_is_not_listening_before_the_agent_sounds() -> None:
+    talk = Conversation().starts(2.0).asks(2.5, "news", when_busy="interrupt").plays(3.1)
+    talk.at(3.2, i.UserSpeechEnded(3.0))
+    assert talk.user_states[-2:] == [("speaking", 2.0), ("listening", 3.1)]
+
+
+def test_no_state_is_dated_ahead_of_a_voice_that_sounds_only_behind_other_audio() -> None:
+    talk = Conversation().asks(0.5, "news").at(1.0, i.PlayoutStarted("news", 1.04))
+    assert (talk.agent_states[-1], talk.user_states[-1]) == (("speaking", 1.0), ("listening", 1.0))
+
+
+def test_the_agent_is_not_listening_before_the_user_sounds() -> None:
+    talk = Conversation().speaking().at(5.15, i.UserSpeechStarted(5.1))
+    talk.at(5.2, i.PlayoutFinished("talk", 5.0, is_last=True), i.SpeechEnded("talk", "completed"))
+    assert talk.agent_states[-2:] == [("speaking", 1.0), ("listening", 5.1)]
+    assert talk.user_states[-2:] == [("listening", 1.0), ("speaking", 5.1)]

@@ -59,6 +59,16 @@ def test_a_short_max_pause_makes_no_wait_shorter() -> None:
     assert ends_after(*heard(*SLOW, max_pause=1.0, max_delay=1.2)) == 3.0
 
 
+@pytest.mark.parametrize(("shown_after", "act"), [(SLOW, "prepare"), ((0.4, 0.4), "grant")], ids=["slow", "quick"])
+def test_a_sound_without_a_word_delays_the_answer_to_typed_text_only_with_a_slow_recogniser(
+    shown_after: tuple[float, ...], act: str
+) -> None:
+    talk, at = heard(*shown_after)
+    talk.plays(at + 0.5).played(at + 0.8).take()
+    talk.starts(at + 1.0).at(at + 1.5, i.TextReceived("hello"))
+    assert [entry[1] for entry in talk.take()] == ["commit", act]
+
+
 @pytest.mark.parametrize("shown_after", [(2.2,), (2.2, 0.4, 2.2), (2.0, 2.0)], ids=str)
 def test_one_late_interim_or_interims_of_two_seconds_are_no_slow_recogniser(shown_after: tuple[float, ...]) -> None:
     assert ends_after(*heard(*shown_after)) == 3.0

@@ -156,6 +156,8 @@ class FloorWatch:
 class CallerWatch:
     """The floor is the caller's while their turn is open; only speech requested before its onset is dropped for it.
 
+    Text that is typed over a sound makes it noise until a word of it comes, where the recogniser shows words.
+
     Args:
         may_speak_over: Whether that speech may begin over the caller.
     """
@@ -167,11 +169,13 @@ class CallerWatch:
         self._onsets: dict[str, float] = {}
         self._asked: dict[str, float] = {}
         self._turn = ""
+        self._is_typed_over = False
 
     def takes(self, options: TurnOptions) -> None:
         """Follow these options from now on; sound that was noise by those before is noise still."""
         is_manual = options.endpointing.mode == "manual"
         self._is_always_held = not (is_manual or options.traits.remote_decides)
+        self._shows_words = options.traits.emits_interims
         self._max_pause = min(self._max_pause, options.interruption.max_pause or float("inf"))
 
     def sees(self, event: i.TurnInput, effects: list[fx.Effect], turn: str, now: float) -> None:
@@ -181,7 +185,11 @@ class CallerWatch:
             self._onsets.setdefault(turn, onset)
         if isinstance(event, i.SpeechRequested):
             self._asked[event.speech_id] = now
-        is_held = self._is_always_held and turn != "" and turn == self._turn
+        if isinstance(event, i.TextReceived):
+            self._is_typed_over = self._shows_words
+        elif turn != self._turn or (isinstance(event, i.UserInterim | i.UserFinal) and event.text):
+            self._is_typed_over = False
+        is_held = self._is_always_held and not self._is_typed_over and turn != "" and turn == self._turn
         for effect in effects:
             if isinstance(effect, fx.GrantFloor) and is_held and now < round(self._onsets[turn] + self._max_pause, 9):
                 assert self._may_speak_over(effect.speech_id), "speech begins over the caller"

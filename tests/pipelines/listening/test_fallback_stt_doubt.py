@@ -12,7 +12,7 @@ from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.cascading import CascadingConnection
 from vivavoce.pipelines.core.incidents import on_fallback
 from vivavoce.pipelines.events import PipelineEvent, PipelineFailed, UserFinal
-from vivavoce.pipelines.stt.base import STTCapabilities, STTEndOfTurn, STTFinal
+from vivavoce.pipelines.stt.base import STTCapabilities, STTEndOfTurn, STTFinal, STTInterim
 from vivavoce.pipelines.stt.fallback import FallbackSTT, FallbackSTTOptions
 from vivavoce.pipelines.testing import (
     HANG,
@@ -26,6 +26,8 @@ from vivavoce.pipelines.testing import (
 
 Serve = Callable[..., list[tuple[float, PipelineEvent]]]
 DOWN = [LOST] * 20
+BLANK = ["", " ", ".", "…", "♪ ♪"]
+"""Finals that have no word."""
 
 
 def test_a_mute_recogniser_is_no_witness_of_its_own_silence() -> None:
@@ -43,6 +45,40 @@ def test_a_mute_recogniser_is_no_witness_of_its_own_silence() -> None:
     assert listening.changes == [("mute", "second")]
     assert second.streams[0].utterances[0] == pytest.approx(1.4)  # the speech of before is heard too
     assert len(second.streams[0].flushes) == 2
+
+
+@pytest.mark.parametrize("answer", BLANK)
+def test_a_witness_that_hears_no_word_in_the_sound_leaves_the_first_recogniser_in_place(answer: str) -> None:
+    mute, second = Mute(), Second([answer])
+
+    async def act(listening: Listening) -> None:
+        await listening.say(1.2, silence=8.0)
+
+    listening = listen(FallbackSTT([mute, second]), act)
+    assert (listening.finals, listening.changes) == ([], [])
+    assert second.streams[0].flushes
+
+
+@pytest.mark.parametrize("text", BLANK)
+def test_a_transcript_without_a_word_comes_as_an_empty_one(text: str) -> None:
+    first = First()
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.3)
+        first.interim("so")
+        first.interim(text)
+        listening.stream.flush()
+        first.final(text)
+        await listening.hear(8.0)
+
+    listening = listen(FallbackSTT([first, Second()]), act)
+    assert [event for _, event in listening.events] == [
+        STTInterim(text="so"),
+        STTInterim(text=""),
+        STTFinal(text=""),
+    ]
 
 
 def test_two_mute_recognisers_are_no_witnesses_against_a_third_one_that_hears_words() -> None:
@@ -109,8 +145,8 @@ def test_a_short_word_that_was_shown_is_not_lost_when_two_recognisers_fail_one_a
     assert listening.stt.model == "scripted"
 
 
-@pytest.mark.parametrize("answer", ["an empty final", "nothing"])
-def test_words_that_were_shown_become_a_final_if_no_other_recogniser_hears_them(answer: str) -> None:
+@pytest.mark.parametrize("answer", [None, *BLANK])
+def test_words_that_were_shown_become_a_final_if_no_other_recogniser_hears_them(answer: str | None) -> None:
     first, second = First(), Second()
 
     async def act(listening: Listening) -> None:
@@ -122,8 +158,8 @@ def test_words_that_were_shown_become_a_final_if_no_other_recogniser_hears_them(
         await listening.hear(0.1)
         listening.stream.flush()
         await listening.hear(0.1)
-        if answer == "an empty final":
-            second.final("")
+        if answer is not None:
+            second.final(answer)
         await listening.hear(8.0)
 
     listening = listen(FallbackSTT([first, second], FallbackSTTOptions(final_limit=1.0)), act)

@@ -135,6 +135,23 @@ def test_an_agent_without_the_floor_is_part_of_the_session_until_it_closes() -> 
     run_virtual(test())
 
 
+def test_an_attached_memory_takes_no_object_whose_hook_is_never_called_there() -> None:
+    async def test() -> None:
+        store = shared()
+        session = session_with(MemoryOptions(store=store))
+        await started(session)
+        async with SessionMemory.attach(store, "call") as memory:
+            await anyio.sleep(1.0)
+            with pytest.raises(ConfigurationError, match=r"whose on_stream is never called here; add 'clerk' and read"):
+                await memory.add_agent(Reader("clerk"), tags=["orders"])
+            assert [one.id for one in await memory.list_agents()] == ["desk"]
+            assert await memory.add_agent(Agent("Help.", id="plain"), tags=["orders"])
+            assert await memory.add_agent("clerk", tags=["orders"])
+        await session.close()
+
+    run_virtual(test())
+
+
 def test_the_agent_with_the_floor_is_a_member_for_all_processes_after_a_handoff_too() -> None:
     async def test() -> None:
         store = shared()

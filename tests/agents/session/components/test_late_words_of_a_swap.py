@@ -15,7 +15,7 @@ from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.pipelines.events import UserFinal, UserInterim
-from vivavoce.pipelines.stt.base import STTCapabilities
+from vivavoce.pipelines.stt.base import STTCapabilities, STTFinal
 from vivavoce.pipelines.testing import HANG, ScriptedSTT, ScriptedSTTStream, ScriptedVAD
 
 BOTH = pytest.mark.usefixtures("each_pipeline")
@@ -59,6 +59,25 @@ def test_words_that_were_answered_as_a_guess_are_not_a_second_turn_when_they_set
     harness.run(changing(1.0, ScriptedSTT()), until=9.0)
     harness.expect_history(("user", "My number is five."), ("assistant", "Thanks."))
     assert len(harness.session.turns) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("text", ["", "…"])
+def test_a_late_final_without_a_word_leaves_a_guess_to_the_words_behind_it(text: str) -> None:
+    old = ScriptedSTT()
+    harness = hearing(old, "Thanks.")
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.is_recognised("my number is five", 1.4, is_final=False)
+    harness.caller.makes_noise(3.8, 4.4)  # the successor hears it
+
+    async def scenario(harness: SessionHarness) -> None:
+        await changing(1.0, ScriptedSTT())(harness)
+        await harness.until(4.3)
+        for final in (text, "My number is five."):
+            old.streams[0].emit(STTFinal(text=final))
+
+    harness.run(scenario, until=9.0)
+    harness.expect_history(("user", "My number is five."), ("assistant", "Thanks."))
 
 
 class Slow(Agent):
