@@ -64,11 +64,17 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCall:
-    """A tool call made by the model; `arguments` is JSON text."""
+    """A tool call made by the model.
+
+    Args:
+        arguments: JSON text.
+        extra: Data for the provider that made the call; see `ToolCall`. Others ignore it.
+    """
 
     call_id: str
     name: str
     arguments: str = field(repr=False)
+    extra: str = field(default="", repr=False)
     id: str = field(default_factory=lambda: new_id("item"))
     turn_id: str = ""
     sequence: int = 0
