@@ -1,9 +1,9 @@
 """The extra of a tool call: data of the provider that made the call and needs it back with the call.
 
-It holds signatures or blocks of the model's thoughts, without which some servers refuse the conversation. Gemini 3 needs
-the signature on the first call of each step, Anthropic the thinking blocks before the calls of a step, DeepSeek the
-`reasoning_content` of a message with calls; OpenAI's responses API takes its encrypted reasoning back. No server needs
-such data for an answer without calls, whose words in a history are the heard ones, and not all that the model has
+It holds signatures or blocks of the model's thoughts, without which some servers refuse the conversation. Gemini 3
+needs the signature on the first call of each step, Anthropic the thinking blocks before the calls of a step, DeepSeek
+the `reasoning_content` of a message with calls; OpenAI's responses API takes its encrypted reasoning back. No server
+needs such data for an answer without calls, whose words in a history are the heard ones, and not all that the model has
 signed. So the data of a step stands with its first call, and messages have none.
 
 A history may hold the calls of several providers, after a fallback or a handoff. The text names its maker, and for all

@@ -58,9 +58,9 @@ class ToolCall:
     extra: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        for name, text, remedy in (("arguments", self.arguments, "json.dumps(…)"), ("extra", self.extra, "pack_extra(…)")):
+        for name, text, make in (("arguments", self.arguments, "json.dumps"), ("extra", self.extra, "pack_extra")):
             if not isinstance(text, str):
-                raise ConfigurationError(f"{name} must be JSON text, got {type(text).__name__}; use {remedy}")
+                raise ConfigurationError(f"{name} must be JSON text, got {type(text).__name__}; use {make}(…)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
