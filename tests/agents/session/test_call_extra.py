@@ -125,8 +125,9 @@ def test_a_call_that_a_crash_broke_off_keeps_it(kind: type[SessionHarness]) -> N
 def test_guards_a_window_and_a_handoff_leave_it_as_it_is() -> None:
     guard = ContentGuard(judge=Judge(0.1), caller=True, agent=True)
     options = SessionOptions(guard=guard, context_window=ContextWindow(max_items=8))
-    steps = (["One moment. ", signed()], ["And now. ", signed("hand_over", call_id="c2", extra="b")], "Billing here.")
-    harness = SessionHarness(Clerk(), ScriptedLLM(*steps, default="Fine.", delay=0.1), options=options)
+    hand_over = signed("hand_over", call_id="c2", extra="b")
+    llm = ScriptedLLM(["One moment. ", signed()], ["And now. ", hand_over], "Billing here.", default="Fine.", delay=0.1)
+    harness = SessionHarness(Clerk(), llm, options=options)
     harness.caller.says("look it up", 0.5, 1.5)
     harness.run(until=12.0)
     assert kept_extras(harness) == [SIGNED, "b"]
