@@ -132,5 +132,5 @@ def request_defaults(model: str | None, base_url: str | None, options: LLMOption
     effort = options.reasoning_effort
     if effort is None and model == DEFAULT_MODEL and base_url is None:
         effort = DEFAULT_EFFORT
-    maker = f"{PROVIDER} {shown(server)}"
+    maker = f"{PROVIDER} {shown(server).rstrip('/')}"
     return RequestDefaults(model=model, maker=maker, options=options, is_openai=is_openai, reasoning_effort=effort)

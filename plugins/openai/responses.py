@@ -1,8 +1,8 @@
 """The responses API, sans-I/O: the request's body, and stream events to our events.
 
 The server keeps nothing, so its reasoning goes back with the calls that it led to, until the user speaks next: a model
-needs it for the outputs. A server that cannot read it (another organisation's key, a changed one) refuses the request,
-but so no later one. Reasoning and calls go without their ids: with ids the server checks which item follows which.
+needs it for the outputs. A server that cannot read it (the key is of another organisation) refuses requests of this
+turn, and of no later one. Reasoning and calls have no ids: with ids the server checks which item follows which.
 
 Source: https://platform.openai.com/docs/api-reference/responses and /responses-streaming; /docs/guides/reasoning.
 """

@@ -43,7 +43,7 @@ class RequestDefaults:
     """The common values of all requests of one LLM.
 
     Args:
-        maker: The name of the server in the extras of its calls.
+        maker: The name of the server in the extras of its calls: servers do not know each other's data.
         is_openai: Whether the dialect is OpenAI's own; see `LLMOptions.dialect`.
         reasoning_effort: None: the server decides.
     """
