@@ -421,7 +421,13 @@ class HistoryControl:
         """Append settled calls with their outputs, calls first, both in the order of the calls."""
         for call in calls:
             self._add(
-                FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments, **self._stamp(turn_id))
+                FunctionCall(
+                    call_id=call.call_id,
+                    name=call.name,
+                    arguments=call.arguments,
+                    extra=call.extra,
+                    **self._stamp(turn_id),
+                )
             )
         for output in outputs:
             self._add(

@@ -118,7 +118,12 @@ def _passed(data: Mapping[str, Any]) -> PassedCode:
 
 
 def _begun(data: Mapping[str, Any]) -> BegunCall:
-    call = ToolCall(call_id=_text(data["call_id"]), name=_text(data["name"]), arguments=_text(data["arguments"]))
+    call = ToolCall(
+        call_id=_text(data["call_id"]),
+        name=_text(data["name"]),
+        arguments=_text(data["arguments"]),
+        extra=_text(data.get("extra", "")),
+    )
     output = None
     if data["output"] is not None:
         output = ToolOutput(

@@ -271,7 +271,13 @@ class ToolCalls:
             batch, turn_id = step.batch, step.turn_id
             place = max((n for n, item in enumerate(items, start=1) if item.turn_id == turn_id), default=len(items))
             calls = [
-                FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments, turn_id=turn_id)
+                FunctionCall(
+                    call_id=call.call_id,
+                    name=call.name,
+                    arguments=call.arguments,
+                    extra=call.extra,
+                    turn_id=turn_id,
+                )
                 for call in batch.calls
             ]
             outputs = [

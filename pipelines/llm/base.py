@@ -106,6 +106,8 @@ class LLM(Component, ABC):
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
         """Run one step: text as it comes, whole tool calls, usage, and `Done` last. Closing it cancels the request.
 
+        A call's `extra` is in each later request with that call, also of another model, which ignores it.
+
         Raises:
             ProviderError: While iterating. A retryable one that comes before any text or call is tried again. Any other
                 exception, or an item of another kind, fails the turn like a ProviderError that is not retryable; the

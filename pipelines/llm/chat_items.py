@@ -66,11 +66,17 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCall:
-    """A tool call made by the model; `arguments` is JSON text."""
+    """A tool call made by the model.
+
+    Args:
+        arguments: JSON text.
+        extra: Data for the provider that made the call; see `ToolCall`. Others ignore it.
+    """
 
     call_id: str
     name: str
     arguments: str = field(repr=False)
+    extra: str = field(default="", repr=False)
     id: str = field(default_factory=lambda: new_id("item"))
     turn_id: str = ""
     sequence: int = 0
@@ -78,7 +84,7 @@ class FunctionCall:
     type: Literal["function_call"] = "function_call"
 
     def __post_init__(self) -> None:
-        make_whole(self, "call_id", "name", "arguments", "id", "turn_id")
+        make_whole(self, "call_id", "name", "arguments", "extra", "id", "turn_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,18 +46,24 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call that the model makes; `arguments` is JSON text, not checked yet."""
+    """A call that the model makes.
+
+    Args:
+        arguments: JSON text, not checked yet.
+        extra: Data that the provider needs back with the call; see `vivavoce.pipelines.llm.call_extra`.
+    """
 
     call_id: str
     name: str
     arguments: str = field(repr=False)
+    extra: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.arguments, str):
-            kind = type(self.arguments).__name__
-            raise ConfigurationError(f"arguments must be JSON text, got {kind}; use json.dumps(…)")
+        for name, text, make in (("arguments", self.arguments, "json.dumps"), ("extra", self.extra, "pack_extra")):
+            if not isinstance(text, str):
+                raise ConfigurationError(f"{name} must be JSON text, got {type(text).__name__}; use {make}(…)")
         object.__setattr__(self, "arguments", whole_json(self.arguments))
-        make_whole(self, "call_id", "name")
+        make_whole(self, "call_id", "name", "extra")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

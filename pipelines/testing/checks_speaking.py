@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 
 import anyio
 
 from vivavoce.pipelines.core.component import Component
-from vivavoce.pipelines.core.errors import CapabilityError
+from vivavoce.pipelines.core.errors import CapabilityError, ProviderError
 from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMEvent, TextDelta, Usage
-from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.llm.call_extra import pack_extra
+from vivavoce.pipelines.llm.chat_context import FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
 from vivavoce.pipelines.testing.promises import LIMIT, check_audio, check_closing, require, take, within
 from vivavoce.pipelines.tts.base import TTS, AudioChunk, Word
 
@@ -61,7 +64,8 @@ async def check_llm(
 
     Each request yields text or whole tool calls (of tools that were offered, with JSON objects for arguments and ids of
     their own) and ends with exactly one `Done`; closing an answer after its first piece cancels it and the next request
-    works; requests do not disturb each other.
+    works; requests do not disturb each other. A model that calls tools answers a history with a call of another
+    provider, whose `extra` it ignores, and one with its own calls and their extras.
 
     Args:
         requests: At least one that the model answers with text or a call.
@@ -78,6 +82,12 @@ async def check_llm(
         with within(limit, llm, "an answer to be closed, and two at once after it"):
             await take(llm.generate(requests[0]), 1)
             await _check_answers_at_once(llm, requests[0])
+        if llm.capabilities.supports_tools:
+            await _check_history(llm, requests[0], [_foreign_call(requests[0])], "the call of another provider", limit)
+        for request, answer in zip(requests, answers, strict=True):
+            own = [event for event in answer if isinstance(event, ToolCall)]
+            if any(call.extra for call in own):
+                await _check_history(llm, request, own, "its own calls", limit)
         await check_closing(llm, limit=limit)
         return answers
 
@@ -154,6 +164,30 @@ async def _check_answers_at_once(llm: LLM, request: GenerateRequest) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ask)
         tasks.start_soon(ask)
+
+
+def _foreign_call(request: GenerateRequest) -> ToolCall:
+    name = request.tools[0].name if request.tools else "look_up"
+    return ToolCall(call_id="foreign", name=name, arguments="{}", extra=pack_extra("another", {"signature": "c2ln"}))
+
+
+async def _check_history(
+    llm: LLM, request: GenerateRequest, calls: Sequence[ToolCall], whose: str, limit: float
+) -> None:
+    """Check the answer to a request behind which these calls were made."""
+    context = request.context.copy()
+    for call in calls:
+        context.append(FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments, extra=call.extra))
+    for call in calls:
+        context.append(FunctionCallOutput(call_id=call.call_id, name=call.name, output="ok"))
+    further = replace(request, context=context, tool_choice=ToolChoice())
+    promise = f"an answer to a history with {whose}"
+    with within(limit, llm, promise):
+        try:
+            answer = [event async for event in llm.generate(further)]
+        except ProviderError as error:
+            raise AssertionError(f"{llm.provider}: needed {promise}, got {error}") from error
+    check_answer(llm, answer, further)
 
 
 def check_answer(who: Component, answer: Sequence[LLMEvent], request: GenerateRequest) -> None:

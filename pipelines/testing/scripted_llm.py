@@ -9,6 +9,8 @@ from typing import Self
 import anyio
 
 from vivavoce.pipelines.llm.base import LLM, GenerateRequest, LLMCapabilities, LLMEvent
+from vivavoce.pipelines.llm.chat_context import FunctionCall
+from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.testing.script import ScriptError, Step, StepItem, items, play, wait
 
 
@@ -18,6 +20,9 @@ class ScriptedLLM(LLM):
     `ScriptedLLM("Hello.", [0.1, "Sure. ", 0.05, "Done."], [ToolCall(...)], [ProviderError(...)], [HANG])`: text goes
     out piece by piece, a number waits that many seconds, an exception is raised. A repeated request takes the next
     step.
+
+    A call with an `extra` must come back with it in each later request that has the call, as at a server that signs the
+    thoughts of its model.
 
     Args:
         steps: The script.
@@ -47,7 +52,10 @@ class ScriptedLLM(LLM):
         self.cancelled: list[int] = []
         """Indexes of the requests that were closed before their step had ended."""
         self.script_error: ScriptError | None = None
-        """The error of a request without a step in the script; the code under test may have swallowed it."""
+        """The error of a request without a step in the script, or of a call without its extra; the code under test may
+        have swallowed it."""
+        self._made: dict[str, set[str]] = {}
+        """The extras of its calls, by the ids of the calls."""
 
     @property
     def capabilities(self) -> LLMCapabilities:
@@ -78,11 +86,14 @@ class ScriptedLLM(LLM):
         index = len(self.requests)
         self.requests.append(request)
         self.requested_at.append(anyio.current_time())
+        self._check_extras(request)
         step = self._step(request)
         try:
             await wait(self._delay)
             async with aclosing(play(step)) as events:
                 async for event in events:
+                    if isinstance(event, ToolCall):
+                        self._made.setdefault(event.call_id, set()).add(event.extra)
                     yield event
         except (GeneratorExit, anyio.get_cancelled_exc_class()):
             self.cancelled.append(index)
@@ -100,6 +111,12 @@ class ScriptedLLM(LLM):
             raise ScriptError(f"{len(left)} of {len(self._steps)} scripted steps were never asked for: {left!r}")
         if unused:
             raise ScriptError(f"the answers to these words were never asked for: {unused!r}")
+
+    def _check_extras(self, request: GenerateRequest) -> None:
+        for item in request.context:
+            if isinstance(item, FunctionCall) and item.extra not in self._made.get(item.call_id, (item.extra,)):
+                self.script_error = ScriptError(f"ScriptedLLM got its call {item.call_id!r} back without its extra")
+                raise self.script_error
 
     def _step(self, request: GenerateRequest) -> tuple[StepItem, ...]:
         topic, words = _asked(request)

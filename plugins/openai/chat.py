@@ -1,6 +1,10 @@
 """The chat completions API, sans-I/O: the request's body, and chunks to our events.
 
-Source: https://platform.openai.com/docs/api-reference/chat, and the deviations of Ollama, vLLM, llama.cpp and Gemini.
+Two fields of an answer with tool calls go back with it: `extra_content` of a call (Gemini's thought signatures) and
+`reasoning_content` of its message (DeepSeek refuses one without it, however old).
+
+Source: https://platform.openai.com/docs/api-reference/chat, and the deviations of Ollama, vLLM, llama.cpp, Gemini and
+DeepSeek (https://api-docs.deepseek.com/guides/thinking_mode).
 """
 
 from __future__ import annotations
@@ -8,10 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.call_extra import unpack_extra
 from vivavoce.pipelines.llm.tools import Tool, ToolChoice
 from vivavoce.plugins.openai.options import ImageDetail
 from vivavoce.plugins.openai.transcript import Calls, Part, Transcript, Words, transcript
 from vivavoce.plugins.openai.wire import (
+    PROVIDER,
     CallSlot,
     Reader,
     RequestDefaults,
@@ -32,7 +38,7 @@ def chat_body(request: GenerateRequest, defaults: RequestDefaults) -> dict[str, 
     options = defaults.options
     body = drop_nones(
         model=defaults.model,
-        messages=_messages(transcript(request, is_strict=not defaults.is_openai), options.image_detail),
+        messages=_messages(transcript(request, is_strict=not defaults.is_openai), defaults),
         stream=True,
         stream_options={"include_usage": True},
         temperature=options.temperature,
@@ -49,9 +55,10 @@ def chat_body(request: GenerateRequest, defaults: RequestDefaults) -> dict[str, 
 class ChatReader(Reader):
     """Reads `ChatCompletionChunk`s."""
 
-    def __init__(self, request: GenerateRequest) -> None:
-        super().__init__(request)
+    def __init__(self, request: GenerateRequest, maker: str = PROVIDER) -> None:
+        super().__init__(request, maker)
         self._by_index: dict[int, CallSlot] = {}
+        self._reasoning: list[str] = []
 
     def feed(self, event: object) -> list[LLMEvent]:
         """Take the next chunk."""
@@ -69,6 +76,12 @@ class ChatReader(Reader):
             raise protocol_error("choices as a list", type(choices).__name__)
         return self._choice(choices[0]) if choices else []
 
+    def finish(self) -> list[LLMEvent]:
+        """Return the rest; the reasoning goes with the first call."""
+        if self._reasoning and self._slots:
+            self._slots[0].extra["reasoning_content"] = "".join(self._reasoning)
+        return super().finish()
+
     def _choice(self, choice: object) -> list[LLMEvent]:
         if reason := text_of(getattr(choice, "finish_reason", None), "finish_reason"):
             self._reason = reason
@@ -76,6 +89,8 @@ class ChatReader(Reader):
         delta = getattr(choice, "delta", None)
         content = text_of(getattr(delta, "content", None), "content")
         refusal = text_of(getattr(delta, "refusal", None), "refusal")
+        if isinstance(reasoning := getattr(delta, "reasoning_content", None), str):
+            self._reasoning.append(reasoning)
         self._is_refused |= bool(refusal)
         calls = getattr(delta, "tool_calls", None) or []
         if not isinstance(calls, list):
@@ -92,6 +107,8 @@ class ChatReader(Reader):
         slot.id = slot.id or call_id
         slot.name = slot.name or name
         slot.arguments += arguments_of(getattr(function, "arguments", None))
+        if isinstance(extra := getattr(call, "extra_content", None), dict):
+            slot.extra["extra_content"] = extra
 
     def _slot(self, index: object, call_id: str, name: str) -> CallSlot:
         """Return the call that a fragment belongs to. Some servers send no index, or 0 for each call of several."""
@@ -104,29 +121,33 @@ class ChatReader(Reader):
         return slot
 
 
-def _messages(script: Transcript, detail: ImageDetail) -> list[dict[str, Any]]:
+def _messages(script: Transcript, defaults: RequestDefaults) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if script.instructions.strip():
         messages.append({"role": "system", "content": script.instructions})
     previous: Part | None = None
     for part in script.parts:
         if isinstance(part, Words):
-            messages.append({"role": part.role, "content": _content(part, detail)})
+            messages.append({"role": part.role, "content": _content(part, defaults.options.image_detail)})
         elif isinstance(previous, Words) and previous.role == "assistant":  # one message of the model
-            messages[-1:] = _calls(part, previous.text)
+            messages[-1:] = _calls(part, previous.text, defaults.maker)
         else:
-            messages.extend(_calls(part, None))
+            messages.extend(_calls(part, None, defaults.maker))
         previous = part
     return messages
 
 
-def _calls(part: Calls, text: str | None) -> list[dict[str, Any]]:
-    calls = [
-        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call, _ in part.pairs
-    ]
+def _calls(part: Calls, text: str | None, maker: str) -> list[dict[str, Any]]:
+    calls: list[dict[str, Any]] = []
+    message: dict[str, Any] = {"role": "assistant", "content": text, "tool_calls": calls}
+    for call, _ in part.pairs:
+        extra = unpack_extra(call.extra, maker)
+        function = {"name": call.name, "arguments": call.arguments}
+        of_call = drop_nones(extra_content=extra.get("extra_content"))
+        calls.append({"id": call.call_id, "type": "function", "function": function, **of_call})
+        message |= drop_nones(reasoning_content=extra.get("reasoning_content"))
     outputs = [{"role": "tool", "tool_call_id": call.call_id, "content": output.output} for call, output in part.pairs]
-    return [{"role": "assistant", "content": text, "tool_calls": calls}, *outputs]
+    return [message, *outputs]
 
 
 def _content(words: Words, detail: ImageDetail) -> str | list[dict[str, Any]]:

@@ -82,6 +82,7 @@ class Redaction:
                 yield item.content
             elif isinstance(item, FunctionCall):
                 yield item.arguments
+                yield item.extra
             elif isinstance(item, FunctionCallOutput):
                 yield item.output
 

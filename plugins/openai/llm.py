@@ -13,12 +13,12 @@ from vivavoce.pipelines.core.trace_context import trace_headers
 from vivavoce.pipelines.llm.base import LLM as LLMPort
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities, LLMEvent
 from vivavoce.plugins.openai.chat import ChatReader, chat_body
-from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, checked_model
+from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, checked_model, shown
 from vivavoce.plugins.openai.component import OpenAIComponent
 from vivavoce.plugins.openai.failures import Redaction, provider_errors
 from vivavoce.plugins.openai.options import Api, LLMOptions
 from vivavoce.plugins.openai.responses import ResponsesReader, build_events, responses_body
-from vivavoce.plugins.openai.wire import Reader, RequestDefaults
+from vivavoce.plugins.openai.wire import PROVIDER, Reader, RequestDefaults
 
 if TYPE_CHECKING:
     import openai
@@ -90,7 +90,11 @@ class LLM(OpenAIComponent, LLMPort):
         """
         client = self._client.here()
         redact = Redaction(self._client.secrets, request)
-        reader: Reader = ChatReader(request) if self._api == "chat" else ResponsesReader(request, redact)
+        reader: Reader
+        if self._api == "chat":
+            reader = ChatReader(request, self._defaults.maker)
+        else:
+            reader = ResponsesReader(request, self._defaults.maker, redact)
         try:
             with provider_errors(redact):
                 async with self._answer(client, request) as events:
@@ -122,9 +126,11 @@ class LLM(OpenAIComponent, LLMPort):
 def request_defaults(model: str | None, base_url: str | None, options: LLMOptions) -> RequestDefaults:
     """Return the values that all requests have in common: defaults, and the dialect of the server's host."""
     model = model or DEFAULT_MODEL
-    host = f".{urlsplit(base_url or DEFAULT_BASE_URL).hostname}"
+    server = base_url or DEFAULT_BASE_URL
+    host = f".{urlsplit(server).hostname}"
     is_openai = host.endswith(OPENAI_HOSTS) if options.dialect == "auto" else options.dialect == "openai"
     effort = options.reasoning_effort
     if effort is None and model == DEFAULT_MODEL and base_url is None:
         effort = DEFAULT_EFFORT
-    return RequestDefaults(model=model, options=options, is_openai=is_openai, reasoning_effort=effort)
+    maker = f"{PROVIDER} {shown(server).rstrip('/')}"
+    return RequestDefaults(model=model, maker=maker, options=options, is_openai=is_openai, reasoning_effort=effort)

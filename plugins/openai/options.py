@@ -27,7 +27,8 @@ class LLMOptions(ConnectionOptions):
     parallel_tool_calls: bool | None = None
     """Whether one answer may call several tools."""
     reasoning_effort: str | None = None
-    """Such as `"none"`, `"low"`, `"medium"`, `"high"`. The default model gets `"none"` unless something is given."""
+    """Such as `"none"`, `"low"`, `"medium"`, `"high"`. The default model gets `"none"` unless something is given. With
+    `api="responses"`, OpenAI gets the encrypted reasoning back with the tool calls of the turn."""
     image_detail: ImageDetail = "auto"
     """How closely the model looks at pictures."""
     dialect: Dialect = "auto"

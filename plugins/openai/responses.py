@@ -1,15 +1,21 @@
 """The responses API, sans-I/O: the request's body, and stream events to our events.
 
-Source: https://platform.openai.com/docs/api-reference/responses and /responses-streaming.
+The server keeps nothing, so its reasoning goes back with the calls that it led to, until the user speaks next: a model
+needs it for the outputs. A server that cannot read it (the key is of another organisation) refuses requests of this
+turn, and of no later one. Reasoning and calls have no ids: with ids the server checks which item follows which.
+
+Source: https://platform.openai.com/docs/api-reference/responses and /responses-streaming; /docs/guides/reasoning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.call_extra import unpack_extra
+from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCall
 from vivavoce.pipelines.llm.tools import Tool, ToolChoice
 from vivavoce.plugins.openai.options import ImageDetail
 from vivavoce.plugins.openai.transcript import Calls, Transcript, Words, transcript
@@ -43,7 +49,7 @@ def responses_body(request: GenerateRequest, defaults: RequestDefaults) -> dict[
     body = drop_nones(
         model=defaults.model,
         instructions=script.instructions or None,
-        input=_input(script, options.image_detail),
+        input=_input(script, options.image_detail, _reasoning(request, defaults.maker)),
         stream=True,
         store=False,
         temperature=options.temperature,
@@ -51,6 +57,8 @@ def responses_body(request: GenerateRequest, defaults: RequestDefaults) -> dict[
     )
     if defaults.reasoning_effort is not None:
         body["reasoning"] = {"effort": defaults.reasoning_effort}
+        if defaults.is_openai and defaults.reasoning_effort != "none":  # a model that does not reason refuses it
+            body["include"] = ["reasoning.encrypted_content"]
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
         body |= drop_nones(tool_choice=_choice(request.tool_choice), parallel_tool_calls=options.parallel_tool_calls)
@@ -64,10 +72,12 @@ class ResponsesReader(Reader):
         redact: Makes a server's error message safe to show.
     """
 
-    def __init__(self, request: GenerateRequest, redact: Callable[[object], str]) -> None:
-        super().__init__(request)
+    def __init__(self, request: GenerateRequest, maker: str, redact: Callable[[object], str]) -> None:
+        super().__init__(request, maker)
         self._redact = redact
         self._by_index: dict[int, CallSlot] = {}
+        self._reasoning: list[dict[str, Any]] = []
+        """The reasoning since the last call."""
 
     def feed(self, event: object) -> list[LLMEvent]:
         """Take the next event; kinds without a use here are ignored."""
@@ -78,8 +88,8 @@ class ResponsesReader(Reader):
             case "response.refusal.delta":
                 self._is_refused = True
                 return self._text(event)
-            case "response.output_item.added" | "response.output_item.done":
-                self._item(event)
+            case "response.output_item.added" | "response.output_item.done" as kind:
+                self._item(event, is_done=kind == "response.output_item.done")
             case "response.function_call_arguments.delta":
                 self._slot(event).arguments += arguments_of(getattr(event, "delta", None))
             case "response.completed" | "response.incomplete":
@@ -98,9 +108,12 @@ class ResponsesReader(Reader):
         text = text_of(getattr(event, "delta", None), "delta")
         return [TextDelta(text)] if text else []
 
-    def _item(self, event: object) -> None:
+    def _item(self, event: object, *, is_done: bool) -> None:
         item = getattr(event, "item", None)
-        if getattr(item, "type", None) != "function_call":
+        kind, encrypted = getattr(item, "type", None), getattr(item, "encrypted_content", None)
+        if kind == "reasoning" and is_done and isinstance(encrypted, str):
+            self._reasoning.append({"type": "reasoning", "summary": [], "encrypted_content": encrypted})
+        if kind != "function_call":
             return
         slot = self._slot(event)
         slot.id = text_of(getattr(item, "call_id", None), "call_id") or slot.id
@@ -113,7 +126,8 @@ class ResponsesReader(Reader):
             raise protocol_error("output_index as a number", type(index).__name__)
         slot = self._by_index.get(index)
         if slot is None:
-            slot = self._by_index[index] = CallSlot()
+            slot = self._by_index[index] = CallSlot(extra={"reasoning": self._reasoning} if self._reasoning else {})
+            self._reasoning = []
             self._slots.append(slot)
         return slot
 
@@ -133,21 +147,34 @@ class ResponsesReader(Reader):
         return error_in_answer(getattr(error, "code", None), self._redact(getattr(error, "message", None)))
 
 
-def _input(script: Transcript, detail: ImageDetail) -> list[dict[str, Any]]:
+def _reasoning(request: GenerateRequest, maker: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the reasoning to give back, by the id of the call behind it."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for item in request.context:
+        if isinstance(item, ChatMessage) and item.role == "user":
+            found.clear()
+        elif isinstance(item, FunctionCall) and (own := unpack_extra(item.extra, maker).get("reasoning")):
+            found[item.id] = own
+    return found
+
+
+def _input(
+    script: Transcript, detail: ImageDetail, reasoning: Mapping[str, list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     for part in script.parts:
         if isinstance(part, Calls):
-            items.extend(_calls(part))
+            items.extend(_calls(part, reasoning))
         else:
             items.append({"type": "message", "role": part.role, "content": _content(part, detail)})
     return items
 
 
-def _calls(part: Calls) -> list[dict[str, Any]]:
-    calls = [
-        {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}
-        for call, _ in part.pairs
-    ]
+def _calls(part: Calls, reasoning: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    calls: list[dict[str, Any]] = []
+    for call, _ in part.pairs:
+        calls += reasoning.get(call.id, ())
+        calls.append({"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments})
     outputs = [
         {"type": "function_call_output", "call_id": call.call_id, "output": output.output}
         for call, output in part.pairs

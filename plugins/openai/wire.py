@@ -18,6 +18,7 @@ from typing import Any
 from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError, ProviderStatusError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, Usage
+from vivavoce.pipelines.llm.call_extra import pack_extra
 from vivavoce.pipelines.llm.chat_context import FunctionCall
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import VideoFrame
@@ -42,11 +43,13 @@ class RequestDefaults:
     """The common values of all requests of one LLM.
 
     Args:
+        maker: The name of the server in the extras of its calls: servers do not know each other's data.
         is_openai: Whether the dialect is OpenAI's own; see `LLMOptions.dialect`.
         reasoning_effort: None: the server decides.
     """
 
     model: str
+    maker: str
     options: LLMOptions
     is_openai: bool
     reasoning_effort: str | None = None
@@ -59,15 +62,21 @@ class CallSlot:
     id: str = ""
     name: str = ""
     arguments: str = field(default="", repr=False)
+    extra: dict[str, Any] = field(default_factory=dict, repr=False)
+    """The data that the server needs back with it."""
 
 
 class Reader(ABC):
     """Turns the events of one answer into ours.
 
     Call `feed()` for each event, then `finish()`, which returns the rest: tool calls, usage, `Done`.
+
+    Args:
+        maker: As in `RequestDefaults`.
     """
 
-    def __init__(self, request: GenerateRequest) -> None:
+    def __init__(self, request: GenerateRequest, maker: str = PROVIDER) -> None:
+        self._maker = maker
         self._taken = {item.call_id for item in request.context if isinstance(item, FunctionCall)}
         self._slots: list[CallSlot] = []
         self._usage: Usage | None = None
@@ -120,7 +129,8 @@ class Reader(ABC):
             if not slot.id or slot.id in self._taken:  # some servers send none, or the same ones in each answer
                 slot.id = new_id("call")
             self._taken.add(slot.id)
-            yield ToolCall(call_id=slot.id, name=slot.name, arguments=arguments)
+            extra = pack_extra(self._maker, slot.extra)
+            yield ToolCall(call_id=slot.id, name=slot.name, arguments=arguments, extra=extra)
 
 
 def broken_off() -> ProviderError:

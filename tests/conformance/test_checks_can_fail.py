@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 
-from vivavoce.pipelines.core.errors import ProviderConnectionError
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
 from vivavoce.pipelines.denoise.base import Denoiser, DenoiseStream
 from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMEvent, TextDelta
-from vivavoce.pipelines.llm.chat_context import ChatContext
-from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall
+from vivavoce.pipelines.llm.tools import ToolCall, function_tool
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 from vivavoce.pipelines.stt.base import STT, STTCapabilities, STTEvent, STTFinal, STTInterim, STTStream
@@ -139,6 +140,38 @@ class Model(LLM):
 )
 def test_a_model_that_breaks_a_promise_is_found_out(llm: LLM, promise: str) -> None:
     fails(check_llm(lambda: llm, REQUEST), promise)
+
+
+class Particular(Model):
+    """Refuses the calls with an extra, or its own calls only."""
+
+    def __init__(self, *events: LLMEvent, takes: str = "") -> None:
+        super().__init__(*events)
+        self._takes = takes
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
+        calls = [item for item in request.context if isinstance(item, FunctionCall)]
+        if any(call.call_id != self._takes for call in calls):
+            raise ProviderError("malformed", provider=self.provider)
+        async for event in super().generate(request):
+            yield event
+
+
+@function_tool
+def book() -> str:
+    """Book a table."""
+    return "ok"
+
+
+def test_a_model_that_refuses_the_calls_of_another_provider_is_found_out() -> None:
+    model = Particular(TextDelta("hello"), Done())
+    fails(check_llm(lambda: model, REQUEST), "an answer to a history with the call of another provider")
+
+
+def test_a_model_that_refuses_its_own_calls_is_found_out() -> None:
+    call = ToolCall(call_id="1", name="book", arguments="{}", extra="signed")
+    model = Particular(call, Done(), takes="foreign")
+    fails(check_llm(lambda: model, replace(REQUEST, tools=(book,))), "an answer to a history with its own calls")
 
 
 class Ear(VAD):

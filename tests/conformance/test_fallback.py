@@ -43,7 +43,7 @@ def request() -> GenerateRequest:
 @pytest.mark.parametrize("is_down", [False, True])
 def test_a_fallback_llm_keeps_the_promises_of_an_llm(is_down: bool) -> None:
     def make() -> FallbackLLM:
-        call = ToolCall(call_id="1", name="book", arguments='{"day": "Friday"}')
+        call = ToolCall(call_id="1", name="book", arguments='{"day": "Friday"}', extra="signed")
         works = ScriptedLLM([0.1, "Hello ", 0.05, "there."], [call], default="Again.")
         down = ScriptedLLM(default=[0.1, LOST])
         return FallbackLLM([down, works] if is_down else [works, down])

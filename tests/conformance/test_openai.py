@@ -14,6 +14,7 @@ from kit.servers.scripted_openai import (
     responses_answer,
     responses_call,
     responses_end,
+    responses_event,
     scripted_openai,
 )
 from vivavoce.pipelines.llm.base import GenerateRequest, TextDelta
@@ -30,6 +31,7 @@ def book(day: str) -> str:
     return day
 
 
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "A table."}
 ARGUMENTS = ('{"day": ', '"Friday"}')
 
 ANSWERS: dict[Api, tuple[Answer, Answer]] = {
@@ -37,7 +39,7 @@ ANSWERS: dict[Api, tuple[Answer, Answer]] = {
         chat_answer("Hello ", "there."),
         Answer(
             steps=[
-                chat_delta(role="assistant", content=None),
+                chat_delta(role="assistant", content=None, reasoning_content="A table."),
                 chat_call(0, "call_1", "book", ""),
                 *(chat_call(0, None, None, part) for part in ARGUMENTS),
                 chat_call(1, "call_2", "book", "".join(ARGUMENTS)),
@@ -49,8 +51,9 @@ ANSWERS: dict[Api, tuple[Answer, Answer]] = {
         responses_answer("Hello ", "there."),
         Answer(
             steps=[
-                *responses_call(0, "call_1", "book", *ARGUMENTS),
-                *responses_call(1, "call_2", "book", *ARGUMENTS),
+                responses_event("response.output_item.done", output_index=0, item=THOUGHT),
+                *responses_call(1, "call_1", "book", *ARGUMENTS),
+                *responses_call(2, "call_2", "book", *ARGUMENTS),
                 responses_end(),
             ]
         ),

@@ -54,7 +54,7 @@ def test_the_scripted_tts_keeps_the_promises_of_a_tts(emits_words: bool, streams
 
 def test_the_scripted_llm_keeps_the_promises_of_an_llm() -> None:
     def make() -> ScriptedLLM:
-        call = ToolCall(call_id="1", name="book", arguments='{"day": "Friday"}')
+        call = ToolCall(call_id="1", name="book", arguments='{"day": "Friday"}', extra="signed")
         return ScriptedLLM([0.1, "Hello ", 0.05, "there."], [call], default="Again.")
 
     answers: list[tuple[LLMEvent, ...]] = run_virtual(check_llm(make, request(), request()))

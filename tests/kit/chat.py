@@ -83,7 +83,7 @@ items: st.SearchStrategy[ChatItem] = st.one_of(
         speaker=_text,
         **_stamps,
     ),
-    st.builds(FunctionCall, call_id=_ids, name=_text, arguments=_text, **_stamps),
+    st.builds(FunctionCall, call_id=_ids, name=_text, arguments=_text, extra=_text, **_stamps),
     st.builds(FunctionCallOutput, call_id=_ids, name=_text, output=_text, is_error=st.booleans(), **_stamps),
     st.builds(AgentHandoff, old_agent=_text, new_agent=_text, **_stamps),
     st.builds(

@@ -17,7 +17,7 @@ from vivavoce.pipelines.llm.chat_context import (
 
 ITEMS: list[ChatItem] = [
     ChatMessage(role="user", content="hunter2"),
-    FunctionCall(call_id="c1", name="look_up", arguments='{"what": "hunter2"}'),
+    FunctionCall(call_id="c1", name="look_up", arguments='{"what": "hunter2"}', extra="hunter2"),
     FunctionCallOutput(call_id="c1", name="look_up", output="hunter2"),
     AgentHandoff(old_agent="Host", new_agent="Cashier"),
     ConfigChange(agent="Host", instructions="Say hunter2.", tools_added=("look_up",)),

@@ -40,6 +40,13 @@ def test_fields_of_later_versions_are_passed_over_and_missing_ones_have_their_de
     assert context.items == (ChatMessage(role="user", content="Hi", id="item_1", created_at=3.0),)
 
 
+def test_a_call_of_an_older_file_has_no_extra() -> None:
+    data = ChatContext([call("a", extra="signed")]).to_json()
+    assert data["items"][0].pop("extra") == "signed"
+    (item,) = ChatContext.from_json(data)
+    assert item == call("a", id=item.id)
+
+
 PICTURE = {"data": "AAAA", "media_type": "image/png", "width": 1, "height": 1}
 
 
@@ -57,6 +64,7 @@ PICTURE = {"data": "AAAA", "media_type": "image/png", "width": 1, "height": 1}
         ({"type": None}, "items[1].type"),
         ({"type": "config_change", "tools_added": "x"}, "items[1].tools_added"),
         ({"type": "config_change", "instructions": 5}, "items[1].instructions"),
+        ({"type": "function_call", "call_id": "a", "name": "b", "arguments": "{}", "extra": 5}, "items[1].extra"),
         ({"images": "x"}, "items[1].images must be a list"),
         ({"images": ["x"]}, "items[1].images[0] must be an object"),
         ({"images": [PICTURE | {"data": "%"}]}, "items[1].images[0].data must be base64"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta
-from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing import (
@@ -54,6 +55,20 @@ def test_a_model_without_a_step_for_a_request_says_so() -> None:
 def test_a_piece_that_is_not_in_a_list_is_refused_with_the_remedy(piece: Any) -> None:
     with pytest.raises(TypeError, match=r"got .*; put it in a list"):
         ScriptedLLM(piece)
+
+
+def test_a_call_whose_extra_is_lost_on_the_way_back_is_an_error_of_the_test() -> None:
+    llm = ScriptedLLM([ToolCall(call_id="a", name="book", arguments="{}", extra="signed")], "Booked.")
+
+    async def main() -> None:
+        await read(llm.generate(REQUEST))
+        lost = FunctionCall(call_id="a", name="book", arguments="{}")
+        with pytest.raises(ScriptError, match="got its call 'a' back without its extra"):
+            await read(llm.generate(replace(REQUEST, context=ChatContext([lost]))))
+        kept = [replace(lost, extra="signed"), FunctionCall(call_id="b", name="book", arguments="{}")]
+        assert await read(llm.generate(replace(REQUEST, context=ChatContext(kept)))) == [TextDelta("Booked."), Done()]
+
+    run_virtual(main())
 
 
 def test_a_default_answers_after_the_script() -> None:

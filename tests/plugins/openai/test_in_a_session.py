@@ -11,6 +11,7 @@ from kit.servers.scripted_openai import (
     ScriptedOpenAI,
     chat_answer,
     chat_call,
+    chat_delta,
     chat_end,
     refusal,
     responses_answer,
@@ -95,6 +96,26 @@ async def test_a_tool_is_called_and_its_output_answered(server: ScriptedOpenAI, 
         assert [item["type"] for item in second["input"]][-2:] == ["function_call", "function_call_output"]
         assert second["input"][-1]["output"] == "booked: Friday"
     assert harness.session.usage.llm_input_tokens == 24
+
+
+async def test_the_step_behind_a_tool_and_the_next_turn_send_the_signature_of_the_call_back(
+    server: ScriptedOpenAI, connected: Connected
+) -> None:
+    llm = await connected()
+    signature = {"google": {"thought_signature": "c2lnbmVk"}}
+    call = {"index": 0, "id": "a", "function": {"name": "book", "arguments": '{"day": "Friday"}'}}
+    signed = chat_delta(tool_calls=[{**call, "extra_content": signature}])
+    server.add(Answer(steps=[signed, *chat_end("tool_calls")]), chat_answer("Done."), chat_answer("Bye."))
+    async with harness_of(llm) as harness:
+        for words in ("A table on Friday", "Thanks"):
+            harness.session.input.text(words)
+            await harness.next(TurnCompleted, limit=LIMIT)
+    sent = [[m for m in body["messages"] if "tool_calls" in m] for body in server.bodies]
+    assert [[m["tool_calls"][0].get("extra_content") for m in messages] for messages in sent] == [
+        [],
+        [signature],
+        [signature],
+    ]
 
 
 async def test_the_next_request_tells_of_an_interruption(server: ScriptedOpenAI, connected: Connected) -> None:

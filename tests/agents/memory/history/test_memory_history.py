@@ -33,7 +33,7 @@ from vivavoce.agents.memory.stores.store import Place
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreValueError
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage, FunctionCall
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import VideoFrame
 
@@ -163,6 +163,23 @@ async def test_another_process_reads_the_same_history_also_after_the_call(shared
         ("task_list_update", "done"),
     ]
     assert {event.reply_id for event in events} == {chat[-1].id}
+
+
+async def test_a_session_that_goes_on_with_what_a_store_has_kept_gives_the_extra_of_a_call_back(
+    shared: SessionStore,
+) -> None:
+    signed = ToolCall(call_id="c1", name="look", arguments='{"day": "friday"}', extra='{"maker": "héllo"}')
+    async with harness(ScriptedLLM([signed], "Friday is free."), shared, timeout=PATIENT) as running:
+        await running.user("is friday free?")
+        session_id = running.session.id
+    kept = [item for item in await shared.history(session_id) if isinstance(item, FunctionCall)]
+    assert [item.extra for item in kept] == [signed.extra]
+    second = harness(ScriptedLLM("Bye."), shared, timeout=PATIENT)
+    second.resume_from = await shared.snapshot(session_id)
+    async with second as running:
+        await running.user("thanks")
+    sent = [item for item in running.llm.requests[0].context if isinstance(item, FunctionCall)]
+    assert [item.extra for item in sent] == [signed.extra]
 
 
 # --- reasoning events
