@@ -13,9 +13,9 @@ from vivavoce.pipelines.core.trace_context import trace_headers
 from vivavoce.pipelines.llm.base import LLM as LLMPort
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities, LLMEvent
 from vivavoce.plugins.openai.chat import ChatReader, chat_body
-from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, checked_model
+from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, SDKClient, checked_model
 from vivavoce.plugins.openai.component import OpenAIComponent
-from vivavoce.plugins.openai.failures import Redaction, provider_errors
+from vivavoce.plugins.openai.failures import openai_failures, provider_error, sdk_errors
 from vivavoce.plugins.openai.options import Api, LLMOptions
 from vivavoce.plugins.openai.responses import ResponsesReader, build_events, responses_body
 from vivavoce.plugins.openai.wire import Reader, RequestDefaults
@@ -33,7 +33,7 @@ OPENAI_HOSTS = (".openai.com", ".azure.com")
 """Ends of the host names with OpenAI's own dialect."""
 
 
-class LLM(OpenAIComponent, LLMPort):
+class LLM(OpenAIComponent[SDKClient], LLMPort):
     """A language model of OpenAI, or of a server with its API.
 
     One may be shared by the sessions of one event loop; its connections open with the first request. To make one takes
@@ -62,14 +62,14 @@ class LLM(OpenAIComponent, LLMPort):
             raise ConfigurationError(f"api must be one of {get_args(Api)}, got {api!r}")
         self._options = options or LLMOptions()
         self._api = api
-        super().__init__(
-            "LLM",
-            checked_model(model, base_url, DEFAULT_MODEL, "; ask it with GET /models"),
+        client = SDKClient(
+            "openai.LLM",
             api_key=api_key,
             base_url=base_url,
-            connection=self._options,
+            options=self._options,
             modules=("openai.resources.chat", "openai.resources.responses"),
         )
+        super().__init__(checked_model(model, base_url, DEFAULT_MODEL, "; ask it with GET /models"), client)
         self._defaults = request_defaults(model, base_url, self._options)
         if api == "responses":
             build_events()
@@ -89,18 +89,20 @@ class LLM(OpenAIComponent, LLMPort):
             ConfigurationError: It is closed, or belongs to another event loop.
         """
         client = self._client.here()
-        redact = Redaction(self._client.secrets, request)
-        reader: Reader = ChatReader(request) if self._api == "chat" else ResponsesReader(request, redact)
+        failures = openai_failures(self._client.secrets, request.texts)
+        reader: Reader = ChatReader(request) if self._api == "chat" else ResponsesReader(request, failures)
+        failure: ProviderError | None = None
         try:
-            with provider_errors(redact):
-                async with self._answer(client, request) as events:
-                    async for event in events:
-                        for item in reader.feed(event):
-                            yield item
-        except ProviderError as error:
+            async with self._answer(client, request) as events:
+                async for event in events:
+                    for item in reader.feed(event):
+                        yield item
+        except sdk_errors() as error:
+            failure = provider_error(error, failures)
+        if failure is not None:
             if not reader.is_complete:
-                raise
-            logger.warning("the connection failed after the end of an answer, which stands: %s", error)
+                raise failure
+            logger.warning("the connection failed after the end of an answer, which stands: %s", failure)
         for item in reader.finish():
             yield item
 

@@ -5,12 +5,12 @@ Source: https://platform.openai.com/docs/api-reference/responses and /responses-
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, get_args
 
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import Tool, ToolChoice
+from vivavoce.pipelines.net.failures import Failures
 from vivavoce.plugins.openai.options import ImageDetail
 from vivavoce.plugins.openai.transcript import Calls, Transcript, Words, transcript
 from vivavoce.plugins.openai.wire import (
@@ -20,7 +20,6 @@ from vivavoce.plugins.openai.wire import (
     arguments_of,
     data_url,
     drop_nones,
-    error_in_answer,
     number_of,
     protocol_error,
     text_of,
@@ -61,12 +60,12 @@ class ResponsesReader(Reader):
     """Reads `ResponseStreamEvent`s.
 
     Args:
-        redact: Makes a server's error message safe to show.
+        failures: Makes the errors.
     """
 
-    def __init__(self, request: GenerateRequest, redact: Callable[[object], str]) -> None:
+    def __init__(self, request: GenerateRequest, failures: Failures) -> None:
         super().__init__(request)
-        self._redact = redact
+        self._failures = failures
         self._by_index: dict[int, CallSlot] = {}
 
     def feed(self, event: object) -> list[LLMEvent]:
@@ -130,7 +129,7 @@ class ResponsesReader(Reader):
             )
 
     def _failure(self, error: object) -> ProviderError:
-        return error_in_answer(getattr(error, "code", None), self._redact(getattr(error, "message", None)))
+        return self._failures.in_answer(getattr(error, "code", None), getattr(error, "message", None))
 
 
 def _input(script: Transcript, detail: ImageDetail) -> list[dict[str, Any]]:
