@@ -2,7 +2,7 @@
 
     client = Client("deepgram.STT", "deepgram", base_url, headers={"Authorization": f"Token {key}"}, options=options)
     socket = await open_socket(client, "v1/listen", query, failures, on_frame=…, on_lost=…, component="stt")
-    async with client.post("v1/messages", body, failures) as response:
+    async with client.request("v1/messages", failures, json=body) as response:
         async for event in sse(response):
             …
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from vivavoce.pipelines.net.websocket import WebSocket
 
-BODY_LIMIT = 2.0
-"""Seconds for the body of a refusal."""
+BODY_LIMIT = 1.0
+"""Seconds for the body of a refusal, but no more than a half of `connect_timeout`: the status is known already."""
 
 MAX_BODY = 65_536
 """Bytes of it that are read."""
@@ -103,22 +103,26 @@ class Client:
         return urlunsplit((scheme, host, whole, asked, ""))
 
     @asynccontextmanager
-    async def post(
+    async def request(
         self,
         path: str,
-        body: Any,
         failures: Failures,
         *,
+        json: object = None,
+        data: bytes | aiohttp.FormData | None = None,
         query: Query = (),
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Response]:
-        """Send JSON and give the answer, whose status is a success; leaving the block ends it.
+        """Send a request, once, and give the answer, whose status is a success; leaving the block ends it.
 
+        Args:
+            json, data: The body of a POST; without either it is a GET.
         Raises:
             ProviderError: It cannot connect, or the server refuses or takes longer than `read_timeout`.
             ConfigurationError: It is closed, or belongs to another event loop.
         """
-        response = await self._request(self.url(path, query), body, failures, headers or {})
+        sent: dict[str, Any] = {"json": json} if json is not None else {"data": data}
+        response = await self._request(self.url(path, query), failures, sent, headers or {})
         async with response:
             yield Response(response, failures, self.options.read_timeout)
 
@@ -135,7 +139,7 @@ class Client:
 
         Raises:
             ProviderError: It cannot connect, or the server refuses.
-            ConfigurationError: As for `post()`.
+            ConfigurationError: As for `request()`.
         """
         self._sessions.check_open()
         url, limit = self.url(path, query), self.options.connect_timeout
@@ -176,12 +180,13 @@ class Client:
         await self._sessions.aclose()
 
     async def _request(
-        self, url: str, body: Any, failures: Failures, headers: Mapping[str, str]
+        self, url: str, failures: Failures, sent: dict[str, Any], headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
         session = self._sessions.here()
+        method = "GET" if sent.get("data", "") is None else "POST"
         try:
-            return await session.post(
-                _as_it_is(url), json=body, headers={**self._headers, **headers}, proxy=proxy_of(url)
+            return await session.request(
+                method, _as_it_is(url), headers={**self._headers, **headers}, proxy=proxy_of(url), **sent
             )
         except Refused as refused:
             failure: ProviderError = failures.status(refused.status, refused.headers, refused.body)
@@ -206,8 +211,31 @@ class Client:
             timeout=aiohttp.ClientTimeout(total=None, connect=options.connect_timeout, sock_read=options.read_timeout),
             cookie_jar=aiohttp.DummyCookieJar(),  # sessions that share a component share nothing else
             ws_response_class=WebSocket,
-            middlewares=(_refuse,),
+            middlewares=(self._once,),
         )
+
+    async def _once(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        """Send a request once; read the body of an answer that is no success, and raise it, also that of a redirect."""
+        import aiohttp
+
+        try:
+            response = await handler(request)
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+            raise Disconnected(error) from None
+        if response.status == 101 or 200 <= response.status < 300:
+            return response
+        body = b""
+        try:
+            async with asyncio.timeout(min(BODY_LIMIT, self.options.connect_timeout / 2)):
+                async for data in response.content.iter_any():
+                    body += data
+                    if len(body) >= MAX_BODY:
+                        break
+        except (TimeoutError, OSError, aiohttp.ClientError):
+            body += b""  # the part that has come
+        finally:
+            response.close()
+        raise Refused(response.status, response.headers, body[:MAX_BODY])
 
 
 class Response:
@@ -245,30 +273,6 @@ class Response:
         except _foreign() as error:
             failure = self.failures.lost(error)
         raise failure
-
-
-async def _refuse(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Send a request once; read the body of an answer that is no success, and raise it, also that of a redirect."""
-    import aiohttp
-
-    try:
-        response = await handler(request)
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise Disconnected(error) from None
-    if response.status == 101 or 200 <= response.status < 300:
-        return response
-    body = b""
-    try:
-        async with asyncio.timeout(BODY_LIMIT):
-            async for data in response.content.iter_any():
-                body += data
-                if len(body) >= MAX_BODY:
-                    break
-    except (TimeoutError, OSError, aiohttp.ClientError):
-        body += b""  # the part that has come
-    finally:
-        response.close()
-    raise Refused(response.status, response.headers, body[:MAX_BODY])
 
 
 def proxy_of(url: str) -> str | None:

@@ -47,16 +47,17 @@ class Outbox(Generic[M]):
         self._has_more = asyncio.Event()
         self._dropped = 0
 
-    def post(self, message: M, *, is_audio: bool = False) -> None:
-        """Send this after earlier messages."""
+    def post(self, message: M, *, is_audio: bool = False) -> bool:
+        """Send this after earlier messages; return False for audio that is dropped."""
         if is_audio and len(self._queue) >= MAX_QUEUED:
             self._dropped += 1
             self._tell_dropped()
             if self._dropped == 1:
                 logger.warning("%s: the connection is too slow; audio is dropped", self._provider)
-            return
+            return False
         self._queue.append(message)
         self._has_more.set()
+        return True
 
     def clear(self) -> None:
         """Forget the messages that wait."""

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import anyio
 
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ProviderError, ProviderStatusError
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderStatusError
 from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.core.reconnect import STABLE_AFTER
@@ -60,6 +60,7 @@ class ReopeningSocket(Generic[A]):
         encode: Makes the message of a piece of audio, or of a mark.
         on_message: Called with each message of the present connection.
         on_lost: Called once, when there will be no connection any more.
+        provider: Name for errors.
         component: As for `Socket`.
     """
 
@@ -70,6 +71,7 @@ class ReopeningSocket(Generic[A]):
         *,
         on_message: OnMessage,
         on_lost: OnLost,
+        provider: str,
         component: str,
         options: ReopeningOptions | None = None,
         clock: Clock | None = None,
@@ -78,6 +80,7 @@ class ReopeningSocket(Generic[A]):
         self._encode = encode
         self._on_message = on_message
         self._on_lost = on_lost
+        self._provider = provider
         self._options = options or ReopeningOptions()
         self._clock = clock or LoopClock()
         self._tell_dropped = dropping(component)
@@ -125,8 +128,9 @@ class ReopeningSocket(Generic[A]):
         """Send a piece of audio, and keep it until its words are settled."""
         if not self._is_over:
             self._kept.push(audio, seconds)
-            if self._socket is not None:
-                self._socket.post(self._encode(audio), is_audio=True)
+            if self._socket is not None and not self._socket.post(self._encode(audio), is_audio=True):
+                text = "the connection was lost: it is too slow for audio"  # its times would not be those of the stream
+                self._lose(self._number, ProviderConnectionError(text, provider=self._provider))
 
     def mark(self, item: A) -> None:
         """Send what belongs between two pieces of audio, such as the end of an utterance, and keep it as these."""
@@ -172,7 +176,7 @@ class ReopeningSocket(Generic[A]):
         self._socket, self._opened_at = socket, self._clock.now()
         self._offset = self._kept.start
         for piece in self._kept.pieces():
-            socket.post(self._encode(piece.item), is_audio=piece.end > piece.start)
+            socket.post(self._encode(piece.item))
 
     def _take(self, number: int, message: Message) -> None:
         if number == self._number:

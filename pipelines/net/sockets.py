@@ -96,10 +96,9 @@ class Socket:
             text = f"connected, but the session was not ready within {limit} s"
         raise ProviderTimeoutError(text, provider=self._failures.provider, retryable=True)
 
-    def post(self, message: Message, *, is_audio: bool = False) -> None:
-        """Send this after earlier messages; after the end of the connection it is dropped."""
-        if not self._is_over:
-            self._outbox.post(message, is_audio=is_audio)
+    def post(self, message: Message, *, is_audio: bool = False) -> bool:
+        """Send this after earlier messages; return False for one that is dropped, as each is after the end."""
+        return not self._is_over and self._outbox.post(message, is_audio=is_audio)
 
     async def aclose(self, *last: Message) -> None:
         """End both tasks, send `last` if that is possible, and close the websocket. Calling it twice is fine."""

@@ -28,9 +28,10 @@ def openai_failures(secrets: Iterable[str], said: Callable[[], Iterable[str]]) -
 
 def sdk_errors() -> tuple[type[Exception], ...]:
     """Return the kinds of exceptions for which `provider_error()` has an error of our tree."""
+    import httpx2
     import openai
 
-    return (ProviderError, openai.OpenAIError, UnicodeEncodeError, UnicodeDecodeError, json.JSONDecodeError)
+    return (ProviderError, openai.OpenAIError, httpx2.HTTPError, UnicodeError, json.JSONDecodeError)
 
 
 def provider_error(error: Exception, failures: Failures) -> ProviderError:
@@ -38,15 +39,18 @@ def provider_error(error: Exception, failures: Failures) -> ProviderError:
 
     Raise it outside of the `except` block: then the exception is not its context either.
     """
+    import httpx2
     import openai
 
     if isinstance(error, ProviderError):
         return error
     if isinstance(error, openai.APIStatusError):
         return failures.status(error.status_code, error.response.headers, error.body)
-    if isinstance(error, openai.APITimeoutError):
-        reason = type(error.__cause__).__name__
+    if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):  # the second one while a body is read
+        reason = type(error.__cause__ if isinstance(error, openai.APITimeoutError) else error).__name__
         return ProviderTimeoutError(f"the server took too long: {reason}", provider=PROVIDER)
+    if isinstance(error, httpx2.HTTPError):
+        return ProviderConnectionError(f"the answer broke off: {type(error).__name__}", provider=PROVIDER)
     if isinstance(error, openai.APIConnectionError):
         text = f"no connection, or it was lost: {system_reason(error)}"
         return ProviderConnectionError(text, provider=PROVIDER)
@@ -56,7 +60,7 @@ def provider_error(error: Exception, failures: Failures) -> ProviderError:
     if isinstance(error, UnicodeEncodeError):
         text = "the request cannot be sent: needed Unicode text, got a lone surrogate, probably in a tool's output"
         return ProviderError(text, provider=PROVIDER)
-    if isinstance(error, UnicodeDecodeError | json.JSONDecodeError):
+    if isinstance(error, UnicodeError | json.JSONDecodeError):
         text = f"needed JSON in each event, got something else ({type(error).__name__})"
         return ProviderProtocolError(text, provider=PROVIDER)
     return ProviderError(f"the SDK failed: {type(error).__name__}", provider=PROVIDER)

@@ -7,13 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vivavoce.pipelines.core.checks import check_number
-from vivavoce.pipelines.core.errors import (
-    ConfigurationError,
-    ProviderConnectionError,
-    ProviderError,
-    ProviderProtocolError,
-    ProviderTimeoutError,
-)
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderProtocolError
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.tts import base
@@ -111,8 +105,6 @@ class TTS(OpenAIComponent[SDKClient], base.TTS):
                     heading = ""
 
     async def _audio(self, text: str) -> AsyncGenerator[bytes, None]:
-        import httpx2
-
         sdk = self._client.here()
         body: dict[str, Any] = drop_nones(
             model=self._model,
@@ -122,7 +114,6 @@ class TTS(OpenAIComponent[SDKClient], base.TTS):
             speed=self._options.speed,
             instructions=self._options.instructions or None,
         )
-        failure: ProviderError
         try:
             request = sdk.audio.speech.with_streaming_response.create(**body, extra_headers=self._client.headers)
             async with request as response:
@@ -132,11 +123,6 @@ class TTS(OpenAIComponent[SDKClient], base.TTS):
             return
         except sdk_errors() as error:
             failure = provider_error(error, openai_failures(self._client.secrets, lambda: (text,)))
-        except httpx2.TimeoutException:
-            limit = self._options.connection.read_timeout
-            failure = ProviderTimeoutError(f"no audio for {limit} s", provider=PROVIDER)
-        except httpx2.TransportError as error:
-            failure = ProviderConnectionError(f"the audio broke off: {type(error).__name__}", provider=PROVIDER)
         raise failure
 
 

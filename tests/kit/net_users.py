@@ -67,6 +67,8 @@ class SocketUser(ABC):
     name: str
     good: Message
     """A message of the server that the user reports as an event."""
+    drops = True
+    """Whether it drops audio that the server does not take; else the connection counts as lost."""
 
     def answer(self, message: Message) -> Iterable[Message]:
         """Return the messages with which a good server answers one of the user."""
@@ -90,6 +92,8 @@ class RequestUser(ABC):
     name: str
     good: Body
     """The answer of a good server, in two pieces at least."""
+    has_sdk = False
+    """Whether an SDK sends the request, which reads a refusal to its end before it tells the status."""
     broken: bytes = b""
     """A piece of a body that breaks its format; b"": any body has it."""
 
@@ -145,6 +149,7 @@ class NetReopeningSocket(SocketUser):
     """`ReopeningSocket` that makes no further try, so that a loss shows."""
 
     name = "net.ReopeningSocket"
+    drops = False
     good = NetSocket.good
 
     @asynccontextmanager
@@ -164,6 +169,7 @@ class NetReopeningSocket(SocketUser):
             bytes,
             on_message=lambda message: events.put(json_object(message, failures)),
             on_lost=events.end,
+            provider="test",
             component="stt",
             options=ReopeningOptions(waits=()),
         )
@@ -231,7 +237,7 @@ class NetEvents(RequestUser):
     async def ask(self, url: str, key: str) -> list[object]:
         client, failures = net_client(url, key)
         try:
-            async with client.post("messages", {"text": "Hello"}, failures) as response:
+            async with client.request("messages", failures, json={"text": "Hello"}) as response:
                 return [event async for event in sse(response)]
         finally:
             await client.aclose()
@@ -247,7 +253,7 @@ class NetLines(RequestUser):
     async def ask(self, url: str, key: str) -> list[object]:
         client, failures = net_client(url, key)
         try:
-            async with client.post("tts", {"text": "Hello"}, failures) as response:
+            async with client.request("tts", failures, json={"text": "Hello"}) as response:
                 return [value async for value in json_lines(response)]
         finally:
             await client.aclose()
@@ -257,6 +263,7 @@ class OpenAILLM(RequestUser):
     """A language model of OpenAI."""
 
     broken = b"data: {\n\n"
+    has_sdk = True
 
     def __init__(self, api: Api, good: Body) -> None:
         self.name = f"openai.LLM {api}"
@@ -274,6 +281,7 @@ class OpenAITTS(RequestUser):
     """A voice of OpenAI."""
 
     name = "openai.TTS"
+    has_sdk = True
     good = Body((b"\x01\x02" * 100 + b"\x03", b"\x04" + b"\x05\x06" * 100), "audio/pcm")
 
     async def ask(self, url: str, key: str) -> list[object]:

@@ -31,6 +31,8 @@ class Refuse:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str = ""
     kind: str = "application/json"
+    stalls: bool = False
+    """Whether the body never comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ class FaultyServer:
         self.faults: list[Fault] = []
         self.requests: list[Mapping[str, str]] = []
         """The headers of each request."""
+        self.lines: list[str] = []
+        """Method, path and content type of each request."""
         self.connections: set[object] = set()
         self.peers: list[Peer] = []
         self._answer = answer
@@ -146,7 +150,12 @@ class FaultyServer:
         """Serve one request or websocket."""
         self.requests.append(request.headers)
         self.connections.add(request.transport)
+        self.lines.append(f"{request.method} {request.path_qs} {request.headers.get('Content-Type', '')}")
         fault: Fault | None = self.faults.pop(0) if self.faults else self._good
+        if isinstance(fault, Refuse) and fault.stalls:
+            response = web.StreamResponse(status=fault.status, headers={"Content-Length": "10"})
+            await response.prepare(request)
+            await asyncio.Event().wait()
         if isinstance(fault, Refuse):
             return web.Response(status=fault.status, headers=fault.headers, text=fault.body, content_type=fault.kind)
         if fault is None:

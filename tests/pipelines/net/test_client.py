@@ -30,7 +30,7 @@ def client(url: str, **headers: str) -> Client:
 
 
 async def ask(one: Client) -> list[object]:
-    async with one.post("messages", {"a": 1}, FAILURES) as response:
+    async with one.request("messages", FAILURES, json={"a": 1}) as response:
         return [value async for value in json_lines(response)]
 
 
@@ -152,3 +152,24 @@ def test_a_client_of_a_loop_that_has_ended_can_be_closed() -> None:
     first.run_until_complete(begin())
     first.close()
     asyncio.run(one.aclose())
+
+
+async def test_a_request_without_a_body_is_a_get_and_one_with_bytes_or_a_form_a_post() -> None:
+    from aiohttp import FormData
+
+    form = FormData()
+    form.add_field("file", b"RIFF", filename="a.wav")
+    async with faulty_server(good=FINE) as server:
+        one = client(server.url)
+        async with one.request("models", FAILURES, query={"a": "1"}) as response:
+            assert [value async for value in json_lines(response)] == [{"a": 1}]
+        async with one.request("upload", FAILURES, data=b"RIFF", headers={"Content-Type": "audio/wav"}):
+            pass
+        async with one.request("upload", FAILURES, data=form):
+            pass
+        assert [line.split(";")[0] for line in server.lines] == [
+            "GET /v1/models?a=1 ",
+            "POST /v1/upload audio/wav",
+            "POST /v1/upload multipart/form-data",
+        ]
+        await one.aclose()

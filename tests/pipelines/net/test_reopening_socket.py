@@ -53,6 +53,7 @@ class Recogniser:
             lambda item: item,
             on_message=self._take,
             on_lost=self._lose,
+            provider="test",
             component="stt",
             options=options,
             clock=self.clock,
