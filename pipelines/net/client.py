@@ -222,7 +222,7 @@ class Client:
             response = await handler(request)
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
             raise Disconnected(error) from None
-        if response.status == 101 or 200 <= response.status < 300:
+        if 200 <= response.status < 300 or (response.status == 101 and "Upgrade" in request.headers):
             return response
         body = b""
         try:

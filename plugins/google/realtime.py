@@ -62,6 +62,9 @@ PAUSE_PARTS = 4
 CLOSE_LIMIT = 0.8
 """Seconds for closing the connection."""
 
+MAX_UNREADABLE = 20
+"""Messages in a row that cannot be read, after which the connection counts as lost."""
+
 
 class RealtimeModel(RealtimeModelPort):
     """A model of Gemini Live.
@@ -253,12 +256,13 @@ class LiveConnection(RealtimeConnection):
             return
         self._is_closed = True
         self._tasks.cancel()
-        await self._tasks.finish(CLOSE_LIMIT)
-        try:
-            async with asyncio.timeout(CLOSE_LIMIT):
-                await self._door.__aexit__(None, None, None)
-        except Exception as error:  # noqa: BLE001 - it is over in any case
-            logger.debug("google: closing the connection failed: %s", type(error).__name__)
+        with anyio.move_on_after(2 * CLOSE_LIMIT, shield=True):  # a close that is cut would leave the websocket open
+            await self._tasks.finish(CLOSE_LIMIT)
+            try:
+                async with asyncio.timeout(CLOSE_LIMIT):
+                    await self._door.__aexit__(None, None, None)
+            except Exception as error:  # noqa: BLE001 - it is over in any case
+                logger.debug("google: closing the connection failed: %s", type(error).__name__)
 
     async def _quiet(self) -> None:
         """Wait until the server has ended the cancelled answer: its answers have no ids."""
@@ -306,15 +310,18 @@ class LiveConnection(RealtimeConnection):
             self._end(provider_error(error), is_lost=True)
 
     async def _read(self) -> None:
-        from vivavoce.plugins.google.failures import provider_error
+        from vivavoce.plugins.google.failures import message_error
 
+        unreadable = 0
         while self._lost is None:
             try:
                 async for message in self._session.receive():  # ends with each turn
+                    unreadable = 0
                     self._take(message)
             except Exception as error:  # noqa: BLE001 - the SDK lets errors of its websocket library through
-                failure = provider_error(error)
-                if isinstance(failure, ProviderProtocolError):  # this message is lost, and the next may be valid
+                failure, unreadable = message_error(error), unreadable + 1
+                is_of_message = isinstance(failure, ProviderProtocolError) and unreadable < MAX_UNREADABLE
+                if is_of_message:  # this message is lost, and the next may be valid
                     self._events.put(RealtimeProblem(failure))
                 else:
                     self._end(failure, is_lost=True)

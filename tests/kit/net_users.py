@@ -26,13 +26,13 @@ from vivavoce.pipelines.net.sockets import OnLost, OnMessage, Socket, open_socke
 from vivavoce.pipelines.net.streams import json_lines, json_object, sse
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
 from vivavoce.pipelines.realtime_model.feed import Feed
-from vivavoce.plugins import openai
+from vivavoce.plugins import google, openai
 from vivavoce.plugins.openai.options import Api
 
-CONNECT_LIMIT = 0.3
-"""Seconds in which a user connects to a server that stalls, so that a test need not wait long."""
+SHORT = 0.3
+"""Seconds in which a user connects to a server that stalls, and reads from it, so that a test need not wait long."""
 
-FRAME = AudioFrame.silence(0.02, 24000)
+FRAME, LOW = AudioFrame.silence(0.02, 24000), AudioFrame.silence(0.02, 16000)
 
 
 class Line:
@@ -45,7 +45,7 @@ class Line:
     """
 
     def __init__(
-        self, push: Callable[[], None], events: AsyncIterator[object], aclose: Callable[[], Awaitable[None]]
+        self, push: Callable[[], object], events: AsyncIterator[object], aclose: Callable[[], Awaitable[None]]
     ) -> None:
         self.push = push
         self.aclose = aclose
@@ -67,6 +67,12 @@ class SocketUser(ABC):
     name: str
     good: Message
     """A message of the server that the user reports as an event."""
+    speaks_tls_only = False
+    """Whether its server needs a certificate."""
+    has_sdk = False
+    """Whether an SDK opens the websocket: it follows redirects, and tells a refusal without its body."""
+    withholds = False
+    """Whether it shows no text of the server, which may quote the conversation."""
     drops = True
     """Whether it drops audio that the server does not take; else the connection counts as lost."""
 
@@ -75,9 +81,11 @@ class SocketUser(ABC):
         return no_answer(message)
 
     @abstractmethod
-    def line(self, url: str, key: str) -> AbstractAsyncContextManager[Line]:
+    def line(self, url: str, key: str, limit: float = LIMIT) -> AbstractAsyncContextManager[Line]:
         """Open a websocket, ready for audio; the block's end closes it, and the component.
 
+        Args:
+            limit: Seconds to connect.
         Raises:
             ProviderError: It cannot be opened.
         """
@@ -98,9 +106,11 @@ class RequestUser(ABC):
     """A piece of a body that breaks its format; b"": any body has it."""
 
     @abstractmethod
-    async def ask(self, url: str, key: str) -> list[object]:
+    async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:
         """Return the items of the answer.
 
+        Args:
+            limit: Seconds to connect, and seconds between two pieces.
         Raises:
             ProviderError: There is none, or it broke off.
         """
@@ -109,14 +119,14 @@ class RequestUser(ABC):
         return self.name
 
 
-def limits(read_timeout: float = 0.5) -> ConnectionOptions:
-    """Return limits that are short, for servers that stall."""
-    return ConnectionOptions(connect_timeout=CONNECT_LIMIT, read_timeout=read_timeout)
+def limits(limit: float) -> ConnectionOptions:
+    """Return limits of connecting and reading."""
+    return ConnectionOptions(connect_timeout=limit, read_timeout=limit)
 
 
-def net_client(url: str, key: str) -> tuple[Client, Failures]:
+def net_client(url: str, key: str, limit: float = LIMIT) -> tuple[Client, Failures]:
     """Return a client as a plugin makes one, and its errors."""
-    client = Client("test.STT", url, headers={"Authorization": f"Bearer {key}"}, options=limits())
+    client = Client("test.STT", url, headers={"Authorization": f"Bearer {key}"}, options=limits(limit))
     return client, Failures(provider="test", redact=Redaction(client.secrets))
 
 
@@ -127,8 +137,8 @@ class NetSocket(SocketUser):
     good = '{"type": "fine"}'
 
     @asynccontextmanager
-    async def line(self, url: str, key: str) -> AsyncIterator[Line]:
-        client, failures = net_client(url, key)
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        client, failures = net_client(url, key, limit)
         events: Feed[object] = Feed()
 
         def take(message: Message) -> None:
@@ -153,8 +163,8 @@ class NetReopeningSocket(SocketUser):
     good = NetSocket.good
 
     @asynccontextmanager
-    async def line(self, url: str, key: str) -> AsyncIterator[Line]:
-        client, failures = net_client(url, key)
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        client, failures = net_client(url, key, limit)
         events: Feed[object] = Feed()
 
         async def connect(on_message: OnMessage, on_lost: OnLost) -> Socket:
@@ -200,8 +210,8 @@ class OpenAISTT(OpenAISocketUser):
     name = "openai.STT"
 
     @asynccontextmanager
-    async def line(self, url: str, key: str) -> AsyncIterator[Line]:
-        options = openai.STTOptions(connection=limits())
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        options = openai.STTOptions(connection=limits(limit))
         async with openai.STT(model="m", base_url=url, api_key=key, options=options) as stt:
             stream = await stt.open()
             stream.speech_started(0.0)
@@ -217,12 +227,35 @@ class OpenAIRealtime(OpenAISocketUser):
     name = "openai.RealtimeModel"
 
     @asynccontextmanager
-    async def line(self, url: str, key: str) -> AsyncIterator[Line]:
-        options = openai.RealtimeOptions(connection=limits())
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        options = openai.RealtimeOptions(connection=limits(limit))
         async with openai.RealtimeModel(model="m", base_url=url, api_key=key, options=options) as model:
             connection = await model.open(RealtimeSetup())
             try:
                 yield Line(lambda: connection.push(FRAME), connection.events(), connection.aclose)
+            finally:
+                await connection.aclose()
+
+
+class GoogleRealtime(SocketUser):
+    """Gemini Live, by Google's SDK and its websocket."""
+
+    name = "google.RealtimeModel"
+    good = json.dumps({"serverContent": {"inputTranscription": {"text": "so"}}})
+    speaks_tls_only = True
+    withholds = True
+    has_sdk = True
+
+    def answer(self, message: Message) -> Iterable[Message]:
+        return [json.dumps({"setupComplete": {}})] if "setup" in json.loads(message) else ()
+
+    @asynccontextmanager
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        options = google.RealtimeOptions(connect_timeout=limit)
+        async with google.RealtimeModel(model="m", base_url=url, api_key=key, options=options) as model:
+            connection = await model.open(RealtimeSetup())
+            try:
+                yield Line(lambda: connection.push(LOW), connection.events(), connection.aclose)
             finally:
                 await connection.aclose()
 
@@ -234,8 +267,8 @@ class NetEvents(RequestUser):
     good = Body((b"event: piece\ndata: on", b"e\n\n: a comment\n\ndata: two\n\n"), "text/event-stream")
     broken = b"data: \xff\n\n"
 
-    async def ask(self, url: str, key: str) -> list[object]:
-        client, failures = net_client(url, key)
+    async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:
+        client, failures = net_client(url, key, limit)
         try:
             async with client.request("messages", failures, json={"text": "Hello"}) as response:
                 return [event async for event in sse(response)]
@@ -250,8 +283,8 @@ class NetLines(RequestUser):
     good = Body((b'{"audio": "on', b'e"}\n\n{"audio": "two"}'), "application/x-ndjson")
     broken = b"{\n"
 
-    async def ask(self, url: str, key: str) -> list[object]:
-        client, failures = net_client(url, key)
+    async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:
+        client, failures = net_client(url, key, limit)
         try:
             async with client.request("tts", failures, json={"text": "Hello"}) as response:
                 return [value async for value in json_lines(response)]
@@ -270,8 +303,8 @@ class OpenAILLM(RequestUser):
         self.good = good
         self._api = api
 
-    async def ask(self, url: str, key: str) -> list[object]:
-        options = openai.LLMOptions(connect_timeout=CONNECT_LIMIT, read_timeout=0.5)
+    async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:
+        options = openai.LLMOptions(connect_timeout=limit, read_timeout=limit)
         request = GenerateRequest(context=ChatContext([ChatMessage(role="user", content="Hello")]))
         async with openai.LLM(model="m", base_url=url, api_key=key, api=self._api, options=options) as llm:
             return [item async for item in llm.generate(request)]
@@ -284,8 +317,8 @@ class OpenAITTS(RequestUser):
     has_sdk = True
     good = Body((b"\x01\x02" * 100 + b"\x03", b"\x04" + b"\x05\x06" * 100), "audio/pcm")
 
-    async def ask(self, url: str, key: str) -> list[object]:
-        options = openai.TTSOptions(connection=limits())
+    async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:
+        options = openai.TTSOptions(connection=limits(limit))
         async with openai.TTS(model="m", base_url=url, api_key=key, options=options) as tts:
             return [chunk async for chunk in tts.synthesize("Hello there.")]
 
@@ -312,7 +345,13 @@ RESPONSES = Body(
     "text/event-stream",
 )
 
-SOCKET_USERS: tuple[SocketUser, ...] = (NetSocket(), NetReopeningSocket(), OpenAISTT(), OpenAIRealtime())
+SOCKET_USERS: tuple[SocketUser, ...] = (
+    NetSocket(),
+    NetReopeningSocket(),
+    OpenAISTT(),
+    OpenAIRealtime(),
+    GoogleRealtime(),
+)
 REQUEST_USERS: tuple[RequestUser, ...] = (
     NetEvents(),
     NetLines(),

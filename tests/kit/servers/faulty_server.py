@@ -9,9 +9,11 @@ async with faulty_server(answer) as server:
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from aiohttp import WSMsgType, web
 
@@ -195,12 +197,15 @@ def no_answer(message: Message) -> Iterable[Message]:
 
 
 @asynccontextmanager
-async def faulty_server(answer: Answer = no_answer, good: Body | None = None) -> AsyncIterator[FaultyServer]:
+async def faulty_server(
+    answer: Answer = no_answer, good: Body | None = None, certificate: Path | None = None
+) -> AsyncIterator[FaultyServer]:
     """Serve on a free port of 127.0.0.1.
 
     Args:
         answer: What a good server says over a websocket.
         good: What a good server answers to a request; None: each request opens a websocket.
+        certificate: A file of `make_certificate()`; None: the server speaks without TLS.
     """
     server = FaultyServer(answer, good)
     app = web.Application()
@@ -208,11 +213,34 @@ async def faulty_server(answer: Answer = no_answer, good: Body | None = None) ->
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        own: ssl.SSLContext | None = None
+        if certificate is not None:
+            own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            own.load_cert_chain(certificate)
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=own).start()
         host, port = runner.addresses[0][:2]
-        server.url = f"http://{host}:{port}/v1"
+        server.url = f"http{'s' if own else ''}://{host}:{port}/v1"
         yield server
     finally:
         for peer in server.peers:
             peer.abort()
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def raw_server(said: bytes) -> AsyncIterator[str]:
+    """Serve on a free port of 127.0.0.1: read a request, say these bytes, and cut the connection. Give the URL."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(said)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return
+        finally:
+            writer.transport.abort() if not said else writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import anyio.lowlevel
 import pytest
 
 from kit.servers.faulty_server import Body, Refuse, faulty_server
-from vivavoce.pipelines.core.errors import ConfigurationError, ProviderStatusError
+from kit.servers.scripted_gemini import make_certificate
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderConnectionError, ProviderStatusError
 from vivavoce.pipelines.net.client import MAX_BODY, Client, proxy_of
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.options import ConnectionOptions
@@ -172,4 +174,15 @@ async def test_a_request_without_a_body_is_a_get_and_one_with_bytes_or_a_form_a_
             "POST /v1/upload audio/wav",
             "POST /v1/upload multipart/form-data",
         ]
+        await one.aclose()
+
+
+async def test_a_server_whose_certificate_is_unknown_gets_no_request(tmp_path: Path) -> None:
+    async with faulty_server(good=FINE, certificate=make_certificate(tmp_path)) as server:
+        one = client(server.url)
+        for attempt in (ask(one), one.websocket("", (), FAILURES)):
+            with pytest.raises(ProviderConnectionError, match="certificate") as caught:
+                await attempt
+            assert not caught.value.retryable
+        assert server.requests == []
         await one.aclose()
