@@ -185,6 +185,7 @@ class ReopeningSocket(Generic[A]):
     def _lose(self, number: int, error: ProviderError) -> None:
         if number != self._number or self._is_over:
             return
+        self._number += 1  # what still comes of that connection is of no use: its audio will be heard again
         self._loss = error
         socket, self._socket = self._socket, None
         if socket is not None:

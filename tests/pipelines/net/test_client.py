@@ -186,3 +186,26 @@ async def test_a_server_whose_certificate_is_unknown_gets_no_request(tmp_path: P
             assert not caught.value.retryable
         assert server.requests == []
         await one.aclose()
+
+
+async def test_a_websocket_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with faulty_server() as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        one = client("ws://nowhere.invalid/v1")
+        websocket = await one.websocket("listen", (), FAILURES)
+        assert proxy.requests[0]["host"] == "nowhere.invalid"
+        await websocket.close()
+        await one.aclose()
+
+
+async def test_sessions_that_share_a_client_share_no_cookies() -> None:
+    async with faulty_server(good=FINE) as server:
+        one = client(server.url.replace("127.0.0.1", "localhost"))
+        server.faults.append(Refuse(500, {"Set-Cookie": "of=one-session"}))
+        with pytest.raises(ProviderStatusError):
+            await ask(one)
+        server.faults.append(Refuse(200, {"Set-Cookie": "of=one-session"}, '{"a": 1}'))
+        assert await ask(one) == [{"a": 1}]
+        assert await ask(one) == [{"a": 1}]
+        assert all("Cookie" not in request for request in server.requests)
+        await one.aclose()

@@ -32,11 +32,13 @@ class World:
     def __init__(self, max_users: int = 1) -> None:
         self.opened: list[Opened] = []
         self.failures = 0
+        self.begun = 0
         self.pool: Pool[Opened] = Pool(
             self.open, name="test.TTS", max_age=60.0, max_idle=20.0, max_users=max_users, clock=VirtualClock()
         )
 
     async def open(self, address: Address) -> Opened:
+        self.begun += 1
         await anyio.sleep(0.2)
         if self.failures:
             self.failures -= 1
@@ -177,6 +179,7 @@ def test_a_request_that_is_given_up_leaves_the_opening_to_the_next_one() -> None
         with anyio.move_on_after(0.1):
             await world.use()
         assert await world.use() == 0
+        assert world.begun == 1
         await world.pool.aclose()
 
     run_virtual(run())

@@ -18,6 +18,7 @@ from vivavoce.pipelines.core.incidents import on_dropped_frames
 from vivavoce.pipelines.core.reconnect import STABLE_AFTER
 from vivavoce.pipelines.core.retry import on_retry
 from vivavoce.pipelines.net.kept_audio import OVERLAP
+from vivavoce.pipelines.net.outbox import MAX_QUEUED
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions, ReopeningSocket
 from vivavoce.pipelines.net.sockets import OnLost, OnMessage, Socket, open_socket
 
@@ -48,6 +49,7 @@ class Recogniser:
         self.messages: list[Message] = []
         self.changed = asyncio.Event()
         self.lost: list[ProviderError] = []
+        self.callbacks: list[tuple[OnMessage, OnLost]] = []
         self.socket: ReopeningSocket[str] = ReopeningSocket(
             self._connect,
             lambda item: item,
@@ -60,6 +62,7 @@ class Recogniser:
         )
 
     async def _connect(self, on_message: OnMessage, on_lost: OnLost) -> Socket:
+        self.callbacks.append((on_message, on_lost))
         socket = await open_socket(
             self._client, "listen", (), self._failures, on_message=on_message, on_lost=on_lost, component="stt"
         )
@@ -173,6 +176,30 @@ async def test_a_message_of_an_earlier_connection_is_not_taken() -> None:
         first.abort()
         await (await server.connected(2)).send("two")
         assert await one.got(2) == ["one", "two"]
+
+
+async def test_what_comes_late_of_an_earlier_connection_changes_nothing() -> None:
+    async with recogniser(0.0) as (one, server):
+        server.peer().abort()
+        await (await server.connected(2)).send("two")
+        await one.got(1)
+        on_message, on_lost = one.callbacks[0]
+        on_message("late")
+        on_lost(ProviderConnectionError("late", provider="test"))
+        await server.peer().send("three")
+        assert await one.got(2) == ["two", "three"]
+        assert len(server.peers) == 2
+
+
+async def test_a_connection_that_is_too_slow_for_audio_is_left() -> None:
+    async with recogniser(0.0, keep=1.0) as (one, server):
+        server.peer().stop_reading()
+        one.push("x" * (MAX_QUEUED + 1))
+        one.push("abc")
+        one.callbacks[0][0]("late")  # its audio will be heard again
+        second = await server.connected(2)
+        assert (await second.got(5))[-3:] == list("abc")
+        assert one.messages == []
 
 
 async def test_a_handshake_is_no_recovery() -> None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from aiohttp import WSMessage, WSMsgType
 
 from kit.net_users import net_client
 from kit.servers.faulty_server import FaultyServer, Message, faulty_server
+from kit.servers.scripted_gemini import make_certificate
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.net import outbox, sockets
+from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.outbox import KeepAlive
 from vivavoce.pipelines.net.sockets import Socket, open_socket
 
@@ -167,3 +174,68 @@ async def test_a_close_that_takes_too_long_ends_the_websocket_at_once(monkeypatc
         for _ in range(STEPS):
             await anyio.lowlevel.checkpoint()
         assert asyncio.all_tasks() == before
+
+
+async def test_a_close_over_tls_does_not_wait_for_a_server_that_reads_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    certificate = make_certificate(tmp_path)
+    monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", ssl.create_default_context(cafile=certificate))
+    monkeypatch.setattr(sockets, "CLOSE_LIMIT", 0.05)
+    async with faulty_server(certificate=certificate) as server:
+        async with opened(server) as world:
+            server.peer().stop_reading()
+            before = open_files()
+            await world.socket.aclose()
+            for _ in range(STEPS):
+                await anyio.lowlevel.checkpoint()
+            assert open_files() == before - 1
+
+
+class Broken:
+    """A websocket that takes no more bytes, and whose close frame is read only then."""
+
+    protocol = None
+
+    def __init__(self, code: int | None) -> None:
+        self._code = code
+        self._has_failed = asyncio.Event()
+
+    async def send_str(self, text: str) -> None:
+        self._has_failed.set()
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    async def receive(self) -> WSMessage:
+        await self._has_failed.wait()
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        if self._code is None:
+            await asyncio.Event().wait()
+        return WSMessage(WSMsgType.CLOSE, self._code, "model not in your plan")
+
+    async def close(self) -> None:
+        """Nothing is left to close."""
+
+    def abort(self) -> None:
+        """The same."""
+
+
+@pytest.mark.parametrize(("code", "reason"), [(4403, "model not in your plan"), (None, "reset by peer")])
+async def test_a_send_that_fails_waits_for_the_servers_own_reason(
+    code: int | None, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "REASON_LIMIT", 0.5 if code else 0.01)
+    lost: list[ProviderError] = []
+    broken: Any = Broken(code)
+    socket = Socket(broken, Failures(provider="test"), on_message=print, on_lost=lost.append, component="stt")
+    socket.start()
+    socket.post("one")
+    with pytest.raises(ProviderError, match=reason):
+        await socket.until(lambda: False, 15)
+    assert len(lost) == 1
+    await socket.aclose()
+
+
+def open_files() -> int:
+    """Return how many files and sockets the process has open."""
+    return len(os.listdir("/proc/self/fd"))

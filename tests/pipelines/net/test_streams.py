@@ -27,6 +27,7 @@ STREAMS = [
     (b"event: add\ndata: 73857293\n\nevent: none\n\ndata: 2\n\n", [ServerEvent("73857293", "add"), ServerEvent("2")]),
     (b"\xef\xbb\xbfdata: behind a mark\r\n\r\n", [ServerEvent("behind a mark")]),
     (b"data: by returns\r\rdata: mixed\r\n\n", [ServerEvent("by returns"), ServerEvent("mixed")]),
+    (b"data: one\r\ndata: event\r\n\r\ndata: more\r\n\r\n", [ServerEvent("one\nevent"), ServerEvent("more")]),
     (b": OPENROUTER PROCESSING\n\nretry: 10\ndata: [DONE]\n\n", [ServerEvent("[DONE]")]),
     ("data: größer ✓\n\n".encode(), [ServerEvent("größer ✓")]),
     (b"data: a line\xe2\x80\xa8of one\n\n", [ServerEvent("a line\u2028of one")]),
