@@ -107,11 +107,15 @@ class ProviderStatusError(ProviderError):
 
     Args:
         status: The HTTP (or the provider's own numeric) status.
+        retry_after: Seconds that the provider asks to wait before another try, or None.
     """
 
-    def __init__(self, message: str, *, provider: str, status: int, retryable: bool = False) -> None:
+    def __init__(
+        self, message: str, *, provider: str, status: int, retryable: bool = False, retry_after: float | None = None
+    ) -> None:
         super().__init__(message, provider=provider, retryable=retryable)
         self.status = status
+        self.retry_after = retry_after
 
 
 class ProviderProtocolError(ProviderError):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.boundary import Expected
 from vivavoce.pipelines.core.characters import make_whole
 from vivavoce.pipelines.core.component import Component
-from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolChoice
 
 
@@ -47,6 +47,19 @@ class GenerateRequest:
 
     def __post_init__(self) -> None:
         make_whole(self, "instructions", "extra_instructions")
+
+    def texts(self) -> Iterator[str]:
+        """Yield all texts of the conversation in it: an error must not quote them."""
+        yield self.instructions
+        yield self.extra_instructions
+        for item in self.context:
+            if isinstance(item, ChatMessage):
+                yield item.content
+            elif isinstance(item, FunctionCall):
+                yield item.arguments
+                yield item.extra
+            elif isinstance(item, FunctionCallOutput):
+                yield item.output
 
 
 @dataclass(frozen=True, slots=True)

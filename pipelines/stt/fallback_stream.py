@@ -7,7 +7,6 @@ a FallbackStream has from its making until `aclose()`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 from collections import deque
@@ -21,6 +20,7 @@ from vivavoce.pipelines.core.boundary import as_provider_error, guarded
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, describe
 from vivavoce.pipelines.core.incidents import dropped_frames
 from vivavoce.pipelines.core.members import Member, Members, final_error
+from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
@@ -129,7 +129,8 @@ class FallbackStream(STTStream):
         self._branches = {0: first}
         self._hearing: tuple[_Branch, ...] = (first,)
         # Its task keeps the context of open(): whoever pushes a frame has another one, without a session's listeners.
-        self._task = asyncio.get_running_loop().create_task(self._run(first), name=f"fallback stt {member.name}")
+        self._tasks = OwnedTasks("fallback stt")
+        self._task = self._tasks.task(self._run(first), member.name)
 
     # --- the caller
 
@@ -367,10 +368,8 @@ class FallbackStream(STTStream):
         if not self._is_closed:
             self._end()
         try:
-            _, late = await asyncio.wait({self._task}, timeout=END_LIMIT)
-            if late:
-                logger.error("a recogniser's stream ignores its end and is left behind")
-            elif not self._task.cancelled() and (failure := self._task.exception()) is not None:
+            await self._tasks.finish(END_LIMIT)
+            if self._task.done() and not self._task.cancelled() and (failure := self._task.exception()) is not None:
                 raise failure
         finally:
             self._orders.close()

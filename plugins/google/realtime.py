@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import TYPE_CHECKING, Any
@@ -19,10 +17,12 @@ from vivavoce.pipelines.core.errors import (
     ProviderProtocolError,
     ProviderTimeoutError,
 )
-from vivavoce.pipelines.core.incidents import dropping
+from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+from vivavoce.pipelines.net.keys import find_key
+from vivavoce.pipelines.net.outbox import Outbox
 from vivavoce.pipelines.realtime_model.base import (
     RealtimeCapabilities,
     RealtimeConnection,
@@ -47,9 +47,6 @@ PROVIDER = "google"
 DEFAULT_MODEL = "gemini-3.8-live"
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
-SEND_LIMIT = 10.0
-"""Seconds for which the connection may accept no data."""
-
 CANCEL_LIMIT = 2.0
 """Seconds that a new answer waits until the server has ended the cancelled one."""
 
@@ -65,8 +62,8 @@ PAUSE_PARTS = 4
 CLOSE_LIMIT = 0.8
 """Seconds for closing the connection."""
 
-MAX_QUEUED = 2000
-"""Messages that wait to be sent; further audio is dropped (40 s of it)."""
+MAX_UNREADABLE = 20
+"""Messages in a row that cannot be read, after which the connection counts as lost."""
 
 
 class RealtimeModel(RealtimeModelPort):
@@ -97,11 +94,9 @@ class RealtimeModel(RealtimeModelPort):
                 f"google.RealtimeModel needs the google-genai SDK, which does not import ({error}); run: "
                 "pip install 'vivavoce[google]'"
             ) from error
-        key = (api_key or "").strip()
-        if not key and base_url is None:
-            key = next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "").strip()
+        key = find_key(api_key, KEY_VARIABLES if base_url is None else ())
         if not key:
-            raise ConfigurationError(f"needed an API key, got none; set {KEY_VARIABLES[0]} or give api_key")
+            raise ConfigurationError("a server of your own needs api_key too, got none: the SDK sends one")
         self._model = model
         self._options = options or RealtimeOptions()
         http = genai.types.HttpOptions(
@@ -148,13 +143,16 @@ class RealtimeModel(RealtimeModelPort):
         limit = self._options.connect_timeout
         settings = config(setup, self._options)
         door = self._client.aio.live.connect(model=self._model, config=settings)
+        failure: ProviderError | None = None
         try:
             async with asyncio.timeout(limit):
                 session = await door.__aenter__()
         except TimeoutError:
-            raise ProviderTimeoutError(f"no session within {limit} s", provider=PROVIDER) from None
+            failure = ProviderTimeoutError(f"no session within {limit} s", provider=PROVIDER, retryable=True)
         except Exception as error:  # noqa: BLE001 - the SDK lets errors of its websocket library through
-            raise provider_error(error) from None
+            failure = provider_error(error)
+        if failure is not None:
+            raise failure
         if session.setup_complete is None:
             await door.__aexit__(None, None, None)
             raise ProviderProtocolError("needed setupComplete, got another message", provider=PROVIDER, retryable=True)
@@ -189,19 +187,16 @@ class LiveConnection(RealtimeConnection):
         self._session = session
         self._events: Feed[RealtimeEvent] = Feed()
         self._lost: ProviderError | None = None
-        self._queue: deque[Send] = deque()
-        self._has_more = asyncio.Event()
-        self._tell_dropped = dropping("realtime_model")
+        self._outbox: Outbox[Send] = Outbox(PROVIDER, "realtime_model")
+        self._tasks = OwnedTasks("google live")
+        self._is_closed = False
         self._waits = waits
         self._pause = WAITING_PAUSE if waits else OTHER_PAUSE
         self._pause_parts = 0
         self._pause_timer: asyncio.TimerHandle | None = None
         self._wire = LiveWire(setup, post=self._post, report=self._events.put, await_more=self._await_more, waits=waits)
-        loop = asyncio.get_running_loop()
-        self._tasks = [
-            loop.create_task(self._send(), name="google live sender"),
-            loop.create_task(self._read(), name="google live reader"),
-        ]
+        self._tasks.start(self._send(), "sender")
+        self._tasks.start(self._read(), "reader")
         self._wire.begin()
 
     def push(self, frame: AudioFrame) -> None:
@@ -257,17 +252,17 @@ class LiveConnection(RealtimeConnection):
     async def aclose(self) -> None:
         """End the connection."""
         self._end(ProviderConnectionError("the connection was closed", provider=PROVIDER), is_lost=False)
-        tasks, self._tasks = self._tasks, []
-        if not tasks:
+        if self._is_closed:
             return
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        try:
-            async with asyncio.timeout(CLOSE_LIMIT):
-                await self._door.__aexit__(None, None, None)
-        except Exception as error:  # noqa: BLE001 - it is over in any case
-            logger.debug("google: closing the connection failed: %s", type(error).__name__)
+        self._is_closed = True
+        self._tasks.cancel()
+        with anyio.move_on_after(2 * CLOSE_LIMIT, shield=True):  # a close that is cut would leave the websocket open
+            await self._tasks.finish(CLOSE_LIMIT)
+            try:
+                async with asyncio.timeout(CLOSE_LIMIT):
+                    await self._door.__aexit__(None, None, None)
+            except Exception as error:  # noqa: BLE001 - it is over in any case
+                logger.debug("google: closing the connection failed: %s", type(error).__name__)
 
     async def _quiet(self) -> None:
         """Wait until the server has ended the cancelled answer: its answers have no ids."""
@@ -303,42 +298,30 @@ class LiveConnection(RealtimeConnection):
             self._pause_timer.cancel()
 
     def _post(self, send: Send) -> None:
-        if self._lost is not None:
-            return
-        if len(self._queue) >= MAX_QUEUED and "audio" in send.arguments:
-            self._tell_dropped()
-            return
-        self._queue.append(send)
-        self._has_more.set()
+        if self._lost is None:
+            self._outbox.post(send, is_audio="audio" in send.arguments)
 
     async def _send(self) -> None:
         from vivavoce.plugins.google.failures import provider_error
 
         try:
-            while True:
-                while self._queue:
-                    one = self._queue.popleft()
-                    method: Any = getattr(self._session, one.method)
-                    async with asyncio.timeout(SEND_LIMIT):
-                        await method(**one.arguments)
-                self._has_more.clear()
-                await self._has_more.wait()
-        except TimeoutError:
-            lost = ProviderTimeoutError(f"nothing could be sent for {SEND_LIMIT} s", provider=PROVIDER)
-            self._end(lost, is_lost=True)
+            await self._outbox.run(lambda one: getattr(self._session, one.method)(**one.arguments))
         except Exception as error:  # noqa: BLE001 - the SDK lets errors of its websocket library through
             self._end(provider_error(error), is_lost=True)
 
     async def _read(self) -> None:
-        from vivavoce.plugins.google.failures import provider_error
+        from vivavoce.plugins.google.failures import message_error
 
+        unreadable = 0
         while self._lost is None:
             try:
                 async for message in self._session.receive():  # ends with each turn
+                    unreadable = 0
                     self._take(message)
             except Exception as error:  # noqa: BLE001 - the SDK lets errors of its websocket library through
-                failure = provider_error(error)
-                if isinstance(failure, ProviderProtocolError):  # this message is lost, and the next may be valid
+                failure, unreadable = message_error(error), unreadable + 1
+                is_of_message = isinstance(failure, ProviderProtocolError) and unreadable < MAX_UNREADABLE
+                if is_of_message:  # this message is lost, and the next may be valid
                     self._events.put(RealtimeProblem(failure))
                 else:
                     self._end(failure, is_lost=True)

@@ -28,7 +28,7 @@ Decisions:
   not a promise. With a VAD or turn detector in the pipeline, the server's is off.
 """
 
-from vivavoce.plugins.openai.client import ConnectionOptions
+from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.plugins.openai.llm import DEFAULT_MODEL, LLM
 from vivavoce.plugins.openai.options import LLMOptions
 from vivavoce.plugins.openai.realtime import DEFAULT_REALTIME_MODEL, RealtimeModel

@@ -1,17 +1,15 @@
-"""Client: the common parts of this plugin's components: the key, the address, the SDK's client of one event loop."""
+"""The clients of this plugin's components, one for the SDK's requests and one for websockets: key, address, limits."""
 
 from __future__ import annotations
 
-import asyncio
 import importlib
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.net import keys
+from vivavoce.pipelines.net.client import Client
+from vivavoce.pipelines.net.one_loop import OneLoop
+from vivavoce.pipelines.net.options import ConnectionOptions
 
 if TYPE_CHECKING:
     import openai
@@ -20,32 +18,7 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionOptions:
-    """The limits of connecting and reading.
-
-    Each option: docs/options.md.
-    """
-
-    connect_timeout: float = 5.0
-    """Seconds to connect."""
-    read_timeout: float = 60.0
-    """Seconds without a byte of an answer. A last resort: a session has shorter limits of its own."""
-    keepalive: float = 120.0
-    """Seconds that an idle connection is kept for the next turn, which saves the handshakes."""
-    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with each request."""
-
-    def __post_init__(self) -> None:
-        check_number("connect_timeout", self.connect_timeout, above=0, unit="s")
-        check_number("read_timeout", self.read_timeout, above=0, unit="s")
-        check_number("keepalive", self.keepalive, at_least=0, unit="s")
-        for name, value in self.extra_headers.items():
-            if not (name + value).isascii() or not (name + value).isprintable():
-                raise ConfigurationError(f"extra_headers must be printable ASCII, got other characters in {name!r}")
-
-
-class Client:
+class SDKClient:
     """The SDK's client, made with the first request, for one event loop.
 
     Args:
@@ -64,7 +37,6 @@ class Client:
         options: ConnectionOptions,
         modules: tuple[str, ...],
     ) -> None:
-        self._name = name
         for module in ("openai", *modules):
             try:
                 importlib.import_module(module)
@@ -72,17 +44,15 @@ class Client:
                 raise ConfigurationError(
                     f"{name} needs the openai SDK, which does not import ({error}); run: pip install 'vivavoce[openai]'"
                 ) from error
-        self.base_url = DEFAULT_BASE_URL if base_url is None else checked_url(base_url)
+        self.base_url = checked_url(base_url)
         self.key = checked_key(api_key, base_url)
         self.options = options
-        self._sdk: openai.AsyncOpenAI | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_closed = False
+        self._sdk = OneLoop(name, lambda: _sdk(self.key, self.base_url, options), lambda sdk: sdk.close())
 
     @property
     def shown_url(self) -> str:
         """The address without parts that may be secret."""
-        return shown(self.base_url)
+        return keys.shown_url(self.base_url)
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -103,13 +73,7 @@ class Client:
         Raises:
             ConfigurationError: It is closed, or belongs to another loop.
         """
-        if self._is_closed:
-            raise ConfigurationError(f"this {self._name} is closed; make another one")
-        if self._sdk is None:
-            self._loop = asyncio.get_running_loop()
-            self._sdk = _sdk(self.key, self.base_url, self.options)
-        self._check_loop()
-        return self._sdk
+        return self._sdk.here()
 
     async def aclose(self) -> None:
         """Close the connections; requests that still run fail.
@@ -117,20 +81,18 @@ class Client:
         Raises:
             ConfigurationError: The connections belong to another event loop, which still runs.
         """
-        is_lost = self._loop is not None and self._loop.is_closed()  # the sockets were closed with the loop
-        if self._sdk is not None and not is_lost:
-            self._check_loop()
-        self._is_closed = True
-        sdk, self._sdk = self._sdk, None
-        if sdk is not None and not is_lost:
-            await sdk.close()
+        await self._sdk.aclose()
 
-    def _check_loop(self) -> None:
-        if self._loop is not asyncio.get_running_loop():
-            raise ConfigurationError(
-                "needed the event loop of the first request, which holds the connections, got another one; make an "
-                f"{self._name} for each event loop"
-            )
+
+def websocket_client(name: str, *, api_key: str | None, base_url: str | None, options: ConnectionOptions) -> Client:
+    """Return the client of a component that speaks over a websocket, for which the SDK is not needed.
+
+    Raises:
+        ConfigurationError: The key is missing, or an argument is invalid.
+    """
+    key = checked_key(api_key, base_url)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return Client(name, checked_url(base_url), headers=headers, options=options)
 
 
 def _sdk(key: str, base_url: str, options: ConnectionOptions) -> openai.AsyncOpenAI:
@@ -149,26 +111,13 @@ def _sdk(key: str, base_url: str, options: ConnectionOptions) -> openai.AsyncOpe
     )
 
 
-def checked_url(base_url: str) -> str:
-    """Return the address of a server.
+def checked_url(base_url: str | None) -> str:
+    """Return the address of the server.
 
     Raises:
         ConfigurationError: It is not a URL of a server.
     """
-    try:
-        parts = urlsplit(base_url)
-        is_fine = parts.scheme in ("http", "https", "ws", "wss") and bool(parts.hostname)
-    except ValueError:
-        is_fine = False
-    if not is_fine:
-        raise ConfigurationError(f"base_url must be a URL such as 'http://127.0.0.1:11434/v1', got {shown(base_url)!r}")
-    return base_url
-
-
-def shown(base_url: str) -> str:
-    """Return the URL without parts that may be secret: a password before the host, a query."""
-    scheme, separator, rest = base_url.rpartition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2].partition('?')[0]}"
+    return DEFAULT_BASE_URL if base_url is None else keys.checked_url(base_url, "http://127.0.0.1:11434/v1")
 
 
 def checked_model(model: str | None, base_url: str | None, default: str, hint: str = "") -> str:
@@ -188,14 +137,5 @@ def checked_key(api_key: str | None, base_url: str | None) -> str:
     Raises:
         ConfigurationError: OpenAI needs a key and there is none, or the key has invalid characters.
     """
-    key = api_key.strip() if api_key is not None else ""
-    if not key and base_url is None:
-        key = os.environ.get(KEY_VARIABLE, "").strip()
-        if not key:
-            raise ConfigurationError(
-                f"needed an API key, got none; set {KEY_VARIABLE} or give api_key, or give base_url for a server of "
-                "your own, which needs none"
-            )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigurationError("the API key must be printable ASCII without spaces, got other characters; check it")
-    return key
+    variables = (KEY_VARIABLE,) if base_url is None else ()
+    return keys.find_key(api_key, variables, remedy=", or give base_url for a server of your own, which needs none")

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 from vivavoce.pipelines.core.component import Component
-from vivavoce.plugins.openai.client import Client, ConnectionOptions
+from vivavoce.pipelines.net.client import Client
+from vivavoce.plugins.openai.client import SDKClient
 from vivavoce.plugins.openai.wire import PROVIDER
 
+C = TypeVar("C", Client, SDKClient)
 
-class OpenAIComponent(Component):
+
+class OpenAIComponent(Component, Generic[C]):
     """Holds a model's name and the client of its server.
 
     Args:
         model: The checked name of the model.
-        api_key, base_url, connection, modules: As for `Client`.
-    Raises:
-        ConfigurationError: As for `Client`.
     """
 
     provider = PROVIDER
 
-    def __init__(
-        self,
-        name: str,
-        model: str,
-        *,
-        api_key: str | None,
-        base_url: str | None,
-        connection: ConnectionOptions,
-        modules: tuple[str, ...],
-    ) -> None:
+    def __init__(self, model: str, client: C) -> None:
         self._model = model
-        self._client = Client(f"openai.{name}", api_key=api_key, base_url=base_url, options=connection, modules=modules)
+        self._client: C = client
 
     @property
     def model(self) -> str:

@@ -12,10 +12,11 @@ from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.core.trace_context import trace_headers
 from vivavoce.pipelines.llm.base import LLM as LLMPort
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities, LLMEvent
+from vivavoce.pipelines.net.keys import shown_url
 from vivavoce.plugins.openai.chat import ChatReader, chat_body
-from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, checked_model, shown
+from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, SDKClient, checked_model
 from vivavoce.plugins.openai.component import OpenAIComponent
-from vivavoce.plugins.openai.failures import Redaction, provider_errors
+from vivavoce.plugins.openai.failures import openai_failures, provider_error, sdk_errors
 from vivavoce.plugins.openai.options import Api, LLMOptions
 from vivavoce.plugins.openai.responses import ResponsesReader, build_events, responses_body
 from vivavoce.plugins.openai.wire import PROVIDER, Reader, RequestDefaults
@@ -33,7 +34,7 @@ OPENAI_HOSTS = (".openai.com", ".azure.com")
 """Ends of the host names with OpenAI's own dialect."""
 
 
-class LLM(OpenAIComponent, LLMPort):
+class LLM(OpenAIComponent[SDKClient], LLMPort):
     """A language model of OpenAI, or of a server with its API.
 
     One may be shared by the sessions of one event loop; its connections open with the first request. To make one takes
@@ -62,14 +63,14 @@ class LLM(OpenAIComponent, LLMPort):
             raise ConfigurationError(f"api must be one of {get_args(Api)}, got {api!r}")
         self._options = options or LLMOptions()
         self._api = api
-        super().__init__(
-            "LLM",
-            checked_model(model, base_url, DEFAULT_MODEL, "; ask it with GET /models"),
+        client = SDKClient(
+            "openai.LLM",
             api_key=api_key,
             base_url=base_url,
-            connection=self._options,
+            options=self._options,
             modules=("openai.resources.chat", "openai.resources.responses"),
         )
+        super().__init__(checked_model(model, base_url, DEFAULT_MODEL, "; ask it with GET /models"), client)
         self._defaults = request_defaults(model, base_url, self._options)
         if api == "responses":
             build_events()
@@ -89,22 +90,24 @@ class LLM(OpenAIComponent, LLMPort):
             ConfigurationError: It is closed, or belongs to another event loop.
         """
         client = self._client.here()
-        redact = Redaction(self._client.secrets, request)
+        failures = openai_failures(self._client.secrets, request.texts)
         reader: Reader
         if self._api == "chat":
             reader = ChatReader(request, self._defaults.maker)
         else:
-            reader = ResponsesReader(request, self._defaults.maker, redact)
+            reader = ResponsesReader(request, self._defaults.maker, failures)
+        failure: ProviderError | None = None
         try:
-            with provider_errors(redact):
-                async with self._answer(client, request) as events:
-                    async for event in events:
-                        for item in reader.feed(event):
-                            yield item
-        except ProviderError as error:
+            async with self._answer(client, request) as events:
+                async for event in events:
+                    for item in reader.feed(event):
+                        yield item
+        except sdk_errors() as error:
+            failure = provider_error(error, failures)
+        if failure is not None:
             if not reader.is_complete:
-                raise
-            logger.warning("the connection failed after the end of an answer, which stands: %s", error)
+                raise failure
+            logger.warning("the connection failed after the end of an answer, which stands: %s", failure)
         for item in reader.finish():
             yield item
 
@@ -132,5 +135,5 @@ def request_defaults(model: str | None, base_url: str | None, options: LLMOption
     effort = options.reasoning_effort
     if effort is None and model == DEFAULT_MODEL and base_url is None:
         effort = DEFAULT_EFFORT
-    maker = f"{PROVIDER} {shown(server).rstrip('/')}"
+    maker = f"{PROVIDER} {shown_url(server).rstrip('/')}"
     return RequestDefaults(model=model, maker=maker, options=options, is_openai=is_openai, reasoning_effort=effort)

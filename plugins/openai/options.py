@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from vivavoce.plugins.openai.client import ConnectionOptions
+from vivavoce.pipelines.net.options import ConnectionOptions
 
 Api = Literal["chat", "responses"]
 Dialect = Literal["auto", "openai", "compatible"]

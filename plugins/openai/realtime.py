@@ -1,22 +1,21 @@
-"""RealtimeModel: OpenAI's Realtime API (GA) behind the realtime model's port, over the official SDK's websocket."""
+"""RealtimeModel: OpenAI's Realtime API (GA) behind the realtime model's port, over a websocket."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 
 import anyio
 
-from vivavoce.pipelines.core.errors import (
-    ProviderConnectionError,
-    ProviderError,
-    ProviderTimeoutError,
-)
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.net.client import Client
+from vivavoce.pipelines.net.sockets import Message as Sent
+from vivavoce.pipelines.net.sockets import Socket, open_socket
 from vivavoce.pipelines.realtime_model.base import (
     RealtimeCapabilities,
     RealtimeConnection,
@@ -26,14 +25,13 @@ from vivavoce.pipelines.realtime_model.base import (
 from vivavoce.pipelines.realtime_model.base import RealtimeModel as RealtimeModelPort
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts.base import AudioChunk
-from vivavoce.plugins.openai.client import Client, checked_model
+from vivavoce.plugins.openai.client import checked_model, websocket_client
 from vivavoce.plugins.openai.component import OpenAIComponent
-from vivavoce.plugins.openai.failures import Redaction
+from vivavoce.plugins.openai.failures import openai_failures
 from vivavoce.plugins.openai.realtime_answer import RealtimeAnswer
-from vivavoce.plugins.openai.realtime_messages import RATE, delete_item
+from vivavoce.plugins.openai.realtime_messages import AUDIO, RATE, delete_item
 from vivavoce.plugins.openai.realtime_options import RealtimeOptions
 from vivavoce.plugins.openai.realtime_wire import RealtimeWire
-from vivavoce.plugins.openai.sockets import Socket, open_socket
 from vivavoce.plugins.openai.wire import PROVIDER
 
 DEFAULT_REALTIME_MODEL = "gpt-realtime-2"
@@ -45,7 +43,7 @@ CANCEL_LIMIT = 2.0
 """Seconds that a new answer waits until the server has ended the cancelled one."""
 
 
-class RealtimeModel(OpenAIComponent, RealtimeModelPort):
+class RealtimeModel(OpenAIComponent[Client], RealtimeModelPort):
     """A speech-to-speech model of OpenAI, or of a server with its Realtime protocol.
 
     Azure: `RealtimeModel(model="<deployment>", base_url="https://<resource>.openai.azure.com/openai/v1", api_key=…)`.
@@ -55,7 +53,7 @@ class RealtimeModel(OpenAIComponent, RealtimeModelPort):
         api_key: Else the environment's `OPENAI_API_KEY`, if there is no `base_url`.
         base_url: Of another server; http(s) and ws(s) have the same meaning.
     Raises:
-        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument is invalid.
+        ConfigurationError: The key or the model is missing, or an argument is invalid.
     """
 
     def __init__(
@@ -67,14 +65,9 @@ class RealtimeModel(OpenAIComponent, RealtimeModelPort):
         options: RealtimeOptions | None = None,
     ) -> None:
         self._options = options or RealtimeOptions()
-        super().__init__(
-            "RealtimeModel",
-            checked_model(model, base_url, DEFAULT_REALTIME_MODEL, "; on Azure, the deployment"),
-            api_key=api_key,
-            base_url=base_url,
-            connection=self._options.connection,
-            modules=("openai.resources.realtime", "websockets.asyncio.client"),
-        )
+        limits = self._options.connection
+        client = websocket_client("openai.RealtimeModel", api_key=api_key, base_url=base_url, options=limits)
+        super().__init__(checked_model(model, base_url, DEFAULT_REALTIME_MODEL, "; on Azure, the deployment"), client)
 
     def __repr__(self) -> str:
         return f"RealtimeModel(model={self._model!r}, base_url={self._client.shown_url!r})"
@@ -107,35 +100,27 @@ class OpenAIRealtimeConnection(RealtimeConnection):
     def __init__(self, setup: RealtimeSetup, options: RealtimeOptions, secrets: tuple[str, ...]) -> None:
         self._said = setup.history
         self._setup = setup
-        self._secrets = secrets
+        self._failures = openai_failures(secrets, self._texts)
         self._events: Feed[RealtimeEvent] = Feed()
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._socket: Socket | None = None
         self._lost: ProviderError | None = None
-        self._wire = RealtimeWire(
-            setup, options, post=self._post, report=self._events.put, redact=lambda text: self._redaction()(text)
-        )
+        self._wire = RealtimeWire(setup, options, post=self._post, report=self._events.put, failures=self._failures)
 
     async def connect(self, client: Client, model: str) -> None:
         """Open the websocket and wait until the conversation has its setup."""
-        socket = await open_socket(
+        self._socket = await open_socket(
             client,
-            query={"model": model},
-            on_frame=self._on_frame,
+            "realtime",
+            {"model": model},
+            self._failures,
+            on_message=self._on_message,
             on_lost=self._on_lost,
             component="realtime_model",
         )
-        self._socket = socket
         try:
-            socket.start()
+            self._socket.start()
             self._wire.begin(model)
-            async with asyncio.timeout(READY_LIMIT):
-                await self._ready
-        except TimeoutError:
-            await self.aclose()
-            raise ProviderTimeoutError(
-                f"connected, but the session was not ready within {READY_LIMIT} s", provider=PROVIDER
-            ) from None
+            await self._socket.until(lambda: self._wire.is_ready, READY_LIMIT)
         except BaseException:
             await self.aclose()
             raise
@@ -210,12 +195,10 @@ class OpenAIRealtimeConnection(RealtimeConnection):
 
     def _post(self, message: dict[str, object]) -> None:
         if self._socket is not None:
-            self._socket.post(message)
+            self._socket.post(json.dumps(message), is_audio=message["type"] == AUDIO)
 
-    def _on_frame(self, frame: bytes) -> None:
-        self._wire.feed(frame)
-        if self._wire.is_ready and not self._ready.done():
-            self._ready.set_result(None)
+    def _on_message(self, message: Sent) -> None:
+        self._wire.feed(message)
 
     def _on_lost(self, error: ProviderError) -> None:
         self._end(error, is_lost=True)
@@ -225,16 +208,11 @@ class OpenAIRealtimeConnection(RealtimeConnection):
             self._lost = error
             self._wire.lose(error)
             self._events.end(error if is_lost else None)
-            if not self._ready.done():
-                if is_lost:
-                    self._ready.set_exception(error)
-                else:
-                    self._ready.cancel()
 
     def _check_open(self) -> None:
         if self._lost is not None:
             raise self._lost
 
-    def _redaction(self) -> Redaction:
-        said = GenerateRequest(context=self._said, instructions=self._setup.instructions)
-        return Redaction(self._secrets, said)
+    def _texts(self) -> Iterator[str]:
+        """Return the texts that an error must not quote: the last words, and the instructions."""
+        return GenerateRequest(context=self._said, instructions=self._setup.instructions).texts()

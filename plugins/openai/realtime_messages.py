@@ -21,6 +21,9 @@ Message: TypeAlias = dict[str, Any]
 RATE = 24000
 PCM = {"type": "audio/pcm", "rate": RATE}
 
+AUDIO = "input_audio_buffer.append"
+"""The type of the message that carries the caller's audio."""
+
 SAY = "Say exactly the following, word for word, in the language it is written in, and nothing else:\n\n{}"
 
 

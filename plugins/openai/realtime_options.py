@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from vivavoce.pipelines.core.checks import check_choice, check_number, check_whole, is_number
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.plugins.openai.client import ConnectionOptions
+from vivavoce.pipelines.net.options import ConnectionOptions
 
 NoiseReduction = Literal["near_field", "far_field"]
 Eagerness = Literal["low", "medium", "high", "auto"]

@@ -6,7 +6,6 @@ Source: https://platform.openai.com/docs/api-reference/realtime-server-events (G
 from __future__ import annotations
 
 import base64
-import json
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +16,8 @@ from vivavoce.pipelines.llm.base import GenerateRequest, Usage
 from vivavoce.pipelines.llm.chat_context import ChatItem, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import Tool, ToolCall
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.net.failures import Failures
+from vivavoce.pipelines.net.streams import json_object
 from vivavoce.pipelines.realtime_model.base import (
     NOT_RUN,
     RealtimeEvent,
@@ -33,7 +34,7 @@ from vivavoce.plugins.openai import realtime_messages as messages
 from vivavoce.plugins.openai.realtime_answer import RealtimeAnswer
 from vivavoce.plugins.openai.realtime_messages import RATE, Message
 from vivavoce.plugins.openai.realtime_options import PREFIX_PADDING, RealtimeOptions, ServerVAD
-from vivavoce.plugins.openai.wire import PROVIDER, error_in_answer, protocol_error, text_of
+from vivavoce.plugins.openai.wire import PROVIDER, protocol_error, text_of
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class RealtimeWire:
     Args:
         post: Sends a client event, in order.
         report: Called with events for the session.
-        redact: Makes a server's text safe to show.
+        failures: Makes the errors.
     """
 
     def __init__(
@@ -65,13 +66,13 @@ class RealtimeWire:
         *,
         post: Callable[[Message], None],
         report: Callable[[RealtimeEvent], None],
-        redact: Callable[[object], str],
+        failures: Failures,
     ) -> None:
         self._setup = setup
         self._options = options
         self._post = post
         self._report = report
-        self._redact = redact
+        self._failures = failures
         self._instructions = setup.instructions
         self._tools: Sequence[Tool[..., object]] = setup.tools
         self._answers: dict[str, RealtimeAnswer] = {}
@@ -98,7 +99,7 @@ class RealtimeWire:
         """Take the user's next frame."""
         self._pushed += frame.duration
         self._uncommitted += frame.duration
-        self._post({"type": "input_audio_buffer.append", "audio": base64.b64encode(frame.data).decode("ascii")})
+        self._post({"type": messages.AUDIO, "audio": base64.b64encode(frame.data).decode("ascii")})
 
     def commit(self) -> None:
         """End the user's turn; if its audio is too short for the server, silence is added."""
@@ -198,13 +199,11 @@ class RealtimeWire:
             ProviderError: The connection cannot be used any more.
         """
         try:
-            event = json.loads(data)
-            kind = event.get("type") if isinstance(event, dict) else None
+            event = json_object(data, self._failures)
+            kind = event.get("type")
             if not isinstance(kind, str):
-                raise protocol_error("an event with a type", type(event).__name__)
+                raise protocol_error("an event with a type", type(kind).__name__)
             self._take(kind, event)
-        except ValueError:  # not JSON, or not UTF-8
-            self._report(RealtimeProblem(protocol_error("an event in JSON", "something else")))
         except ProviderProtocolError as error:  # this event is lost, and the next may be valid
             self._report(RealtimeProblem(error))
 
@@ -327,7 +326,7 @@ class RealtimeWire:
         if not self.is_ready and error.get("param", "") and str(error.get("param")).startswith("session"):
             raise failure
         if asked is None and code not in HARMLESS:
-            logger.debug("openai: the server refused an event: %s", self._redact(message))
+            logger.debug("openai: the server refused an event: %s", self._failures.redact(message))
             self._report(RealtimeProblem(failure))
 
     def _failure(self, error: Any) -> ProviderError:
@@ -335,7 +334,7 @@ class RealtimeWire:
         code = error.get("code") or error.get("type")
         if code == "conversation_already_has_active_response":
             return ProviderError("an answer is still going on", provider=PROVIDER, retryable=True)
-        return error_in_answer(code, self._redact(error.get("message")))
+        return self._failures.in_answer(code, error.get("message"))
 
     def _asked_answer(self, *, is_aside: bool) -> RealtimeAnswer:
         answer = RealtimeAnswer(new_id("ask"), is_aside=is_aside)

@@ -9,7 +9,7 @@ Source: https://platform.openai.com/docs/api-reference/responses and /responses-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from vivavoce.pipelines.core.errors import ProviderError
@@ -17,6 +17,7 @@ from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Us
 from vivavoce.pipelines.llm.call_extra import unpack_extra
 from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCall
 from vivavoce.pipelines.llm.tools import Tool, ToolChoice
+from vivavoce.pipelines.net.failures import Failures
 from vivavoce.plugins.openai.options import ImageDetail
 from vivavoce.plugins.openai.transcript import Calls, Transcript, Words, transcript
 from vivavoce.plugins.openai.wire import (
@@ -26,7 +27,6 @@ from vivavoce.plugins.openai.wire import (
     arguments_of,
     data_url,
     drop_nones,
-    error_in_answer,
     number_of,
     protocol_error,
     text_of,
@@ -69,12 +69,12 @@ class ResponsesReader(Reader):
     """Reads `ResponseStreamEvent`s.
 
     Args:
-        redact: Makes a server's error message safe to show.
+        failures: Makes the errors.
     """
 
-    def __init__(self, request: GenerateRequest, maker: str, redact: Callable[[object], str]) -> None:
+    def __init__(self, request: GenerateRequest, maker: str, failures: Failures) -> None:
         super().__init__(request, maker)
-        self._redact = redact
+        self._failures = failures
         self._by_index: dict[int, CallSlot] = {}
         self._reasoning: list[dict[str, Any]] = []
         """The reasoning since the last call."""
@@ -144,7 +144,7 @@ class ResponsesReader(Reader):
             )
 
     def _failure(self, error: object) -> ProviderError:
-        return error_in_answer(getattr(error, "code", None), self._redact(getattr(error, "message", None)))
+        return self._failures.in_answer(getattr(error, "code", None), getattr(error, "message", None))
 
 
 def _reasoning(request: GenerateRequest, maker: str) -> dict[str, list[dict[str, Any]]]:

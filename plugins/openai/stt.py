@@ -8,25 +8,27 @@ silence is neither sent nor paid for, and models that hear words in silence rece
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.checks import check_number
-from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
-from vivavoce.pipelines.llm.base import GenerateRequest
-from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.net.client import Client
+from vivavoce.pipelines.net.failures import Failures
+from vivavoce.pipelines.net.options import ConnectionOptions
+from vivavoce.pipelines.net.sockets import Message as Sent
+from vivavoce.pipelines.net.sockets import Socket, open_socket
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent
-from vivavoce.plugins.openai.client import Client, ConnectionOptions, checked_model
+from vivavoce.plugins.openai.client import checked_model, websocket_client
 from vivavoce.plugins.openai.component import OpenAIComponent
-from vivavoce.plugins.openai.failures import Redaction
-from vivavoce.plugins.openai.realtime_messages import RATE, Message, transcription_settings
-from vivavoce.plugins.openai.sockets import Socket, open_socket
+from vivavoce.plugins.openai.failures import openai_failures
+from vivavoce.plugins.openai.realtime_messages import AUDIO, RATE, Message, transcription_settings
 from vivavoce.plugins.openai.stt_wire import TranscriptionWire
-from vivavoce.plugins.openai.wire import PROVIDER
 
 DEFAULT_STT_MODEL = "gpt-live-transcribe"
 """It transcribes while the user speaks; the newest model that the API recommends for it."""
@@ -64,7 +66,7 @@ class STTOptions:
         check_number("order_limit", self.order_limit, above=0, unit="s")
 
 
-class STT(OpenAIComponent, base.STT):
+class STT(OpenAIComponent[Client], base.STT):
     """A transcription model of OpenAI, or of a server with its realtime transcription; it needs a VAD.
 
     Args:
@@ -72,7 +74,7 @@ class STT(OpenAIComponent, base.STT):
         language: ISO 639-1, such as `"en"`; empty: the model detects it.
         api_key: Else the environment's `OPENAI_API_KEY`, if there is no `base_url`.
     Raises:
-        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument is invalid.
+        ConfigurationError: The key or the model is missing, or an argument is invalid.
     """
 
     def __init__(
@@ -86,14 +88,8 @@ class STT(OpenAIComponent, base.STT):
     ) -> None:
         self._language = language
         self._options = options or STTOptions()
-        super().__init__(
-            "STT",
-            checked_model(model, base_url, DEFAULT_STT_MODEL),
-            api_key=api_key,
-            base_url=base_url,
-            connection=self._options.connection,
-            modules=("openai.resources.realtime", "websockets.asyncio.client"),
-        )
+        client = websocket_client("openai.STT", api_key=api_key, base_url=base_url, options=self._options.connection)
+        super().__init__(checked_model(model, base_url, DEFAULT_STT_MODEL), client)
 
     def __repr__(self) -> str:
         return f"STT(model={self._model!r}, language={self._language!r}, base_url={self._client.shown_url!r})"
@@ -110,7 +106,8 @@ class STT(OpenAIComponent, base.STT):
         """
         options = self._options
         settings = transcription_settings(self._model, self._language, prompt=options.prompt, keywords=options.keywords)
-        stream = STTStream(settings, self._language, options, self._client.secrets)
+        failures = openai_failures(self._client.secrets, lambda: (options.prompt,))
+        stream = STTStream(settings, self._language, options, failures)
         await stream.connect(self._client)
         return stream
 
@@ -122,7 +119,7 @@ class STTStream(base.STTStream):
     utterances is only kept.
     """
 
-    def __init__(self, settings: Message, language: str, options: STTOptions, secrets: tuple[str, ...]) -> None:
+    def __init__(self, settings: Message, language: str, options: STTOptions, failures: Failures) -> None:
         self._options = options
         self._recent: deque[AudioFrame] = deque()
         self._kept = 0
@@ -132,29 +129,26 @@ class STTStream(base.STTStream):
         self._is_closed = False
         self._events: Feed[STTEvent] = Feed()
         self._loop = asyncio.get_running_loop()
-        self._ready: asyncio.Future[None] = self._loop.create_future()
         self._order_timer: asyncio.TimerHandle | None = None
         self._socket: Socket | None = None
-        said = GenerateRequest(context=ChatContext(), instructions=options.prompt)
-        redact = Redaction(secrets, said)
-        self._wire = TranscriptionWire(settings, language, post=self._post, report=self._events.put, redact=redact)
+        self._failures = failures
+        self._wire = TranscriptionWire(settings, language, post=self._post, report=self._events.put, failures=failures)
 
     async def connect(self, client: Client) -> None:
         """Open the websocket and wait until the server has accepted the settings."""
-        query = {"intent": "transcription"}
         self._socket = await open_socket(
-            client, query=query, on_frame=self._on_frame, on_lost=self._on_lost, component="stt"
+            client,
+            "realtime",
+            {"intent": "transcription"},
+            self._failures,
+            on_message=self._on_message,
+            on_lost=self._end,
+            component="stt",
         )
         try:
             self._socket.start()
             self._wire.begin()
-            async with asyncio.timeout(READY_LIMIT):
-                await self._ready
-        except TimeoutError:
-            await self.aclose()
-            raise ProviderTimeoutError(
-                f"connected, but the session was not ready within {READY_LIMIT} s", provider=PROVIDER
-            ) from None
+            await self._socket.until(lambda: self._wire.is_ready, READY_LIMIT)
         except BaseException:
             await self.aclose()
             raise
@@ -201,30 +195,21 @@ class STTStream(base.STTStream):
 
     async def aclose(self) -> None:
         self._end(None)
-        if not self._ready.done():
-            self._ready.cancel()
         if self._socket is not None:
             await self._socket.aclose()
 
     def _post(self, message: Message) -> None:
         if self._socket is not None:
-            self._socket.post(message)
+            self._socket.post(json.dumps(message), is_audio=message["type"] == AUDIO)
 
-    def _on_frame(self, frame: bytes) -> None:
-        self._wire.feed(frame)
-        if self._wire.is_ready and not self._ready.done():
-            self._ready.set_result(None)
+    def _on_message(self, message: Sent) -> None:
+        self._wire.feed(message)
         if self._wire.is_blocked and self._order_timer is None:
             self._order_timer = self._loop.call_later(self._options.order_limit, self._release)
 
     def _release(self) -> None:
         self._order_timer = None
         self._wire.release()
-
-    def _on_lost(self, error: ProviderError) -> None:
-        if not self._ready.done():
-            self._ready.set_exception(error)
-        self._end(error)
 
     def _end(self, error: ProviderError | None) -> None:
         self._is_closed = True

@@ -6,7 +6,6 @@ Source: https://platform.openai.com/docs/guides/realtime-transcription.
 from __future__ import annotations
 
 import base64
-import json
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -16,10 +15,12 @@ from typing import Any
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderProtocolError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.net.failures import Failures
+from vivavoce.pipelines.net.streams import json_object
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim
-from vivavoce.plugins.openai.realtime_messages import PCM, RATE, Message
+from vivavoce.plugins.openai.realtime_messages import AUDIO, PCM, RATE, Message
 from vivavoce.plugins.openai.realtime_wire import EXPIRED, FATAL, MIN_COMMIT, TRANSCRIPTION
-from vivavoce.plugins.openai.wire import PROVIDER, error_in_answer, protocol_error, text_of
+from vivavoce.plugins.openai.wire import PROVIDER, protocol_error, text_of
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class TranscriptionWire:
         transcription: The session's `transcription` object: model, language and so on.
         post: Sends a client event, in order.
         report: Called with events for the session.
-        redact: Makes a server's text safe to show.
+        failures: Makes the errors.
     """
 
     def __init__(
@@ -53,13 +54,13 @@ class TranscriptionWire:
         *,
         post: Callable[[Message], None],
         report: Callable[[STTEvent], None],
-        redact: Callable[[object], str],
+        failures: Failures,
     ) -> None:
         self._transcription = transcription
         self._language = language
         self._post = post
         self._report = report
-        self._redact = redact
+        self._failures = failures
         self._utterances: deque[Utterance] = deque()
         self._open: Utterance | None = None
         self.is_ready = False
@@ -84,7 +85,7 @@ class TranscriptionWire:
         if self._open is not None:
             self._open.seconds += frame.duration
             audio = base64.b64encode(frame.data).decode("ascii")
-            self._post({"type": "input_audio_buffer.append", "audio": audio})
+            self._post({"type": AUDIO, "audio": audio})
 
     def flush(self) -> None:
         """End the open utterance; without one, report only that all is settled."""
@@ -119,13 +120,11 @@ class TranscriptionWire:
             ProviderError: The stream cannot be used any more.
         """
         try:
-            event = json.loads(data)
-            kind = event.get("type") if isinstance(event, dict) else None
+            event = json_object(data, self._failures)
+            kind = event.get("type")
             if not isinstance(kind, str):
-                raise protocol_error("an event with a type", type(event).__name__)
+                raise protocol_error("an event with a type", type(kind).__name__)
             self._take(kind, event)
-        except ValueError:  # not JSON, or not UTF-8
-            logger.warning("openai: needed an event in JSON, got something else; it is passed over")
         except ProviderProtocolError as error:  # this event is lost, and the next may be valid
             logger.warning("%s", error)
 
@@ -189,4 +188,4 @@ class TranscriptionWire:
 
     def _failure(self, error: Any) -> ProviderError:
         error = error if isinstance(error, dict) else {}
-        return error_in_answer(error.get("code") or error.get("type"), self._redact(error.get("message")))
+        return self._failures.in_answer(error.get("code") or error.get("type"), error.get("message"))

@@ -7,20 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vivavoce.pipelines.core.checks import check_number
-from vivavoce.pipelines.core.errors import (
-    ConfigurationError,
-    ProviderConnectionError,
-    ProviderProtocolError,
-    ProviderTimeoutError,
-)
-from vivavoce.pipelines.llm.base import GenerateRequest
-from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderProtocolError
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
+from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
-from vivavoce.plugins.openai.client import ConnectionOptions, checked_model
+from vivavoce.plugins.openai.client import SDKClient, checked_model
 from vivavoce.plugins.openai.component import OpenAIComponent
-from vivavoce.plugins.openai.failures import Redaction, provider_errors
+from vivavoce.plugins.openai.failures import openai_failures, provider_error, sdk_errors
 from vivavoce.plugins.openai.wire import PROVIDER, drop_nones
 
 if TYPE_CHECKING:
@@ -54,7 +48,7 @@ class TTSOptions:
             raise ConfigurationError(f"need speed <= 4, got {self.speed!r}")
 
 
-class TTS(OpenAIComponent, base.TTS):
+class TTS(OpenAIComponent[SDKClient], base.TTS):
     """A voice of OpenAI, or of a server that has its `audio/speech`; share one between sessions of one event loop.
 
     The API has no word times: heard text is estimated.
@@ -77,14 +71,14 @@ class TTS(OpenAIComponent, base.TTS):
     ) -> None:
         self._voice = voice
         self._options = options or TTSOptions()
-        super().__init__(
-            "TTS",
-            checked_model(model, base_url, DEFAULT_TTS_MODEL),
+        client = SDKClient(
+            "openai.TTS",
             api_key=api_key,
             base_url=base_url,
-            connection=self._options.connection,
+            options=self._options.connection,
             modules=("openai.resources.audio",),
         )
+        super().__init__(checked_model(model, base_url, DEFAULT_TTS_MODEL), client)
 
     def __repr__(self) -> str:
         return f"TTS(model={self._model!r}, voice={self._voice!r}, base_url={self._client.shown_url!r})"
@@ -114,8 +108,6 @@ class TTS(OpenAIComponent, base.TTS):
             yield AudioChunk(AudioFrame(b"", RATE), is_end=True)
 
     async def _audio(self, text: str) -> AsyncGenerator[bytes, None]:
-        import httpx2
-
         sdk = self._client.here()
         body: dict[str, Any] = drop_nones(
             model=self._model,
@@ -125,20 +117,16 @@ class TTS(OpenAIComponent, base.TTS):
             speed=self._options.speed,
             instructions=self._options.instructions or None,
         )
-        said = GenerateRequest(context=ChatContext(), instructions=text)
         try:
-            with provider_errors(Redaction(self._client.secrets, said)):
-                request = sdk.audio.speech.with_streaming_response.create(**body, extra_headers=self._client.headers)
-                async with request as response:
-                    _check_kind(response.headers)
-                    async for data in response.iter_bytes():
-                        yield data
-        except httpx2.TimeoutException:
-            limit = self._options.connection.read_timeout
-            raise ProviderTimeoutError(f"no audio for {limit} s", provider=PROVIDER) from None
-        except httpx2.TransportError as error:
-            reason = f"the audio broke off: {type(error).__name__}"
-            raise ProviderConnectionError(reason, provider=PROVIDER) from None
+            request = sdk.audio.speech.with_streaming_response.create(**body, extra_headers=self._client.headers)
+            async with request as response:
+                _check_kind(response.headers)
+                async for data in response.iter_bytes():
+                    yield data
+            return
+        except sdk_errors() as error:
+            failure = provider_error(error, openai_failures(self._client.secrets, lambda: (text,)))
+        raise failure
 
 
 def pieces(text: str) -> Iterator[str]:

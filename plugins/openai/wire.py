@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError, ProviderStatusError
+from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, Usage
 from vivavoce.pipelines.llm.call_extra import pack_extra
@@ -27,15 +27,6 @@ from vivavoce.plugins.openai.options import LLMOptions
 logger = logging.getLogger(__name__)
 
 PROVIDER = "openai"
-
-RETRYABLE_STATUSES = frozenset({408, 409, 429})
-"""And everything from 500 on."""
-
-FINAL_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-"""Error codes for which no second try helps, with any status."""
-
-STATUS_OF_CODE = {"server_error": 500, "internal_server_error": 500, "rate_limit_exceeded": 429, "overloaded": 503}
-"""Statuses of errors that come inside of an answer; any other code with a name is the request's fault: 400."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,31 +136,6 @@ def protocol_error(needed: str, got: object) -> ProviderProtocolError:
     return ProviderProtocolError(f"needed {needed}, got {got}; is the server compatible?", provider=PROVIDER)
 
 
-def error_in_answer(code: object, message: str) -> ProviderError:
-    """Return the error that a server reports inside of an answer with a good HTTP status.
-
-    Args:
-        code: A name, a status as a number or as text, or None.
-        message: Free of secrets and of the conversation's words.
-    """
-    number = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdecimal()) else 0
-    name = code if isinstance(code, str) and not number else ""
-    if 400 <= number < 600 or name:
-        status = number or STATUS_OF_CODE.get(name, 429 if name in FINAL_CODES else 400)
-        return ProviderStatusError(
-            _joined(f"the answer failed: {name or status}", message),
-            provider=PROVIDER,
-            status=status,
-            retryable=is_retryable(status, name),
-        )
-    return ProviderError(_joined("the answer failed", message), provider=PROVIDER, retryable=True)
-
-
-def is_retryable(status: int, code: object) -> bool:
-    """Return whether the same request may succeed when sent again."""
-    return code not in FINAL_CODES and (status in RETRYABLE_STATUSES or status >= 500)
-
-
 def text_of(value: object, name: str) -> str:
     """Return a text that may be missing.
 
@@ -204,10 +170,6 @@ def data_url(image: VideoFrame) -> str:
 def drop_nones(**fields: Any) -> dict[str, Any]:
     """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _joined(start: str, message: str) -> str:
-    return f"{start}: {message}" if message else start
 
 
 def is_json(text: str) -> bool:

@@ -60,7 +60,11 @@ UNLOADED = {
     "from vivavoce.agents.transports import LocalTransport, TextTransport": "livekit numpy aiohttp",
     SILENT: f"livekit numpy soxr aiohttp vivavoce.pipelines.cascading {TELEMETRY}",
     f"from vivavoce.agents import Agent, AgentSession, MCPServerHTTP; {SERVER}": "mcp httpx2 starlette",
-    "from vivavoce.plugins import openai": "openai",
+    "from vivavoce.plugins import openai": "openai aiohttp",
+    "import vivavoce.pipelines.net.reopening_socket, vivavoce.pipelines.net.streams, vivavoce.pipelines.net.pool": (
+        "aiohttp numpy yarl vivavoce.pipelines.media"
+    ),
+    "from vivavoce.plugins import openai; openai.STT(api_key='k'); openai.RealtimeModel(api_key='k')": "openai httpx2",
     "import vivavoce.plugins.smart_turn": "numpy onnxruntime",
     CALL: "opentelemetry.sdk opentelemetry.exporter",  # of OpenTelemetry nothing but its interface
 }

@@ -75,12 +75,12 @@ def test_every_exception_from_a_check_has_its_reason_beside_it() -> None:
     _assert_kept(broken(rules.unreasoned_marks, paths))
 
 
-def test_a_session_and_the_stream_of_a_fallback_make_the_only_tasks_in_agents_and_pipelines() -> None:
-    """A fallback's stream is a component's stream, as those of plugins: it reads several streams behind its port."""
+def test_a_session_makes_the_only_task_in_agents_and_one_owner_all_others() -> None:
+    """A plugin's connection, or a fallback's stream, has no task group: `OwnedTasks` starts its tasks and ends them."""
     embedded = Path("agents/dev_room")
-    places = broken(rules.spawned_tasks, (p for p in python("agents", "pipelines") if not p.is_relative_to(embedded)))
+    places = broken(rules.spawned_tasks, (p for p in python(*PRODUCT) if not p.is_relative_to(embedded)))
     assert len(places) <= 2, "one owner for every task: use the task group\n" + "\n".join(places)
-    owners = ("agents/session/", "pipelines/stt/fallback_stream.py")
+    owners = ("agents/session/", "pipelines/core/owned_tasks.py")
     assert all(sum(place.startswith(owner) for place in places) <= 1 for owner in owners), places
     assert all(place.startswith(owners) for place in places), places
 

@@ -12,9 +12,9 @@ from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.net.outbox import MAX_QUEUED
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.plugins import google
-from vivavoce.plugins.google.realtime import MAX_QUEUED
 
 FRAMES = MAX_QUEUED + 500
 LOUD = AudioFrame(b"\x00\x10" * 320, 16000)

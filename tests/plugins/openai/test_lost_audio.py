@@ -13,11 +13,11 @@ from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.net.outbox import MAX_QUEUED
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.testing.realtime_server import ScriptedRealtimeServer
 from vivavoce.plugins import openai
-from vivavoce.plugins.openai.sockets import MAX_QUEUED
 
 Owned = openai.STT | openai.RealtimeModel
 FRAMES = MAX_QUEUED + 500

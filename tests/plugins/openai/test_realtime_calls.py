@@ -10,6 +10,7 @@ import pytest
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice, function_tool
+from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.realtime_wire import RealtimeWire
@@ -31,7 +32,7 @@ class Served:
             openai.RealtimeOptions(),
             post=self.posted.append,
             report=lambda event: None,
-            redact=str,
+            failures=Failures(provider="openai"),
         )
 
     def sends(self, kind: str, **fields: Any) -> None:

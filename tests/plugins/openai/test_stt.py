@@ -18,6 +18,7 @@ from vivavoce.pipelines.core.errors import (
     ProviderStatusError,
 )
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
 from vivavoce.pipelines.testing import check_failure, check_stt
 from vivavoce.pipelines.testing.realtime_server import ScriptedRealtimeServer, ScriptedWords
@@ -208,7 +209,7 @@ async def test_nobody_listening_is_a_connection_error() -> None:
 def wire() -> tuple[TranscriptionWire, list[dict[str, Any]], list[STTEvent]]:
     posted: list[dict[str, Any]] = []
     reported: list[STTEvent] = []
-    made = TranscriptionWire({}, "", post=posted.append, report=reported.append, redact=str)
+    made = TranscriptionWire({}, "", post=posted.append, report=reported.append, failures=Failures(provider="openai"))
     return made, posted, reported
 
 

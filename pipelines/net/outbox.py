@@ -1,0 +1,98 @@
+"""Outbox: the messages that wait for a connection, which takes them in order; audio beyond a limit is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, NoReturn, TypeVar
+
+from vivavoce.pipelines.core.errors import ProviderConnectionError
+from vivavoce.pipelines.core.incidents import dropping
+
+logger = logging.getLogger(__name__)
+
+SEND_LIMIT = 10.0
+"""Seconds for which a connection may accept no byte."""
+
+MAX_QUEUED = 2000
+"""Messages that wait to be sent; further audio is dropped (40 s of it)."""
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAlive(Generic[M]):
+    """A message that is sent after `after` seconds without another one, so that the server keeps the connection."""
+
+    after: float
+    message: M
+
+
+class Outbox(Generic[M]):
+    """The queue of one connection.
+
+    Args:
+        provider: Name for errors and logs.
+        component: The component whose audio is lost if the server is too slow, such as `"stt"`.
+    """
+
+    def __init__(self, provider: str, component: str, keep_alive: KeepAlive[M] | None = None) -> None:
+        self._provider = provider
+        self._keep_alive = keep_alive
+        self._tell_dropped = dropping(component)
+        self._queue: deque[M] = deque()
+        self._has_more = asyncio.Event()
+        self._dropped = 0
+
+    def post(self, message: M, *, is_audio: bool = False) -> bool:
+        """Send this after earlier messages; return False for audio that is dropped."""
+        if is_audio and len(self._queue) >= MAX_QUEUED:
+            self._dropped += 1
+            self._tell_dropped()
+            if self._dropped == 1:
+                logger.warning("%s: the connection is too slow; audio is dropped", self._provider)
+            return False
+        self._queue.append(message)
+        self._has_more.set()
+        return True
+
+    def clear(self) -> None:
+        """Forget the messages that wait."""
+        self._queue.clear()
+
+    async def run(self, send: Callable[[M], Awaitable[object]]) -> NoReturn:
+        """Send until cancelled.
+
+        Raises:
+            ProviderConnectionError: Nothing could be sent for `SEND_LIMIT` seconds.
+            Exception: Of `send`.
+        """
+        while True:
+            while self._queue:
+                await self._send_in_time(send, self._queue.popleft())
+            self._has_more.clear()
+            await self._wait_for_more()
+
+    async def _send_in_time(self, send: Callable[[M], Awaitable[object]], message: M) -> None:
+        try:
+            async with asyncio.timeout(SEND_LIMIT) as limit:
+                await send(message)
+            return
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        text = f"the connection was lost: nothing could be sent for {SEND_LIMIT} s"
+        raise ProviderConnectionError(text, provider=self._provider)
+
+    async def _wait_for_more(self) -> None:
+        if self._keep_alive is None:
+            await self._has_more.wait()
+            return
+        try:
+            async with asyncio.timeout(self._keep_alive.after):
+                await self._has_more.wait()
+        except TimeoutError:
+            self._queue.append(self._keep_alive.message)
