@@ -1,4 +1,4 @@
-"""The clients of this plugin's components, one for the SDK's requests and one for websockets: key, address, limits."""
+"""The clients of this plugin's components, one of the SDK for the LLM and one for the others: key, address, limits."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class SDKClient:
         await self._sdk.aclose()
 
 
-def websocket_client(name: str, *, api_key: str | None, base_url: str | None, options: ConnectionOptions) -> Client:
-    """Return the client of a component that speaks over a websocket, for which the SDK is not needed.
+def net_client(name: str, *, api_key: str | None, base_url: str | None, options: ConnectionOptions) -> Client:
+    """Return the client of a component that does not need the SDK.
 
     Raises:
         ConfigurationError: The key is missing, or an argument is invalid.
