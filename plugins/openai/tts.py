@@ -89,13 +89,14 @@ class TTS(OpenAIComponent[Client], base.TTS):
         """
         for piece in pieces(text):
             heading, rest = piece, b""
-            async for data in self._audio(piece):
-                data = rest + data
-                whole = len(data) - len(data) % BYTES_PER_SAMPLE
-                data, rest = data[:whole], data[whole:]
-                if data:
-                    yield AudioChunk(AudioFrame(data, RATE), text=heading)
-                    heading = ""
+            async with aclosing(self._audio(piece)) as audio:
+                async for data in audio:
+                    data = rest + data
+                    whole = len(data) - len(data) % BYTES_PER_SAMPLE
+                    data, rest = data[:whole], data[whole:]
+                    if data:
+                        yield AudioChunk(AudioFrame(data, RATE), text=heading)
+                        heading = ""
 
     async def _audio(self, text: str) -> AsyncGenerator[bytes, None]:
         body: dict[str, Any] = drop_nones(
