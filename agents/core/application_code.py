@@ -105,12 +105,11 @@ class outside_of_tasks:  # noqa: N801 - read as a phrase
             asyncio.tasks._enter_task(task.get_loop(), task)
 
 
-async def repeat(call: Callable[[], Awaitable[None]], report: Callable[[Exception, str], None], source: str) -> None:
+async def repeat(call: Callable[[], Awaitable[None]], cancelled: Callable[[], None]) -> None:
     """Make a call again and again, until a scope is cancelled. It may call application code that cancels its task.
 
     Args:
-        report: Called with the error and `source`, unless `application_code` has reported the code.
-        source: The name of the task.
+        cancelled: Called after the task was cancelled, unless `application_code` has reported the code.
     """
     while True:
         try:
@@ -119,7 +118,8 @@ async def repeat(call: Callable[[], Awaitable[None]], report: Callable[[Exceptio
             if is_scope_cancelled():
                 raise
             if take_back_cancellations(0):
-                report(SessionError(f"code of the application has cancelled the task of the {source}"), source)
+                await checkpoint()  # at the end of its event loop the session is cancelled too, and closes
+                cancelled()
 
 
 async def drop_stray_cancellation() -> None:

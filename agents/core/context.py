@@ -266,6 +266,14 @@ class SessionContext:
         """Note an `error` event."""
         self.log.report_error(error, source, is_recovered=is_recovered)
 
+    def report_cancelled(self, source: str) -> None:
+        """Report that code of the application has cancelled the task of that name.
+
+        Nothing is reported in a close: at its end an event loop cancels all tasks, and the session closes.
+        """
+        if not self.closing.is_asked:
+            self.report_error(SessionError(f"code of the application has cancelled the task of the {source}"), source)
+
     def add_usage(self, used: UsageRecord, kind: str, made_by: str = "") -> None:
         """Add to the usage of the session, and to that of the model.
 

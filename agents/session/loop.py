@@ -55,7 +55,7 @@ class SessionLoop:
 
     async def run(self) -> None:
         """Take inputs and deadlines until cancelled."""
-        await repeat(self._round, self._context.report_error, SOURCE)
+        await repeat(self._round, lambda: self._context.report_cancelled(SOURCE))
 
     async def _round(self) -> None:
         machine, inbox = self._machine, self._inbox

@@ -17,7 +17,7 @@ from vivavoce.agents.core.call_site import ToolSite, call_site, calling_tool
 from vivavoce.agents.core.threads import ThreadPool
 from vivavoce.agents.telemetry.observer import Watch
 from vivavoce.agents.tools.batch import CANCELLED, ToolBatch
-from vivavoce.pipelines.core.characters import whole
+from vivavoce.pipelines.core.characters import whole, whole_data
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, ToolError, located, text_of
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
@@ -205,7 +205,7 @@ def _json_of(result: Any) -> str:
         return to_json(result).decode()
     except PydanticSerializationError as error:  # it may hold half of a surrogate pair
         try:
-            return whole(json.dumps(to_jsonable_python(result), ensure_ascii=False, separators=(",", ":")))
+            return whole(json.dumps(to_jsonable_python(whole_data(result)), ensure_ascii=False, separators=(",", ":")))
         except ValueError:
             raise error from None
 

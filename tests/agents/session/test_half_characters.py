@@ -110,8 +110,9 @@ class Found:
         (f"found {HIGH}", f"found {LOST}"),
         ({"k": [HIGH, 1, {"x": f"{HIGH}{LOW}"}]}, f'{{"k":["{LOST}",1,{{"x":"{FACE}"}}]}}'),
         (Found(HIGH, [LOW]), f'{{"name":"{LOST}","near":["{LOST}"]}}'),
+        ({"k": [{HIGH: 1}]}, f'{{"k":[{{"{LOST}":1}}]}}'),
     ],
-    ids=["text", "data", "dataclass"],
+    ids=["text", "data", "dataclass", "key"],
 )
 def test_a_tool_gets_and_gives_texts_of_whole_characters(kind: str, result: object, output: str) -> None:
     class Finder(Agent):

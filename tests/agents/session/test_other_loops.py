@@ -91,6 +91,14 @@ def test_after_its_event_loop_has_ended_each_wait_for_the_close_returns_its_repo
 
 
 @PIPELINES
+def test_the_end_of_its_event_loop_is_no_error_of_the_application_s_code(pipeline: Callable[[], Pipeline]) -> None:
+    async def left_open() -> Session:
+        return await started(pipeline())
+
+    assert asyncio.run(left_open()).report().errors == ()
+
+
+@PIPELINES
 async def test_another_event_loop_closes_a_session_and_gets_the_report(pipeline: Callable[[], Pipeline]) -> None:
     session = await started(pipeline())
     speech = session.say(WORDS)
