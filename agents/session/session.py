@@ -67,7 +67,7 @@ SETTABLE = ("userdata", "on_wake_up", "wake_up")
 class AgentSession(EventSource, Generic[UserdataT]):
     """One conversation between a caller and an agent.
 
-    Calls only enqueue, from tasks of any event loop and from threads; the loop that it was started on then decides.
+    Calls only enqueue, from any event loop and any thread (there `asyncio.run(session.close())`); its own loop decides.
 
     Args:
         agent: The agent that has the conversation first.

@@ -155,7 +155,7 @@ class LocalTransport(_Shown):
     The first participant is linked and stays the linked one, as in a LiveKit room; others are ignored.
 
     Args:
-        clock: Paces the sink and dates the output.
+        clock: Paces the sink and dates the output: that of the session, `SessionOptions().clock` by default.
         sink: Sink of the agent's audio; None: a `VirtualSink` at `output_rate`.
         input_rate: Hz of the frames given to `push_audio`.
         output_rate: Hz of the sink made here; unused with a `sink`.
