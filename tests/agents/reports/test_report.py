@@ -216,3 +216,19 @@ def test_a_timeline_that_no_desktop_shows_whole_says_everywhere_that_it_scrolls(
     report = call()
     assert 'class="narrow"> scrolls sideways' in render(report)
     assert 'class="wide"> scrolls sideways' in render(replace(report, seconds=60.0))
+
+
+def test_the_page_cuts_a_long_result_of_a_tool_and_shows_its_length() -> None:
+    class Library(Agent):
+        @function_tool
+        async def read(self) -> str:
+            """Read it all."""
+            return "§" * 60_000
+
+    harness = SessionHarness(Library("Help."), ScriptedLLM([0.1, ToolCall(call_id="c1", name="read", arguments="{}")], "Read."))
+    harness.caller.says("read it", 0.5, 1.5)
+    report = harness.run(until=5.0).session.report()
+    page = render(report)
+    assert page.count("§") == 500
+    assert "… 60,000 characters" in page
+    assert report.to_json()["turns"][0]["tools"][0]["output"] == "§" * 60_000
