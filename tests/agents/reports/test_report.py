@@ -227,7 +227,9 @@ def test_the_page_cuts_a_long_result_of_a_tool_and_shows_its_length() -> None:
             """Read it all."""
             return "§" * 60_000
 
-    harness = SessionHarness(Library("Help."), ScriptedLLM([0.1, ToolCall(call_id="c1", name="read", arguments="{}")], "Read."))
+    harness = SessionHarness(
+        Library("Help."), ScriptedLLM([0.1, ToolCall(call_id="c1", name="read", arguments="{}")], "Read.")
+    )
     harness.caller.says("read it", 0.5, 1.5)
     report = harness.run(until=5.0).session.report()
     page = render(report)
