@@ -13,12 +13,7 @@ from vivavoce.agents.session_type import Session
 from vivavoce.agents.streams import Stream, StreamItem
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.checks import check_instance, check_items, check_overrides, check_text, control_of, shown
-from vivavoce.pipelines.core.errors import (
-    ConfigurationError,
-    SessionClosedError,
-    SessionError,
-    SessionNotStartedError,
-)
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.events import UserFinal, UserInterim
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -59,7 +54,17 @@ Speak: TypeAlias = Callable[[str | AsyncIterator[str]], AsyncIterator[AudioChunk
 
 
 class StopResponse(Exception):  # noqa: N818 - a signal, named as the field does
-    """Raised in `on_user_turn_completed` to drop the turn: no item in the history, no answer."""
+    """Raised in `on_user_turn_completed` to give the turn no answer.
+
+    Args:
+        is_taken: Whether the agent has used the turn: its words stay in the history, and its outcome is `completed`.
+            Otherwise it is dropped: no item in the history, outcome `discarded`.
+    """
+
+    def __init__(self, *args: object, is_taken: bool = False) -> None:
+        super().__init__(*args)
+        check_instance("is_taken", is_taken, bool)
+        self.is_taken = is_taken
 
 
 @dataclass(slots=True)

@@ -425,6 +425,19 @@ class ReceivedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRecord:
+    """The budget of a session.
+
+    Args:
+        cost: Of the call so far, in the unit of the prices; with that of the sessions that it continues.
+        cost_limit: None if the cost has no limit.
+    """
+
+    cost: float
+    cost_limit: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionReport:
     """All records of a session, version 1. Its JSON schema: `vivavoce.agents.reports.schema()`.
 
@@ -434,6 +447,7 @@ class SessionReport:
         pipeline, components: The pipeline's name and its parts.
         errors: The first `error` events; `errors_left_out` counts those beyond them.
         dropped_turns: The first turns of the user that were not answered, for example noises.
+        budget: None if the session has none.
     """
 
     session_id: str
@@ -455,6 +469,7 @@ class SessionReport:
     marks: tuple[MarkRecord, ...] = ()
     recordings: tuple[RecordingRecord, ...] = ()
     dropped_turns: tuple[DroppedTurnRecord, ...] = ()
+    budget: BudgetRecord | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, as in `report.json`."""

@@ -47,12 +47,13 @@ class CloseReason(StrEnum):
     PARTICIPANT_LEFT = "participant_left"
     ROOM_CLOSED = "room_closed"
     REPLACED = "replaced"
-    """Another session continues the conversation (a hot reload); `on_exit` is not called."""
+    """Another session in the same job continues the conversation (a hot reload); `on_exit` is not called."""
     USER_AWAY = "user_away"
     """The wake-ups brought no answer, and `then="close"`."""
     BUDGET_EXCEEDED = "budget_exceeded"
     """The cost of the call stayed over the limit of its budget."""
     ERROR = "error"
+    """A part failed for good, or a session elsewhere continues the conversation; `CloseReport.error` has the cause."""
     START_FAILED = "start_failed"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.budget.amounts import NO_LIMIT
 from vivavoce.agents.budget.budget import Budget
 from vivavoce.agents.budget.control import BudgetControl
 from vivavoce.agents.budget.guard import BudgetGuard
@@ -13,7 +14,7 @@ from vivavoce.agents.budget.meter import BudgetMeter
 from vivavoce.agents.extension.extension import Attached, Host
 from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.memory.options import MemoryOptions
-from vivavoce.agents.records import TurnRecord
+from vivavoce.agents.records import BudgetRecord, TurnRecord
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.pipeline import Pipeline
 
@@ -28,6 +29,7 @@ class SessionBudget(Attached):
         self._guard = guard
         self._control = BudgetControl(host.context, memory, meter)
         self.face = Budget(memory.base, self._control)
+        host.context.log.reports_budget(self._record)
 
     def check(self, agent: Agent, pipeline: Pipeline) -> None:
         """Refuse components without a price, if the cost has a limit.
@@ -74,3 +76,8 @@ class SessionBudget(Attached):
     def restore(self, data: Any) -> None:
         """Go on with the budget of a snapshot, from `open()` on."""
         self._control.resume(data)
+
+    def _record(self) -> BudgetRecord:
+        account = self._meter.account
+        limit = account.allocation.cost
+        return BudgetRecord(cost=account.cost, cost_limit=None if limit == NO_LIMIT else limit)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import anyio
 from anyio.lowlevel import checkpoint
 
+from vivavoce.agents.core.threads import ThreadExit
 from vivavoce.pipelines.core.errors import SessionError, contained, ends_test
 from vivavoce.pipelines.core.stray_cancellation import is_cancelled, strays_as_errors
 
@@ -54,6 +55,10 @@ class application_code(strays_as_errors):  # noqa: N801 - read as a phrase: with
             self._has_cancelled = True
             if error is None or isinstance(error, asyncio.CancelledError):
                 raise self.failure(f"{self._what} ended with the cancellation of its own task") from error
+        if isinstance(error, ThreadExit):
+            error = error.__cause__
+            assert error is not None, "it has a cause"
+            raise self.failure(f"{self._what} ended with {type(error).__name__}") from error
         if error is None or isinstance(error, Exception):
             return
         if isinstance(error, asyncio.CancelledError):

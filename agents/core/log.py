@@ -17,6 +17,7 @@ from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.events import SessionEvent
 from vivavoce.agents.records import (
+    BudgetRecord,
     CloseReport,
     ComponentRecord,
     DroppedTurnRecord,
@@ -77,6 +78,7 @@ class SessionLog:
         """An error that may come again and again → its index in the kept errors."""
         self._beside: list[MarkRecord | DroppedTurnRecord] = []
         """Marks, and the turns that were not answered."""
+        self._budget: Callable[[], BudgetRecord | None] = lambda: None
         self.job_id = ""
         self.started_at = 0.0
         """Session clock at `start()`."""
@@ -208,6 +210,10 @@ class SessionLog:
         if len(self._beside) < MAX_BESIDE:
             self._beside.append(MarkRecord(at=at, name=name, detail=detail))
 
+    def reports_budget(self, read: Callable[[], BudgetRecord]) -> None:
+        """Have reports show the budget that `read` returns."""
+        self._budget = read
+
     def report(
         self,
         close: CloseReport | None,
@@ -236,6 +242,7 @@ class SessionLog:
             states=tuple(self._states),
             usage=self.usage,
             close=close,
+            budget=self._budget(),
         )
 
 

@@ -21,6 +21,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class ThreadExit(RuntimeError):
+    """Code in a thread ended with something that no future may carry: its cause, such as `SystemExit`."""
+
+
 class ThreadPool:
     """Runs functions of one event loop, each in a thread of its own, at most `size` at a time.
 
@@ -149,7 +153,7 @@ def _as_plain(error: BaseException) -> BaseException:
     if ends_test(error):
         return error
     if isinstance(error, StopIteration):
-        plain = RuntimeError("the thread ended with StopIteration")
+        plain = ThreadExit("the thread ended with StopIteration")
         plain.__cause__ = error
         return plain
-    return contained(error, "the thread", RuntimeError)
+    return contained(error, "the thread", ThreadExit)

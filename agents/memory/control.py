@@ -235,7 +235,8 @@ class MemoryControl(Attached):
         if text is None or decode(text) in ("", self._user) or (self.is_resumed and not self._user):
             return ""
         owner, remedy = ("another user", "") if self._user else ("a user", "name the user by MemoryOptions(user=…), ")
-        return f"the memory {base.id!r} is that of {owner}; {remedy}take another id, or erase that memory before"
+        erase = f"erase that memory before: await store.delete({base.id!r})"
+        return f"the memory {base.id!r} is that of {owner}; {remedy}take another id, or {erase}"
 
     def entered(self) -> None:
         """Keep the conversation as it has begun."""

@@ -20,18 +20,22 @@ def in_order(turns: Sequence[TurnRecord]) -> list[TurnRecord]:
 def summary(report: SessionReport) -> Element:
     """Return the most important numbers."""
     latencies = [turn.e2e_latency for turn in report.turns if turn.e2e_latency is not None]
+    spoken = sum(turn.played_seconds > 0 or bool(turn.heard_text) for turn in report.turns)
     decisions = Counter(each.decision for turn in report.turns for each in turn.interruptions if each.stopped_at)
     tools = [tool for turn in report.turns for tool in turn.tools]
     failed = sum(tool.is_error for tool in tools)
     figures: list[tuple[str, str, str]] = [
         ("length", clock(report.seconds), ""),
-        ("answered turns", str(len(latencies)), f"{len(report.turns)} with the agent's own speech"),
+        ("answered turns", str(len(latencies)), f"{spoken} with the agent's own speech"),
         ("median latency", milliseconds(percentile(latencies, 50)) if latencies else "–", "last sound to first sound"),
         ("95th percentile", milliseconds(percentile(latencies, 95)) if latencies else "–", ""),
         ("interruptions", str(decisions["interrupted"]), f"{decisions['resumed']} pauses for nothing"),
         ("tool calls", str(len(tools)), f"{failed} failed"),
         ("errors", str(len(report.errors) + report.errors_left_out), ""),
     ]
+    if (budget := report.budget) is not None:
+        limit = "no limit" if budget.cost_limit is None else f"limit {budget.cost_limit:g}"
+        figures.append(("cost", f"{budget.cost:.4g}", limit))
     return el(
         "dl",
         *(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vivavoce.agents.records import InterruptionRecord, SessionReport, StageOwner, TurnRecord
 from vivavoce.agents.reports.figures import in_order
 from vivavoce.agents.reports.markup import Child, Element, clock, el, milliseconds, words
+from vivavoce.pipelines.core.words import shortened
 
 OWNERS: dict[StageOwner, str] = {
     "config": "your settings",
@@ -16,6 +17,8 @@ OWNERS: dict[StageOwner, str] = {
     "runtime": "vivavoce",
 }
 
+TOOL_TEXT = 500
+"""Characters of a tool's arguments and of its result that are shown; the report's JSON has all of them."""
 NO_TEXT = "(the text was not kept: capture_content is off)"
 
 
@@ -104,7 +107,8 @@ def _waterfall(turn: TurnRecord, longest: float) -> Element | None:
 def _notes(turn: TurnRecord) -> Iterator[Element]:
     facts: list[Child] = [el("li", el("b", "in traces and logs "), el("code", turn.turn_id))]
     for tool in turn.tools:
-        call = f"{tool.name}({tool.arguments})" + (f" → {tool.output}" if tool.output else "")
+        call = f"{tool.name}({shortened(tool.arguments, TOOL_TEXT)})"
+        call += f" → {shortened(tool.output, TOOL_TEXT)}" if tool.output else ""
         what = el("code", call, class_="failed" if tool.is_error else None)
         facts.append(
             el("li", el("b", "tool "), what, f" {milliseconds(tool.seconds)}{', failed' if tool.is_error else ''}")

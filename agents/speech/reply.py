@@ -28,7 +28,7 @@ from vivavoce.agents.speech.reply_tools import MOST_REFUSED_ANSWERS, ReplyTools
 from vivavoce.agents.speech.step_usage import StepUsage
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.speech.turn_extensions import pass_extensions, turn_to_answer
-from vivavoce.agents.speech.turn_hook import completed_turn, edit_turn
+from vivavoce.agents.speech.turn_hook import pass_hook
 from vivavoce.agents.speech.voice import synthesise
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.turn.inputs import FloorYielded, SpeechEnded
@@ -191,8 +191,8 @@ class Reply:
                         self._audio.unvoiced.check()
             if self.failure.expired is not None:
                 raise self.failure.expired
-        except StopResponse:
-            outcome = "discarded"
+        except StopResponse as stop:
+            outcome = "completed" if stop.is_taken else "discarded"
         except Exception as error:  # noqa: BLE001 - the reply boundary: user code and providers end here
             outcome = "failed"
             self._report_failure(first_error(error))
@@ -315,14 +315,8 @@ class Reply:
 
     async def _run_hook(self, item: Any) -> str:
         """Let the agent edit its user's turn; return the text that is left."""
-        try:
-            turn = await completed_turn(self.context, item, self.handle)
-        except StopResponse:
-            await self._unless_cut()
-            self.context.history.remove(item)
-            raise
-        await self._unless_cut()
-        if edit_turn(self.context, item, turn):
+        turn, is_edited = await pass_hook(self.context, item, self.handle, self._unless_cut)
+        if is_edited:
             self.drop_attempt()  # even if the words are the same: the hook wanted the model to see them so
         self._extra_instructions = "\n".join(part for part in (self._extra_instructions, turn.instructions) if part)
         self.record.mark("hook", "user_code", self.context.clock.now())

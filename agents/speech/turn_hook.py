@@ -5,6 +5,8 @@ Speech that it asks for is heard before the turn's answer; it may await that.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.speech.context import ReplyContext
@@ -14,18 +16,36 @@ from vivavoce.pipelines.llm.chat_context import ChatMessage
 NAME = "on_user_turn_completed"
 
 
-async def completed_turn(context: ReplyContext, item: ChatMessage, answer: SpeechHandle) -> CompletedTurn:
-    """Let the agent edit the turn of `item`, and return the edited turn; a hook that fails is reported.
+async def pass_hook(
+    context: ReplyContext, item: ChatMessage, answer: SpeechHandle, unless_cut: Callable[[], Awaitable[None]]
+) -> tuple[CompletedTurn, bool]:
+    """Let the agent edit the turn of `item`; return the edited turn, and whether its text has changed.
 
-    A hook that has run for these words before a crash does not run again: its result is used.
+    A hook that fails is reported. A hook that has run for these words before a crash does not run again: its result is
+    used.
 
+    Args:
+        unless_cut: Leaves the call if the answer was cut while the hook ran.
     Raises:
-        StopResponse: The agent drops the turn.
+        StopResponse: The turn gets no answer. It is in the history only if the agent takes it.
     """
     left, history = context.checkpoints.passed(item.turn_id).instructions, context.conversation(item.id)
     turn = CompletedTurn(turn_id=item.turn_id, text=item.transcript, history=history, instructions=left or "")
-    if left is not None:
-        return turn
+    try:
+        if left is None:
+            await _run_hook(context, turn, answer)
+    except StopResponse as stop:
+        await unless_cut()
+        if stop.is_taken:
+            _edit_turn(context, item, turn)
+        else:
+            context.history.remove(item)
+        raise
+    await unless_cut()
+    return turn, _edit_turn(context, item, turn)
+
+
+async def _run_hook(context: ReplyContext, turn: CompletedTurn, answer: SpeechHandle) -> None:
     await context.session.hooks.run(
         "turn hook",
         NAME,
@@ -36,10 +56,9 @@ async def completed_turn(context: ReplyContext, item: ChatMessage, answer: Speec
         answer_id=answer.id,
         lets_out=(StopResponse,),
     )
-    return turn
 
 
-def edit_turn(context: ReplyContext, item: ChatMessage, turn: CompletedTurn) -> bool:
+def _edit_turn(context: ReplyContext, item: ChatMessage, turn: CompletedTurn) -> bool:
     """Put the text that the hook has left of a turn into the history; return whether the text has changed.
 
     A turn without any text is removed.

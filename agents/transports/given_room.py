@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vivavoce.agents.current_job import server_credentials
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
+from vivavoce.pipelines.core.errors import AvatarError, CapabilityError, ConfigurationError
 from vivavoce.pipelines.io import Transport
 
 if TYPE_CHECKING:
@@ -49,3 +49,15 @@ def transport_of(room: rtc.Room | Transport, participant: str | None, options: R
         remedy = "start the session in a LiveKit room, or leave out AvatarOptions.is_required"
         raise CapabilityError(type(room).__name__, f"an avatar ({options.avatar.identity!r} is required)", remedy)
     return room
+
+
+def missing_avatar(transport: Transport, options: RoomOptions) -> AvatarError | None:
+    """Return the error for an avatar of the options that a ready transport has no place for; None without one."""
+    if options.avatar is None or transport.sink.capabilities.is_remote:
+        return None
+    return AvatarError(
+        f"the avatar {options.avatar.identity!r} cannot come: {type(transport).__name__} has no avatars, and the agent's "
+        "own audio plays its speech; start the session in a LiveKit room, or leave out RoomOptions.avatar",
+        identity=options.avatar.identity,
+        outcome="own_audio",
+    )

@@ -182,15 +182,15 @@ def check_items(
     """Check a list, or another sequence, of objects of a class, and return them.
 
     Args:
+        remedy: What to give instead of a wrong item. In place of a list, the remedy is a list.
         show: Returns a wrong value for the message; a value that may hold a secret is named by its kind only.
     Raises:
         ConfigurationError: It is no sequence, or holds something else.
     """
     needed = f"need {name} as a list" + ("" if kind is object else f" of {kind.__name__}")
-    remedy = "; " + remedy if remedy else ""
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        raise ConfigurationError(f"{needed}, got {show(value)}{remedy}")
-    items = tuple(value)
+        raise ConfigurationError(f"{needed}, got {show(value)}; give a list: [...]")
+    items, remedy = tuple(value), "; " + remedy if remedy else ""
     for item in items:
         if not isinstance(item, kind):
             raise ConfigurationError(f"{needed}, got {show(item)} among them{remedy}")

@@ -297,15 +297,24 @@ def is_tellable(error: BaseException) -> bool:
 def located(error: BaseException) -> str:
     """Return `describe(error)` and the line that raised it: the last one in code that is neither ours nor installed.
 
-    For logs of exceptions of user code; the whole traceback, which may quote content, is logged at DEBUG.
+    If the error has no such line, its causes are searched. For logs of exceptions of user code; the whole traceback,
+    which may quote content, is logged at DEBUG.
     """
-    frames = list(traceback.walk_tb(first_error(error).__traceback__))
-    theirs = [(frame, line) for frame, line in frames if not _is_library(frame)]
+    first = first_error(error)
+    frames = list(traceback.walk_tb(first.__traceback__))
     if not frames:
         return describe(error)
-    frame, line = (theirs or frames)[-1]
+    frame, line = _own_place(first) or frames[-1]
     place = f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
     return f"{describe(error)} (at {place}; LOG_LEVEL=DEBUG shows all)"
+
+
+def _own_place(error: BaseException) -> tuple[FrameType, int] | None:
+    """Return the last line of `error`, or else of its cause, that is in the application's code."""
+    theirs = [place for place in traceback.walk_tb(error.__traceback__) if not _is_library(place[0])]
+    if theirs:
+        return theirs[-1]
+    return None if error.__cause__ is None else _own_place(first_error(error.__cause__))
 
 
 def own_traceback(error: BaseException) -> str:

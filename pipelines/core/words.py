@@ -130,6 +130,11 @@ def cluster_start(text: str, at: int) -> int:
     return max((end for end in ends if end <= at), default=start)
 
 
+def shortened(text: str, most: int) -> str:
+    """Return `text` for a person: if it has more than `most` characters, its beginning and the number of them."""
+    return text if len(text) <= most else f"{text[: cluster_start(text, most)]}… {len(text):,} characters"
+
+
 def pieces(text: str) -> list[tuple[int, int]]:
     """Return the spans between white space; where a script has no spaces, between Unicode's boundaries."""
     found: list[tuple[int, int]] = []

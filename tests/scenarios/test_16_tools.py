@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from typing import Any
@@ -466,7 +467,7 @@ class Leaving(Agent):
 
 
 @pytest.mark.parametrize("tool", ["leaves", "leaves_in_a_thread", "is_interrupted", "leaves_a_group"])
-def test_a_tool_that_wants_to_end_the_process_fails_its_call_alone(tool: str) -> None:
+def test_a_tool_that_wants_to_end_the_process_fails_its_call_alone(tool: str, caplog: pytest.LogCaptureFixture) -> None:
     harness = SessionHarness(Leaving("Help."), ScriptedLLM([call(tool)], "It failed.", "All is well.", delay=0.1))
     harness.caller.says("please do it", 0.5, 1.5)
     harness.caller.says("and now", 5.0, 6.0)
@@ -475,6 +476,7 @@ def test_a_tool_that_wants_to_end_the_process_fails_its_call_alone(tool: str) ->
     assert is_error
     assert output == "The tool failed (RuntimeError)."
     (error,) = [event.error for event in harness.recording.of(ErrorOccurred)]
-    assert str(error).endswith(("ended with SystemExit", "ended with KeyboardInterrupt"))
+    assert str(error) in (f"the tool {tool} ended with SystemExit", f"the tool {tool} ended with KeyboardInterrupt")
+    assert re.search(rf"test_16_tools\.py:\d+ in {tool};", caplog.text)
     harness.expect_outcomes("completed", "completed")
     assert harness.messages[-1] == ("assistant", "All is well.")

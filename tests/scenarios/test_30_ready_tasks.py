@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from kit.tasks import Front, items, said
-from vivavoce.agents import WakeUp
-from vivavoce.agents.events import ErrorOccurred, KeyPressed, SpeechCreated, WakeUpFired
+from vivavoce.agents import Agent, WakeUp
+from vivavoce.agents.events import (
+    ErrorOccurred,
+    HistoryItemAdded,
+    HistoryItemRemoved,
+    KeyPressed,
+    SpeechCreated,
+    WakeUpFired,
+)
 from vivavoce.agents.tasks import (
     AgentTask,
     AskYesOrNo,
@@ -22,8 +29,12 @@ from vivavoce.agents.tasks import (
     TaskGroup,
 )
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines import RealtimePipeline
 from vivavoce.pipelines.core.errors import SessionError
+from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
+from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedSTT, ScriptedVAD
 
 COUNT = iter(range(1, 10**9))
 
@@ -128,6 +139,32 @@ def test_a_plain_yes_or_no_needs_no_model(words: str, answer: str) -> None:
         ("user", words),
         ("assistant", "Done."),
     ]
+
+
+@pytest.mark.parametrize("is_realtime", [False, True])
+@pytest.mark.parametrize(
+    ("make", "words"), [(lambda: AskYesOrNo("Sure?"), "yes"), (lambda: GetDigitCode(2, question="Code?"), "one two")]
+)
+def test_a_turn_that_a_task_takes_without_the_model_is_one_message_and_completed(
+    make: Callable[[], AgentTask[Any]], words: str, is_realtime: bool
+) -> None:
+    class Desk(Agent):
+        async def on_enter(self) -> None:
+            await make()
+
+    harness = SessionHarness(Desk("Help."), ScriptedLLM())
+    if is_realtime:
+        can = RealtimeCapabilities(turn_detection=frozenset({"local"}), starts_replies=False)
+        model, stt = ScriptedRealtimeModel(capabilities=can), ScriptedSTT()
+        harness = SessionHarness(Desk("Help."), stt=stt, pipeline=RealtimePipeline(model, vad=ScriptedVAD(), stt=stt))
+    harness.caller.says(words, 2.0, 2.5)
+    harness.run(until=6.0)
+    added = [event.item for event in harness.recording.of(HistoryItemAdded)]
+    assert [item.content for item in added if isinstance(item, ChatMessage) and item.role == "user"] == [words]
+    assert harness.recording.of(HistoryItemRemoved) == []
+    assert [record.outcome for record in harness.session.turns if record.kind == "turn"] == ["completed"]
+    assert [record.user_text for record in harness.session.turns if record.kind == "turn"] == [words]
+    assert [text for role, text in harness.messages if role == "user"] == [words]
 
 
 def test_an_answer_that_is_not_plain_goes_to_the_model() -> None:

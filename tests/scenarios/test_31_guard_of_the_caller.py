@@ -12,7 +12,7 @@ import pytest
 
 from kit.guards import Judge
 from kit.telemetry import Watching
-from vivavoce.agents import Agent, ContentGuard, GuardVerdict, SessionOptions
+from vivavoce.agents import Agent, ContentGuard, GuardVerdict, SessionOptions, StopResponse
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.events import ErrorOccurred, TurnCompleted
 from vivavoce.agents.history.snapshot import read_snapshot
@@ -65,6 +65,21 @@ def secretive(
         return [item.content for item in items]
 
     return harness, got
+
+
+@KINDS
+def test_words_of_a_turn_that_the_agent_takes_are_judged_before_the_next_request(kind: str) -> None:
+    class Host(Agent):
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            if turn.text == SECRET:
+                raise StopResponse(is_taken=True)
+
+    harness, got = secretive(Judge(0.1, secret=REMOVED), kind, Host("Help."))
+    harness.caller.says(SECRET, 0.5, 1.5)
+    harness.caller.says("and now", 8.0, 9.0)
+    harness.run(until=14.0)
+    assert set(got()) == {"[removed]", "and now"}
+    assert [text for who, text in harness.messages if who == "user"] == ["[removed]", "and now"]
 
 
 @KINDS

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from vivavoce.agents.cli.live.groups import Groups
 from vivavoce.agents.states import AgentState, CloseReason, UserState
+from vivavoce.pipelines.core.words import shortened
 
 if TYPE_CHECKING:
     from vivavoce.agents.records import StageRecord, TurnRecord
@@ -34,6 +35,8 @@ OWNER_STYLES = {
     "runtime": "blue",
 }
 WHO_STYLES = {"caller": "bold cyan", "agent": "bold green", "tool": "yellow"}
+TOOL_TEXT = 500
+"""Characters of a tool's arguments and of its result that are shown."""
 GLYPHS = "█▓▒░"
 
 
@@ -132,7 +135,8 @@ class View:
 
     def tool(self, name: str, arguments: str, output: str, *, is_error: bool) -> None:
         """A tool was called."""
-        self._said("tool", f"{name}({arguments}) → {output}", " failed" if is_error else "")
+        call, result = shortened(arguments, TOOL_TEXT), shortened(output, TOOL_TEXT)
+        self._said("tool", f"{name}({call}) → {result}", " failed" if is_error else "")
 
     def turn(self, record: TurnRecord) -> None:
         """A turn is over: show the parts of its latency; and that it was cut, if no word of it was heard whole."""

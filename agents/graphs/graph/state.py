@@ -22,7 +22,7 @@ from vivavoce.agents.graphs.machine.rules import (
     Rule,
     Trigger,
 )
-from vivavoce.pipelines.core.checks import check_instance, check_number, check_text, shown
+from vivavoce.pipelines.core.checks import check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.tools import Tool
 
@@ -88,7 +88,11 @@ class TransitionBuilder:
 
     def go_to(self, state: State) -> None:
         """End the transition in `state`."""
-        check_instance("state", state, State)
+        if not isinstance(state, State):
+            raise ConfigurationError(
+                f"state must be the object that new_state() returned, got {shown(state)}; keep it, such as "
+                'day = graph.new_state("day")'
+            )
         self.is_complete = True
         self.source.transitions.append(Transition(self.trigger, self.source, state, tuple(self.conditions)))
 

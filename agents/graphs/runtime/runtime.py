@@ -399,7 +399,7 @@ class GraphRuntime(Attached):
                 self._report_repeated(problem)
             case e.MovesExceeded():
                 problem = f"one event caused {MAX_MOVES} moves; the graph stops in the state {effect.state!r}"
-                self._report_repeated(problem)
+                self._report_repeated(f"{problem}; end the circle of moves, such as by a condition that stops holding")
 
     def _classify(self, effect: e.Classify) -> None:
         state, event = self._states[self._machine.state], self._events[effect.event_id]

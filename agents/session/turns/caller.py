@@ -20,6 +20,7 @@ from vivavoce.agents.events import KeyPressed
 from vivavoce.agents.replies.replies import RichReplies
 from vivavoce.agents.speech.seeing import Seeing
 from vivavoce.agents.states import CloseReason
+from vivavoce.agents.transports.given_room import missing_avatar
 from vivavoce.agents.transports.options import DEFAULT_ROOM_OPTIONS, RoomOptions
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_flag, check_text, check_whole, shown
@@ -148,6 +149,8 @@ class Caller(TransportEvents):
         self._context.live.transport = self.transport
         self.replies.open(self._options.files)
         self._has_input = True
+        if (missing := missing_avatar(self.transport, self._options)) is not None:
+            self.failed(missing, is_fatal=False)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Serve the transport until cancelled."""
@@ -267,9 +270,8 @@ class Caller(TransportEvents):
         self._end(reason, self._close_reason)
 
     def failed(self, error: VoiceError, *, is_fatal: bool) -> None:
-        self._context.report_error(
-            error, "avatar" if isinstance(error, AvatarError) else "room", is_recovered=not is_fatal
-        )
+        source = "avatar" if isinstance(error, AvatarError) else "room"
+        self._context.report_error(error, source, is_recovered=not is_fatal)
         if is_fatal:
             self._context.closing.request(CloseReason.ERROR, error)
 

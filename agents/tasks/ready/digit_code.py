@@ -124,8 +124,7 @@ class GetDigitCode(ConfirmedTask[str]):
         digits = spoken_digits(turn.text)
         if not self._confirms and digits is not None and self._fits(digits):
             self.complete(digits)
-            self.session.history.add_message("user", turn.text, turn_id=turn.turn_id)  # in place of the dropped one
-            raise StopResponse
+            raise StopResponse(is_taken=True)
 
     @function_tool
     async def give_code(self, digits: str, context: RunContext) -> str:

@@ -56,8 +56,7 @@ class AskYesOrNo(ConfirmedTask[bool]):
         answer = yes_or_no(turn.text)
         if answer is not None:
             self.complete(answer)
-            self.session.history.add_message("user", turn.text, turn_id=turn.turn_id)  # in place of the dropped one
-            raise StopResponse
+            raise StopResponse(is_taken=True)
 
     @function_tool
     async def answer(self, yes: bool, context: RunContext) -> str:

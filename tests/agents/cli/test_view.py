@@ -159,3 +159,10 @@ def test_who_speaks_is_shown_live_on_a_terminal_and_gone_when_the_call_is_over()
     plain = _shown(call)
     assert "caller speaking" not in plain
     assert "call ended: participant_left" in plain
+
+
+def test_a_long_result_of_a_tool_is_cut_and_its_length_shown() -> None:
+    shown = _shown(lambda view: view.tool("look_up", "{}", "xxx " * 15_000, is_error=False))
+    assert "… 60,000 characters" in " ".join(shown.split())
+    assert shown.count("x") == 375
+    assert "→ done" in _shown(lambda view: view.tool("look_up", "{}", "done", is_error=False))

@@ -57,6 +57,21 @@ def call(harness: SessionHarness, *sources: str, scenario: Any = None) -> None:
     assert [(event.source, OWN in str(event.error)) for event in errors] == [(source, True) for source in sources]
 
 
+def test_the_log_has_the_place_in_the_code_whose_wait_was_cancelled(caplog: pytest.LogCaptureFixture) -> None:
+    class Clerk(Agent):
+        @function_tool
+        async def look_up(self) -> str:
+            """Look it up."""
+            await cancel(waits=True)
+            return "never"
+
+    tool_call = ToolCall(call_id="c1", name="look_up", arguments="{}")
+    call(SessionHarness(Clerk("Help."), ScriptedLLM([tool_call], "I could not.", "Bye.")), "tool")
+    (warning,) = [record.getMessage() for record in caplog.records if "Tool look_up raised" in record.getMessage()]
+    assert "test_own_cancellation.py:" in warning
+    assert " in cancel;" in warning
+
+
 @WAYS
 def test_in_a_tool_it_fails_the_call(waits: bool) -> None:
     class Clerk(Agent):

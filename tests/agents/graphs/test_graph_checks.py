@@ -295,7 +295,11 @@ def _late_condition(state: State) -> None:
         (lambda graph, state: state.when_file_received([]), "allowed_types must be MIME types or None"),
         (lambda graph, state: state.after(0), r"need seconds > 0 \(s\), got 0"),
         (lambda graph, state: state.after(math.inf), "need seconds that come, got inf"),
-        (lambda graph, state: state.when_event("x").go_to("b"), r"state must be State\(…\), got 'b'"),
+        (
+            lambda graph, state: state.when_event("x").go_to("b"),
+            r"state must be the object that new_state\(\) returned, got 'b'; keep it, such as day = graph.new_state",
+        ),
+        (lambda graph, state: state.go_to("b"), r"must be the object that new_state\(\) returned, got 'b'"),
         (lambda graph, state: state.set_global("help"), r"must be the object that new_intent\(\) returned, got 'help'"),
         (lambda graph, state: _second_global(graph, state), "has the global intent 'one' already, got 'two'; give one"),
         (lambda graph, state: _late_condition(state), "a condition comes before the target"),

@@ -248,6 +248,20 @@ def test_a_store_holds_what_the_history_holds_edits_and_drops_included() -> None
     assert "history" in [step.name for step in harness.session.report().close.steps]  # type: ignore[union-attr]  # it has closed
 
 
+def test_a_turn_that_the_agent_takes_stays_in_the_history_with_the_edited_words() -> None:
+    class Discreet(Agent):
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            turn.text = turn.text.replace("1234", "[code]")
+            raise StopResponse(is_taken=True)
+
+    llm = ScriptedLLM()
+    harness = SessionHarness(Discreet("Help."), llm)
+    harness.caller.says("it is 1234", 1.0, 2.0)
+    harness.run(until=5.0)
+    harness.expect_outcomes("completed").expect_history(("user", "it is [code]"))
+    assert [record.user_text for record in harness.session.turns] == ["it is [code]"]
+
+
 def test_a_store_is_given_changes_soon_and_what_was_said_at_the_close_too() -> None:
     class Polite(Agent):
         async def on_exit(self) -> None:

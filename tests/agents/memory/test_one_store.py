@@ -20,7 +20,7 @@ async def test_a_call_under_an_id_of_another_user_is_refused_and_changes_nothing
     await first.memory.data.set("secret", 7)
     await first.close()
     second = session_with(MemoryOptions(store=store, user="bob"), clock=clock)
-    with pytest.raises(StoreError, match="another user"):
+    with pytest.raises(StoreError, match=r"another user; take .* erase that memory before: await store.delete\("):
         await started(second, clock=clock)
     again = session_with(MemoryOptions(store=store, user="ada"), clock=clock)
     await started(again, clock=clock)

@@ -12,7 +12,9 @@ import anyio
 import pytest
 from typer.testing import CliRunner
 
-from vivavoce.agents import Agent, RunContext, function_tool
+from vivavoce.agents import Agent, RunContext, SessionOptions, StopResponse, function_tool
+from vivavoce.agents.agent import CompletedTurn
+from vivavoce.agents.budget import BudgetOptions, Price
 from vivavoce.agents.cli.app import app
 from vivavoce.agents.records import MarkRecord, SessionReport
 from vivavoce.agents.reports.page import render
@@ -216,3 +218,52 @@ def test_a_timeline_that_no_desktop_shows_whole_says_everywhere_that_it_scrolls(
     report = call()
     assert 'class="narrow"> scrolls sideways' in render(report)
     assert 'class="wide"> scrolls sideways' in render(replace(report, seconds=60.0))
+
+
+def test_the_page_cuts_a_long_result_of_a_tool_and_shows_its_length() -> None:
+    class Library(Agent):
+        @function_tool
+        async def read(self) -> str:
+            """Read it all."""
+            return "§" * 60_000
+
+    harness = SessionHarness(
+        Library("Help."), ScriptedLLM([0.1, ToolCall(call_id="c1", name="read", arguments="{}")], "Read.")
+    )
+    harness.caller.says("read it", 0.5, 1.5)
+    report = harness.run(until=5.0).session.report()
+    page = render(report)
+    assert page.count("§") == 500
+    assert "… 60,000 characters" in page
+    assert report.to_json()["turns"][0]["tools"][0]["output"] == "§" * 60_000
+
+
+def test_a_turn_that_the_agent_drops_counts_as_no_answer() -> None:
+    class Deaf(Agent):
+        async def on_enter(self) -> None:
+            await self.session.say("Hello.")
+
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            if turn.text == "forget it":
+                raise StopResponse
+
+    harness = SessionHarness(Deaf("Help."), ScriptedLLM([0.1, "Sure."]))
+    harness.caller.says("help me", 2.0, 3.0)
+    harness.caller.says("forget it", 6.0, 7.0)
+    report = harness.run(until=10.0).session.report()
+    assert [turn.outcome for turn in report.turns] == ["completed", "completed", "discarded"]
+    assert re.search(r"answered turns</dt><dd>1<small>2 with the agent.{1,6}s own speech", render(report))
+
+
+@pytest.mark.parametrize(("limit", "tile"), [(5.0, "limit 5"), (-1.0, "no limit")])
+def test_the_report_of_a_session_with_a_budget_has_its_cost_and_its_limit(limit: float, tile: str) -> None:
+    price = Price(million_input=1e6, million_output=1e6, audio_minute=0, million_characters=0)
+    budget = BudgetOptions(cost=limit, prices={"scripted": price})
+    llm = ScriptedLLM([0.1, "Sure.", Usage(input_tokens=1, output_tokens=1)])
+    harness = SessionHarness(Agent("Help."), llm, options=SessionOptions(budget=budget))
+    harness.caller.says("help me", 1.0, 2.0)
+    report = harness.run(until=5.0).session.report()
+    assert report.to_json()["budget"] == {"cost": 2.0, "cost_limit": None if limit < 0 else limit}
+    assert re.search(rf"<dt>cost</dt><dd>2<small>{tile}</small>", render(report))
+    assert call().budget is None
+    assert "<dt>cost</dt>" not in render(call())

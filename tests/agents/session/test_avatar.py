@@ -9,14 +9,14 @@ import pytest
 
 from kit.avatar import RATE, AvatarCall, avatar_call
 from vivavoce.agents import Agent, AgentSession, RoomOptions, SessionOptions
-from vivavoce.agents.events import AgentStateChanged, FalseInterruption
+from vivavoce.agents.events import AgentStateChanged, ErrorOccurred, FalseInterruption
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness, VirtualClock, run_virtual
 from vivavoce.agents.transports import AvatarOptions
 from vivavoce.agents.transports.livekit.avatar_sink import AvatarSink
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.transports.text import TextTransport
 from vivavoce.pipelines import RealtimePipeline
-from vivavoce.pipelines.core.errors import CapabilityError
+from vivavoce.pipelines.core.errors import AvatarError, CapabilityError
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -228,6 +228,27 @@ def test_a_required_avatar_is_refused_at_the_start_where_no_avatar_plays_the_aud
                 await session.start(room, room_options=REQUIRED)
             await session.start(room)  # as if the first one had not been tried
             assert session.agent_state == "idle"
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("make", [LocalTransport, lambda _: TextTransport()])
+def test_an_avatar_that_is_not_required_is_an_error_event_where_no_avatar_plays_the_audio(
+    make: Callable[[VirtualClock], Transport],
+) -> None:
+    async def main() -> None:
+        clock, harness = VirtualClock(), cascading("Hello.")
+        errors: list[ErrorOccurred] = []
+        async with AgentSession[None](harness.agent, harness.pipeline, options=SessionOptions(clock=clock)) as session:
+            session.on(ErrorOccurred, errors.append)
+            await session.start(make(clock), room_options=RoomOptions(avatar=AvatarOptions(identity="face")))
+            await session.say("Hello.")
+        (event,) = errors
+        assert (event.source, event.is_recovered) == ("avatar", True)
+        assert isinstance(event.error, AvatarError)
+        assert event.error.outcome == "own_audio"
+        assert "'face' cannot come" in str(event.error)
+        assert "start the session in a LiveKit room" in str(event.error)
 
     run_virtual(main())
 

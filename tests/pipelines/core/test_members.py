@@ -43,6 +43,17 @@ def test_members_without_a_list_are_refused_with_the_list_that_is_needed(
 
 
 @FALLBACKS
+def test_one_member_in_place_of_the_list_is_refused_with_a_list_as_the_remedy(
+    fallback: Callable[..., Component], member: Callable[[], Component]
+) -> None:
+    for wrong in (member(), 1, member):
+        with pytest.raises(ConfigurationError, match=r"as a list of \w+, got .*; give a list: \[\.\.\.\]$"):
+            fallback(wrong)
+    with pytest.raises(ConfigurationError, match="among them; call the classes$"):
+        fallback([member, member])
+
+
+@FALLBACKS
 def test_a_fallback_shows_the_members_of_its_port_and_no_others(
     fallback: type[Component], member: type[Component]
 ) -> None:
