@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import CapabilityError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.recognised import Recognised, STTWord
+
+logger = logging.getLogger(__name__)
 
 __all__ = [
     "STT",
@@ -22,6 +25,8 @@ __all__ = [
     "STTInterim",
     "STTStream",
     "STTWord",
+    "open_stream",
+    "warn_of_key_terms",
 ]
 
 
@@ -36,7 +41,7 @@ class STTCapabilities:
         needs_flush: Whether it finalises only after `flush()` at the end of speech, so that it needs a VAD. It then
             reports one final for each flush, an empty one if it heard no words.
         emits_words: Whether each final has its words with their times; interims may have them too.
-        diarizes: Whether it tells voices apart: the words, or the transcript, name their speaker.
+        diarizes: Whether it tells voices apart: the words of each final, or the final itself, name their speaker.
         takes_key_terms: Whether `open_with_key_terms()` makes it expect words that are rare in the language.
     """
 
@@ -165,3 +170,23 @@ class STT(Component, ABC):
         """
         remedy = "choose a recogniser that has it, or leave the key terms out"
         raise CapabilityError(self.provider, "takes_key_terms", remedy)
+
+
+def warn_of_key_terms(stt: STT) -> None:
+    """Log that a recogniser cannot be told which words to expect, although the session has key terms."""
+    logger.warning(
+        "%s takes no key terms: it hears without SessionOptions.key_terms; choose a recogniser with the capability "
+        "'takes_key_terms', or leave them out",
+        stt.provider,
+    )
+
+
+async def open_stream(stt: STT, key_terms: Sequence[str]) -> STTStream:
+    """Open a stream, with the key terms of the session if the recogniser takes any.
+
+    Raises:
+        ProviderError: As `STT.open()`.
+    """
+    if key_terms and stt.capabilities.takes_key_terms:
+        return await stt.open_with_key_terms(key_terms)
+    return await stt.open()

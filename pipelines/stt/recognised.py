@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from vivavoce.pipelines.core.characters import make_whole
+from vivavoce.pipelines.core.words import letters_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,8 +15,8 @@ class STTWord:
 
     Args:
         text: As in the transcript, with its punctuation.
-        start: Seconds of the stream's audio, all frames that were pushed from its opening. A connection that was
-            opened again goes on counting.
+        start: Seconds of the stream's audio, counted from the first frame that was pushed. A connection that the stream
+            opens again goes on counting.
         end: Likewise.
         confidence: 0 … 1, or None if the provider has none.
         speaker: The recogniser's name for the voice, such as "0" or "A"; empty if it does not tell voices apart.
@@ -34,6 +36,17 @@ class STTWord:
         make_whole(self, "text", "speaker", "language")
         if not 0 <= self.start <= self.end < float("inf"):
             raise ValueError(f"a word needs 0 <= start <= end (s), got {self.start!r} and {self.end!r}")
+
+
+class RecognisedFields(TypedDict):
+    """The fields of `Recognised`, to make one kind of it from another one."""
+
+    text: str
+    words: tuple[STTWord, ...]
+    speaker: str
+    language: str
+    languages: tuple[str, ...]
+    confidence: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +71,37 @@ class Recognised:
 
     def __post_init__(self) -> None:
         make_whole(self, "text", "speaker", "language")
-        if self.words and not self.speaker and len(found := {word.speaker for word in self.words}) == 1:
-            object.__setattr__(self, "speaker", found.pop())
+        if self.words:
+            self._check_words()
         if self.languages and not self.language:
             object.__setattr__(self, "language", self.languages[0])
         elif self.language and not self.languages:
             object.__setattr__(self, "languages", (self.language,))
+
+    def _check_words(self) -> None:
+        for word in self.words:
+            if not isinstance(word, STTWord):
+                raise TypeError(f"words need to be STTWord, got {type(word).__name__}")
+        if not self.speaker and len(found := {word.speaker for word in self.words}) == 1:
+            object.__setattr__(self, "speaker", found.pop())
+
+    def recognised(self) -> RecognisedFields:
+        """Return what all kinds of it have."""
+        return RecognisedFields(
+            text=self.text,
+            words=self.words,
+            speaker=self.speaker,
+            language=self.language,
+            languages=self.languages,
+            confidence=self.confidence,
+        )
+
+
+def last_words(words: tuple[STTWord, ...], text: str) -> tuple[STTWord, ...]:
+    """Return the words at the end of `words` that `text` consists of; none if it has other letters."""
+    wanted, spelt = letters_of(text), ""
+    for at in range(len(words) - 1, -1, -1):
+        if spelt == wanted:
+            return words[at + 1 :]
+        spelt = letters_of(words[at].text) + spelt
+    return words if spelt == wanted else ()

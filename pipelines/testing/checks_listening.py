@@ -260,24 +260,19 @@ def _check_events(stt: STT, heard: list[STTEvent], seconds: float) -> None:
         if isinstance(event, STTFinal):
             sure = event.confidence is None or 0 <= event.confidence <= 1
             require(sure, stt, "0 <= confidence <= 1 or None", event.confidence)
-        if isinstance(event, STTInterim | STTFinal):
             _check_speakers(stt, event)
-        if isinstance(event, STTFinal):
             at = _check_words(stt, event, at, 2 * SILENCE + seconds)
 
 
-def _check_speakers(stt: STT, event: STTInterim | STTFinal) -> None:
-    names = {event.speaker, *(word.speaker for word in event.words)} - {""}
-    if not stt.capabilities.diarizes:
-        require(not names, stt, "no speakers, by its capabilities", names)
-    elif isinstance(event, STTFinal) and event.text.strip():
-        require(bool(names), stt, "a speaker of each final, by its capabilities", event)
+def _check_speakers(stt: STT, final: STTFinal) -> None:
+    if stt.capabilities.diarizes and final.text.strip():
+        names = {final.speaker, *(word.speaker for word in final.words)} - {""}
+        require(bool(names), stt, "a speaker of each final, by its capabilities", final)
 
 
 def _check_words(stt: STT, final: STTFinal, begin: float, end: float) -> float:
     """Check the words of a final that may begin and end then; return the beginning of the last one."""
-    if not stt.capabilities.emits_words:
-        require(not final.words, stt, "no words, by its capabilities", final.words)
+    if not (stt.capabilities.emits_words or final.words):
         return begin
     spelt = letters_of("".join(word.text for word in final.words))
     require(spelt == letters_of(final.text), stt, f"words with the letters of {final.text!r}", spelt)

@@ -30,8 +30,9 @@ class ScriptedSTT(STT):
     final `final_delay` seconds later. When the script has run out, a flush yields nothing. A test may also call
     `interim()`, `final()`, `end_of_turn()` and `fail()`, which act on the newest open stream at once.
 
-    A transcript is its text, or an event with words, speaker, languages and confidence; `words_at()` makes words. With
-    the capability `emits_words`, the words of a scripted text share the audio since its speech began evenly.
+    Words, speaker, languages and confidence come with an `STTFinal` in the script, or with `stream.emit()`. Words are
+    made by `words_at()`. With the capability `emits_words`, the words of a text share the audio since its speech began
+    evenly.
 
     With the capability `needs_flush` a stream ignores audio between a flush and the next `speech_started()`, as such
     recognisers do: this audio is not in `utterances`, and a flush then yields an empty final.
@@ -81,11 +82,16 @@ class ScriptedSTT(STT):
 
     async def open(self) -> ScriptedSTTStream:
         """Return a stream, or raise the error planned by `fail_open()`."""
+        return await self._open(())
+
+    async def _open(self, terms: Sequence[str]) -> ScriptedSTTStream:
         self.open_attempts += 1
         await wait(self._open_delay)
         if self._open_errors:
             raise self._open_errors.pop(0)
-        stream = ScriptedSTTStream(self._next_final, self._final_delay, self._close_delay, self._capabilities)
+        stream = ScriptedSTTStream(
+            self._next_final, self._final_delay, self._close_delay, self._capabilities, key_terms=terms
+        )
         self.streams.append(stream)
         return stream
 
@@ -93,17 +99,15 @@ class ScriptedSTT(STT):
         """Return a stream that records the terms; only with the capability."""
         if not self._capabilities.takes_key_terms:
             await super().open_with_key_terms(terms)
-        stream = await self.open()
-        stream.key_terms = tuple(terms)
-        return stream
+        return await self._open(terms)
 
-    def interim(self, heard: str | STTInterim) -> None:
+    def interim(self, text: str) -> None:
         """Have the newest stream yield an interim."""
-        self.stream.emit(STTInterim(text=heard) if isinstance(heard, str) else heard)
+        self.stream.emit(STTInterim(text=text))
 
-    def final(self, heard: str | STTFinal, *, audio_seconds: float = 0.0) -> None:
+    def final(self, text: str, *, audio_seconds: float = 0.0) -> None:
         """Have the newest stream yield a final."""
-        self.stream.emit(STTFinal(text=heard, audio_seconds=audio_seconds) if isinstance(heard, str) else heard)
+        self.stream.emit(STTFinal(text=text, audio_seconds=audio_seconds))
 
     def end_of_turn(self) -> None:
         """Have the newest stream judge that the turn is over."""
@@ -139,6 +143,8 @@ class ScriptedSTTStream(STTStream):
         final_delay: float,
         close_delay: float,
         capabilities: STTCapabilities | None = None,
+        *,
+        key_terms: Sequence[str] = (),
     ) -> None:
         can = capabilities or STTCapabilities()
         needs_flush = can.needs_flush
@@ -152,7 +158,7 @@ class ScriptedSTTStream(STTStream):
         self._emits_words = can.emits_words
         self._began_at = 0.0
         """The position at which the utterance began."""
-        self.key_terms: tuple[str, ...] = ()
+        self.key_terms = tuple(key_terms)
         """The terms that it was opened with."""
         self.pushed_seconds = 0.0
         self.utterances: list[float] = [] if needs_flush else [0.0]
