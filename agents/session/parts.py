@@ -135,7 +135,8 @@ def build_parts(
     tools = ToolCalls(
         context, history, checkpoints, handoffs.from_tool, extensions.take_tool_result, timeout=options.tool_timeout
     )
-    transcripts, frame_hooks = TranscriptFeed(on_final=memory.streams.note_transcript), FrameHooks(context)
+    note, frame_hooks = memory.streams.note_transcript, FrameHooks(context)
+    transcripts = TranscriptFeed(context.log, history.caller_words.voices, on_final=note)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
     background = BackgroundAudio(context, playout, background_audio)
     recording = RecordingControl(context, options.recording)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from vivavoce.pipelines.stt.recognised import STTWord
+from vivavoce.pipelines.stt.recognised import STTWord, earlier
 
 GAP = 0.2
 """Seconds by which audio that comes later than the audio before it has left something out, such as a pause."""
@@ -49,10 +49,9 @@ class AudioTimes:
 
     def words(self, words: Sequence[STTWord]) -> tuple[STTWord, ...]:
         """Return the words with their times on the other clock."""
-        return tuple(self._moved(word) for word in words)
+        return tuple(moved for word in words for moved in earlier([word], -self._offset(word)))
 
-    def _moved(self, word: STTWord) -> STTWord:
+    def _offset(self, word: STTWord) -> float:
         middle = (word.start + word.end) / 2
         found = (part.offset for part in reversed(self._parts) if part.begin <= middle)
-        offset = next(found, self._parts[0].offset if self._parts else 0.0)
-        return replace(word, start=max(0.0, word.start + offset), end=max(0.0, word.end + offset))
+        return next(found, self._parts[0].offset if self._parts else 0.0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
 from vivavoce.pipelines.core.characters import make_whole
@@ -85,6 +86,11 @@ class Recognised:
         if not self.speaker and len(found := {word.speaker for word in self.words}) == 1:
             object.__setattr__(self, "speaker", found.pop())
 
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """The names of all voices, in the order of their first words."""
+        return tuple(dict.fromkeys(filter(None, [self.speaker, *(word.speaker for word in self.words)])))
+
     def recognised(self) -> RecognisedFields:
         """Return what all kinds of it have."""
         return RecognisedFields(
@@ -95,6 +101,12 @@ class Recognised:
             languages=self.languages,
             confidence=self.confidence,
         )
+
+
+def earlier(words: Iterable[STTWord], seconds: float) -> tuple[STTWord, ...]:
+    """Return the words with times that count from `seconds` on."""
+    moved = ((word, max(0.0, word.start - seconds), max(0.0, word.end - seconds)) for word in words)
+    return tuple(replace(word, start=start, end=end) for word, start, end in moved)
 
 
 def last_words(words: tuple[STTWord, ...], text: str) -> tuple[STTWord, ...]:

@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from kit.fallback_listening import FRAME, LOST, First, Listening, Second, listen
@@ -93,7 +94,7 @@ def test_words_have_the_times_of_the_session_over_a_lost_stream_and_a_pause() ->
             await tasks.start(ears.run)
             await hear(1.0)
             stt.stream.emit(STTInterim(text="one", words=words_at(0.5, "one", speaker="A"), confidence=0.5))
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
             stt.fail()
             await anyio.sleep(4.0)  # without audio, until the next stream is there
             await hear(1.0)
