@@ -39,7 +39,6 @@ from vivavoce.pipelines.stt.base import (
     STTInterim,
     STTStream,
     open_stream,
-    warn_of_key_terms,
 )
 from vivavoce.pipelines.stt.recognised import RecognisedFields
 
@@ -68,8 +67,6 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         )
         self._stt = stt
         self._key_terms = context.key_terms
-        if self._key_terms and not stt.capabilities.takes_key_terms:
-            warn_of_key_terms(stt)
         self._emit = context.emit
         self._input_rate = context.input_rate
         self._kept = RecentFrames(KEPT_SECONDS, dropping("stt"))

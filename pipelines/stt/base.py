@@ -172,12 +172,16 @@ class STT(Component, ABC):
         raise CapabilityError(self.provider, "takes_key_terms", remedy)
 
 
-def warn_of_key_terms(stt: STT) -> None:
-    """Log that a recogniser cannot be told which words to expect, although the session has key terms."""
+def warn_of_key_terms(stt: STT | None) -> None:
+    """Log that a recogniser cannot be told which words to expect, although the session has key terms.
+
+    Args:
+        stt: None for a realtime model, which makes the transcripts itself.
+    """
     logger.warning(
         "%s takes no key terms: it hears without SessionOptions.key_terms; choose a recogniser with the capability "
         "'takes_key_terms', or leave them out",
-        stt.provider,
+        "the pipeline, which has no stt," if stt is None else stt.provider,
     )
 
 
