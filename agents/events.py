@@ -115,7 +115,8 @@ class UserTranscript(SessionEvent):
         is_final: Whether the recogniser will not change them any more.
         words: Its words, with seconds from the session's start; empty if the recogniser has no times.
         speaker: The recogniser's name for the one voice that said them; empty if `words` have several, or none.
-        language, languages: The main language, and all of them; empty if unknown.
+        language: The language of most of the words; empty if unknown.
+        languages: All their languages, that one first.
         confidence: 0 … 1; None if unknown.
     """
 
