@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from vivavoce.agents.records import CloseReport, ComponentRecord, ReceivedFile, TurnRecord
+from vivavoce.agents.records import CloseReport, ComponentRecord, GraphEvent, ReceivedFile, TurnRecord
 from vivavoce.agents.states import AgentState, UserState
-from vivavoce.pipelines.core.checks import check_text
-from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.lazy import lazy_names
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.stt.recognised import STTWord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,18 +82,6 @@ class GraphMoved(SessionEvent):
     transition: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphEvent:
-    """An event for the conversation graph: the name that `when_event()` compares, and data for its code."""
-
-    name: str
-    data: Any = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if not check_text("name", self.name):
-            raise ConfigurationError("name must name the event, got ''")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphEventPosted(SessionEvent):
     """An extension has posted `event` for the conversation graph, if the session follows one."""
@@ -126,11 +113,21 @@ class UserTranscript(SessionEvent):
     Args:
         text: The words of this transcript alone; a turn may have several finals.
         is_final: Whether the recogniser will not change them any more.
+        words: Its words, with seconds from the session's start; empty if the recogniser has no times.
+        speaker: The recogniser's name for the one voice that said them; empty if `words` have several, or none.
+        language: The language of most of the words; empty if unknown.
+        languages: All their languages, that one first.
+        confidence: 0 … 1; None if unknown.
     """
 
     name: ClassVar[str] = "user_transcript"
     text: str = field(repr=False)
     is_final: bool
+    words: tuple[STTWord, ...] = field(default=(), repr=False)
+    speaker: str = ""
+    language: str = ""
+    languages: tuple[str, ...] = ()
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vivavoce.agents.turn.effects import EndedBy
 from vivavoce.agents.turn.effects import InterruptedBy as InterruptedBy
+from vivavoce.pipelines.core.checks import check_text
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.old_names import old_members
+from vivavoce.pipelines.stt.recognised import STTWord
 
 REPORT_VERSION = 1
 
@@ -57,6 +60,18 @@ class ToolRecord:
     call_id: str = ""
     started_at: float = 0.0
     is_known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEvent:
+    """An event for the conversation graph: the name that `when_event()` compares, and data for its code."""
+
+    name: str
+    data: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not check_text("name", self.name):
+            raise ConfigurationError("name must name the event, got ''")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +217,9 @@ class TurnMeasures:
         user_started_at, user_ended_at: The user's speech: its true onset and end. None if the user did not speak.
         committed_at: When the user's turn was over.
         first_audio_at: When the agent's first frame was played.
+        speakers: The recogniser's names of the voices of the user's words; empty if it tells none apart.
+        languages: The languages of the user's words, the one of most words first; empty if unknown.
+        confidence: Of the user's words, 0 … 1, as the recogniser reports it; None if unknown.
         played_seconds, generated_seconds: Audio of the agent that was heard, and that was made.
         interruptions: How often the agent was held or cut.
         waits: The cost of the configured waits.
@@ -218,6 +236,9 @@ class TurnMeasures:
     user_ended_at: float | None = None
     committed_at: float | None = None
     first_audio_at: float | None = None
+    speakers: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    confidence: float | None = None
     played_seconds: float = 0.0
     generated_seconds: float = 0.0
     interruptions: tuple[InterruptionRecord, ...] = ()
@@ -236,6 +257,8 @@ class TurnRecord(TurnMeasures):
     `reply`, and a turn that the close of its session cut. Texts are empty without `SessionOptions.capture_content`.
 
     Args:
+        user_words: The user's words as they were recognised, with seconds from the session's start; empty if the
+            recogniser has no times, or the application or the guard has edited the words.
         agent_text: The generated text; `heard_text`: the part of it that the caller heard.
         e2e_latency: Seconds from the true end of the user's speech to the first frame played; None if no user turn was
             answered audibly. The `stages` sum to it.
@@ -280,6 +303,7 @@ class TurnRecord(TurnMeasures):
     graph_state: str = ""
     transitions: tuple[str, ...] = ()
     unvoiced: tuple[str, ...] = field(default=(), repr=False)
+    user_words: tuple[STTWord, ...] = field(default=(), repr=False)
 
     if not TYPE_CHECKING:
         __getattr__ = old_members(dialogue_state="graph_state")

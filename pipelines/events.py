@@ -7,6 +7,7 @@ from typing import Literal
 
 from vivavoce.pipelines.core.characters import make_whole
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.stt.recognised import Recognised
 
 LATE_WORDS = 5.0
 """Seconds for which a recogniser, or a whole pipeline, that was replaced may still settle what it has heard."""
@@ -41,19 +42,15 @@ class UserVoiceResumed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserInterim:
-    """The user's utterance, as recognised so far."""
+class UserInterim(Recognised):
+    """The user's utterance, as recognised so far. The times of its words are the session clock's."""
 
-    text: str = field(repr=False)
     item_id: str = ""
-
-    def __post_init__(self) -> None:
-        make_whole(self, "text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserFinal:
-    """Settled words of the user.
+class UserFinal(Recognised):
+    """Settled words of the user. The times of the words are the session clock's.
 
     Args:
         audio_seconds: Seconds of audio that the recogniser took for it, for usage.
@@ -62,14 +59,10 @@ class UserFinal:
         held: Seconds for which the agent's `stt_stage` has kept it.
     """
 
-    text: str = field(repr=False)
     item_id: str = ""
     audio_seconds: float = 0.0
     is_past: bool = False
     held: float = 0.0
-
-    def __post_init__(self) -> None:
-        make_whole(self, "text")
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,6 +161,7 @@ class TranscriptSegment:
         text: For the agent, the text heard so far; for the user, the transcript so far.
         is_final: Whether this is the last update of the segment.
         turn_id: For the agent, the turn that the text belongs to, as in its record; a turn has a segment for each step.
+        speakers: For the user, the recogniser's names of the voices that said it; empty if it tells none apart.
     """
 
     segment_id: str
@@ -168,6 +169,7 @@ class TranscriptSegment:
     text: str = field(repr=False)
     is_final: bool
     turn_id: str = ""
+    speakers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

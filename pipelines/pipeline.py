@@ -136,6 +136,7 @@ class PipelineContext:
         history: Returns the present conversation, for a remote model that connects (again).
         open_limit: Seconds for one attempt to open a stream.
         transcript_timeout: Returns the seconds to wait for a transcript of the caller.
+        key_terms: Words, names and phrases that the session's recognisers expect, those that take them.
     """
 
     clock: Clock
@@ -147,6 +148,7 @@ class PipelineContext:
     history: Callable[[], ChatContext] = ChatContext
     open_limit: float = 10.0
     transcript_timeout: Callable[[], float] = lambda: 1.0
+    key_terms: tuple[str, ...] = ()
 
 
 _EARS = ("stt", "vad", "denoise", "turn_detector")

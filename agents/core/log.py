@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
@@ -37,6 +37,7 @@ from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.core.incidents import FellBack
 from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.stt.recognised import STTWord, earlier
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +117,10 @@ class SessionLog:
         self._pending.append(event(at=moment, sequence=self._sequence, turn_id=turn_id, **fields))
         self._inbox.wake()
 
+    def timed(self, words: Sequence[STTWord]) -> tuple[STTWord, ...]:
+        """Return words with times of the session clock with seconds from the session's start."""
+        return earlier(words, self.started_at)
+
     def report_error(self, error: Exception, source: str, *, is_recovered: bool = False, successor: str = "") -> None:
         """Note an `error` event; `successor`: the component that took the place of the one that failed."""
         self.note(ev.ErrorOccurred, error=error, source=source, is_recovered=is_recovered, successor=successor)
@@ -166,7 +171,8 @@ class SessionLog:
         for place in reversed(range(len(self.turns))):
             if self.turns[place].turn_id == turn_id:
                 if self.turns[place].user_text:
-                    self.turns[place] = replace(self.turns[place], user_text=words)
+                    kept = () if is_edited else self.turns[place].user_words
+                    self.turns[place] = replace(self.turns[place], user_text=words, user_words=kept)
                 return
         if turn_id:
             self._words[turn_id] = words, is_edited

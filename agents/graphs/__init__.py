@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from vivavoce.pipelines.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from vivavoce.agents.events import GraphEvent
     from vivavoce.agents.graphs.graph.intent import Intent
     from vivavoce.agents.graphs.graph.state import State
     from vivavoce.agents.graphs.graph.state_graph import StateGraph
@@ -23,10 +22,11 @@ if TYPE_CHECKING:
     from vivavoce.agents.graphs.intents.patterns import PatternIntents
     from vivavoce.agents.graphs.options import GraphOptions
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
+    from vivavoce.agents.records import GraphEvent
     from vivavoce.pipelines.core.errors import GraphError
 
 _PLACES = {
-    "vivavoce.agents.events": "GraphEvent",
+    "vivavoce.agents.records": "GraphEvent",
     "vivavoce.agents.graphs.graph.intent": "Intent",
     "vivavoce.agents.graphs.graph.state": "State",
     "vivavoce.agents.graphs.graph.state_graph": "StateGraph",

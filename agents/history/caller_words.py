@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vivavoce.agents.history.voices import HeardVoices
 from vivavoce.pipelines.core.words import same_words
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 
@@ -32,6 +33,8 @@ class CallerWords:
         self._are_judged = are_judged
         self._unjudged: dict[str, Unjudged] = {}
         self._said: dict[str, str] = {}
+        self.voices = HeardVoices()
+        """The speakers of the words that were heard."""
 
     # --- verdicts
 

@@ -299,6 +299,7 @@ class HistoryControl:
             no_transcript=not has_words,
             images=tuple(images),
             speaker=speaker,
+            voices=self.caller_words.voices.in_text(text) if is_heard else (),
             interrupted=interrupted,
             backchannel=backchannel,
             **self._stamp(turn_id),
@@ -314,7 +315,8 @@ class HistoryControl:
     def _rewrite(self, item: ChatMessage, text: str, turn_id: str, *, is_edited: bool) -> ChatMessage:
         if not text.strip():
             return item
-        new = replace(item, content=text, no_transcript=False, turn_id=turn_id or item.turn_id)
+        voices = self.caller_words.voices.of(item, text, is_edited=is_edited)
+        new = replace(item, content=text, voices=voices, no_transcript=False, turn_id=turn_id or item.turn_id)
         if (before := self.message(item)) is not None:
             self._context.replace(new)
             if before.role == "user":

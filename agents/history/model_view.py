@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vivavoce.agents.history.voices import LabelledVoices
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.llm.chat_units import completed
 
@@ -12,6 +13,7 @@ class ModelView:
     """All of the history, or the part that an agent carries on from its handoff with everything since then.
 
     Items that are changed or removed later change in the view too; those that the carried part shortens stay short.
+    Where several voices have spoken, their messages have labels.
     """
 
     def __init__(self) -> None:
@@ -19,6 +21,7 @@ class ModelView:
         self._before: frozenset[str] = frozenset()
         self._rewritten: dict[str, ChatItem] = {}
         """Items of the history, by id, that the carried part has in another form."""
+        self._voices = LabelledVoices()
 
     @property
     def is_whole(self) -> bool:
@@ -37,6 +40,9 @@ class ModelView:
 
     def of(self, history: ChatContext) -> ChatContext:
         """Return the part of the history that the model gets."""
+        return self._voices.of(self._part(history))
+
+    def _part(self, history: ChatContext) -> ChatContext:
         if self._carried is None:
             return history
         present = {item.id: item for item in history}

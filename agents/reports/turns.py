@@ -127,6 +127,8 @@ def _notes(turn: TurnRecord) -> Iterator[Element]:
     for wait in turn.waits:
         cost = f"{wait.option} = {wait.configured:g} s cost {milliseconds(wait.seconds)}"
         facts.append(el("li", el("b", "configured wait "), cost))
+    if heard := _heard(turn):
+        facts.append(el("li", el("b", "heard "), heard))
     if turn.preemptive:
         facts.append(el("li", el("b", "begun ahead "), "the answer was begun before the turn was over"))
     providers = [
@@ -151,6 +153,17 @@ def _interruption(each: InterruptionRecord) -> Element:
     parts.append(f"{each.heard_position:.1f} s had been heard")
     name = "interrupted " if each.decision == "interrupted" else "paused, went on "
     return el("li", el("b", name), ", ".join(parts))
+
+
+def _heard(turn: TurnRecord) -> str:
+    parts = []
+    if turn.speakers:
+        parts.append(f"speaker {', '.join(turn.speakers)}")
+    if turn.languages:
+        parts.append(f"in {', '.join(turn.languages)}")
+    if turn.confidence is not None:
+        parts.append(f"confidence {turn.confidence:.0%}")
+    return "; ".join(parts)
 
 
 def _used(turn: TurnRecord) -> str:

@@ -9,14 +9,12 @@ from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.core.application_code import repeat
 from vivavoce.agents.core.inbox import Barrier, Entry
-from vivavoce.agents.events import UserTranscript
 from vivavoce.agents.session.apply import apply
 from vivavoce.agents.session.parts import SessionParts
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import located
-from vivavoce.pipelines.core.words import unless_blank
 from vivavoce.pipelines.events import UserFinal, UserInterim
 
 logger = logging.getLogger(__name__)
@@ -125,7 +123,7 @@ class SessionLoop:
         if isinstance(event, _WORDS):
             turn_id = _turn_of(effects, fx.AmendUserTurn) or open_before or machine.open_turn_id
             turn_id = turn_id or _turn_of(effects, fx.CommitUserTurn)
-            self._show_words(unless_blank(event.text), turn_id, is_final=isinstance(event, UserFinal))
+            parts.transcripts.user(event, turn_id)
         elif isinstance(event, i.TextReceived):
             parts.transcripts.typed(event.text)
         for effect in effects:
@@ -136,13 +134,6 @@ class SessionLoop:
                 if isinstance(effect, _OF_SPEECHES):
                     parts.speeches.fail(effect.speech_id, error)
         self._context.hooks.agent_is(busy=bool(parts.speeches))
-
-    def _show_words(self, text: str, turn_id: str, *, is_final: bool) -> None:
-        if not text and not is_final:
-            return
-        if text:
-            self._context.log.note(UserTranscript, turn_id=turn_id, text=text, is_final=is_final)
-        self._parts.transcripts.user(text, is_final=is_final)
 
 
 def _turn_of(effects: Sequence[fx.Effect], kind: type[fx.CommitUserTurn | fx.AmendUserTurn]) -> str:

@@ -23,6 +23,7 @@ from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.checks import (
     check_flag,
     check_instance,
+    check_items,
     check_name,
     check_number,
     check_text,
@@ -96,6 +97,9 @@ class SessionOptions(WatchOptions):
     """When the user's speech takes the floor from the agent."""
     speech: SpeechLimits = field(default_factory=SpeechLimits)
     """How long an answer waits for its providers and hooks."""
+    key_terms: Sequence[str] = ()
+    """Names, products and other rare words that the caller may say; recognisers with the capability `takes_key_terms`
+    expect them, beside the terms of their own options. For others, a warning is logged."""
     preemptive: bool = True
     """Begin to answer words that are probably all before the turn is over, at most three times in one turn; used only
     if nothing differs in the end. With endpointing mode `manual`, on final words in a silence only."""
@@ -149,6 +153,10 @@ class SessionOptions(WatchOptions):
                 "context_window must be ContextWindow(…) or a function of a ChatContext, got "
                 f"{shown(self.context_window)}"
             )
+        terms = check_items("key_terms", self.key_terms, str, remedy="such as ['Vivavoce', 'Dr. Öztürk']")
+        if not all(map(str.strip, terms)):
+            raise ConfigurationError(f"key_terms need words, got {shown(terms)}; leave empty ones out")
+        object.__setattr__(self, "key_terms", terms)
         for name in ("preemptive", "preemptive_tts"):
             check_flag(name, getattr(self, name))
         for name in ("tool_timeout", "callback_timeout", "start_step", "close_timeout"):

@@ -124,7 +124,7 @@ def build_parts(
     history = HistoryControl(context, judges_caller=guards_caller(options.guard))
     record = None if trace is None else trace.record
     extensions = Attachments(context, history, extensions_of(options), limit=limit, record=record)
-    memory = memory_of(extensions)
+    memory, frame_hooks = memory_of(extensions), FrameHooks(context)
     flows = FlowRunner(context, flow, limit=limit)
     pipelines = PipelineRequests(context, pipeline, history, flows, extensions, options=options)
     handoffs = Handoffs(context, history, pipelines, on_floor=memory.streams.took_floor, options=options)
@@ -135,7 +135,7 @@ def build_parts(
     tools = ToolCalls(
         context, history, checkpoints, handoffs.from_tool, extensions.take_tool_result, timeout=options.tool_timeout
     )
-    transcripts, frame_hooks = TranscriptFeed(on_final=memory.streams.note_transcript), FrameHooks(context)
+    transcripts = TranscriptFeed(context.log, history.caller_words.voices, on_final=memory.streams.note_transcript)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
     background = BackgroundAudio(context, playout, background_audio)
     recording = RecordingControl(context, options.recording)

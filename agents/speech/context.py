@@ -116,12 +116,14 @@ class ReplyContext:
 
         The result is None if an async policy chooses the part.
         """
-        context, item = self.history.for_model(), self.history.user_item(turn_id)
-        if item is None or all(other.id != item.id for other in context):
-            context.append(ChatMessage(role="user", content=text, turn_id=turn_id))
+        context, item = self.history.for_models(), self.history.user_item(turn_id)
+        voices = self.history.caller_words.voices.in_text(text)
+        if item is None or all(other.id != item.id for other in self.history.for_model()):
+            context.append(ChatMessage(role="user", content=text, voices=voices, turn_id=turn_id))
         else:
-            context.replace(replace(item, content=text))
-        return self._window.cut_ahead(self.tools.with_pending(context), self.tools.unanswered_calls, turn_id)
+            context.replace(replace(item, content=text, voices=voices))
+        part = self.tools.with_pending(self.history.view.of(context))
+        return self._window.cut_ahead(part, self.tools.unanswered_calls, turn_id)
 
     def step_request(
         self,

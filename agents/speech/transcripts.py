@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 from vivavoce.agents.audio.utterance import Utterance
+from vivavoce.agents.core.log import SessionLog
+from vivavoce.agents.events import UserTranscript
+from vivavoce.agents.history.voices import HeardVoices
 from vivavoce.agents.records import TurnRecord
 from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.core.words import unless_blank
+from vivavoce.pipelines.events import UserFinal, UserInterim
 from vivavoce.pipelines.io import TranscriptSegment, Transport
 
 Side = Literal["user", "agent"]
@@ -21,10 +26,13 @@ class TranscriptFeed:
     see both.
 
     Args:
+        voices: Gets the speakers of the user's words.
         on_final: Called with each final transcript, and with the side that spoke.
     """
 
-    def __init__(self, *, on_final: Callable[[Side, str], None]) -> None:
+    def __init__(self, log: SessionLog, voices: HeardVoices, *, on_final: Callable[[Side, str], None]) -> None:
+        self._log = log
+        self._voices = voices
         self._on_final = on_final
         self._transport: Transport | None = None
         self._utterance: Utterance | None = None
@@ -50,18 +58,27 @@ class TranscriptFeed:
                 TranscriptSegment(segment_id=segment_id, who="agent", text=heard, is_final=is_over, turn_id=turn_id)
             )
 
-    def user(self, text: str, *, is_final: bool) -> None:
-        """Show the user's words so far."""
+    def user(self, heard: UserFinal | UserInterim, turn_id: str) -> None:
+        """Show the user's words so far, and note their event and their speakers."""
+        self._voices.heard(heard)
+        text, is_final = unless_blank(heard.text), isinstance(heard, UserFinal)
+        if text:
+            fields: dict[str, Any] = {**heard.recognised(), "text": text, "words": self._log.timed(heard.words)}
+            self._log.note(UserTranscript, turn_id=turn_id, is_final=is_final, **fields)
         if not self._user_segment:
             if not text:
                 return
             self._user_segment = new_id("user")
-        self._send(TranscriptSegment(segment_id=self._user_segment, who="user", text=text, is_final=is_final))
+        elif not (text or is_final):
+            return
+        segment, speakers = self._user_segment, heard.speakers
+        self._send(TranscriptSegment(segment_id=segment, who="user", text=text, is_final=is_final, speakers=speakers))
         if is_final:
             self._user_segment = ""
 
     def typed(self, text: str) -> None:
         """Note the user's typed text; the room has it already."""
+        self._voices.typed(text)
         self._on_final("user", text)
 
     def turn(self, record: TurnRecord) -> None:

@@ -52,6 +52,9 @@ class HeardTurns:
                 reasons[effect.turn_id] = "backchannel"
             elif isinstance(effect, fx.CommitUserTurn):
                 self._commit(effect, now)
+            elif isinstance(effect, fx.AmendUserTurn) and isinstance(event, i.UserFinal):
+                if (amended := self._turns.get(effect.turn_id)) is not None:
+                    amended.heard.add(event)
             elif isinstance(effect, fx.CancelSpeech) and effect.is_withdrawn:  # its turn continues
                 self._answers.pop(effect.speech_id, None)
         for turn_id in reasons:  # opened and dropped in one step, perhaps
@@ -120,6 +123,7 @@ class HeardTurns:
         recognising = (turn for turn in self._turns.values() if turn.open_recognition is not None)
         parts = self._turns.get(turn_id) or next(recognising, None)
         if event.is_past and parts is not None:
+            parts.heard.add(event)
             return
         if parts is None:
             if not turn_id:
@@ -127,10 +131,13 @@ class HeardTurns:
             parts = self._open(turn_id, now)
         if not (parts.recognitions or parts.speech or parts.pauses or parts.commits):
             parts.recognitions.append(Recognition(now))
+        parts.heard.add(event)
         recognition = parts.open_recognition
         if recognition is not None:
             recognition.ended_at, recognition.has_final = now, True
             recognition.audio_seconds, recognition.text = event.audio_seconds, event.text
+            recognition.speakers, recognition.languages = event.speakers, event.languages
+            recognition.confidence = event.confidence
 
     def _predicted(self, event: i.UserTurnPredicted, turn_id: str, now: float) -> None:
         pausing = (turn for turn in self._turns.values() if turn.open_pause is not None)

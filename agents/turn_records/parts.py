@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from vivavoce.agents.records import InterruptedBy
 from vivavoce.agents.turn.effects import EndedBy
+from vivavoce.agents.turn_records.heard_words import HeardWords
 
 
 @dataclass(slots=True)
@@ -32,12 +33,16 @@ class Recognition(Part):
         interims: How many interims came.
         has_final: Whether a final ended it, and not the turn's end.
         audio_seconds: Audio that the recogniser counted for it.
+        speakers, languages, confidence: As in its final.
     """
 
     interims: int = 0
     has_final: bool = False
     audio_seconds: float = 0.0
     text: str = field(default="", repr=False)
+    speakers: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    confidence: float | None = None
 
 
 @dataclass(slots=True)
@@ -106,6 +111,7 @@ class TurnParts:
     pauses: list[Pause] = field(default_factory=list)
     playouts: list[PlayedStep] = field(default_factory=list)
     interruptions: list[Interruption] = field(default_factory=list)
+    heard: HeardWords = field(default_factory=HeardWords)
 
     @property
     def open_speech(self) -> UserSpeech | None:
@@ -125,6 +131,7 @@ class TurnParts:
     def forget_words(self) -> None:
         """Drop the recogniser's words."""
         self.recognitions = [replace(recognition, text="") for recognition in self.recognitions]
+        self.heard.forget()
 
     def end_user(self, at: float) -> None:
         """End the user's part: all its open pieces."""

@@ -24,6 +24,7 @@ from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.core.incidents import FellBack
 from vivavoce.pipelines.events import PipelineUsage
 from vivavoce.pipelines.llm.base import Usage
+from vivavoce.pipelines.stt.recognised import earlier
 
 UNKNOWN_TOOL = "_unknown"
 """Stands for the name of a tool that does not exist, where content is not kept."""
@@ -243,13 +244,17 @@ class TurnRecordBuilder:
         self.end_parts(now, is_cut=outcome != "completed")
         frame, stages, timing = self._frame, self.stages, self._user.timing
         start, records = frame.session_start, stages.records()
-        captures = frame.captures_content
+        captures, heard = frame.captures_content, self.parts.heard
         speech_ended_at = stages.speech_ended_at
         onset, first_played_at = self._user.started_at, stages.first_played_at
         return TurnRecord(
             turn_id=self.turn_id,
             kind=self.kind,
             user_text=self.user_text if captures else "",
+            user_words=earlier(heard.words, start) if captures else (),
+            speakers=tuple(heard.speakers),
+            languages=heard.most_spoken,
+            confidence=heard.mean_confidence,
             agent_text=_joined(self.agent_text) if captures else "",
             heard_text=_joined(self.heard_text) if captures else "",
             outcome=outcome,

@@ -34,6 +34,7 @@ from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import ONSET_SECONDS, PipelineContext
 from vivavoce.pipelines.speech import TURN_DETECTOR_LIMIT, SpeechComponents, SpeechOptions
+from vivavoce.pipelines.stt.base import warn_of_key_terms
 from vivavoce.pipelines.turn_detector.base import TurnContext
 from vivavoce.pipelines.vad.base import VADEvent, VADSpeechEnded, VADSpeechStarted, VADVoicePaused
 
@@ -129,6 +130,8 @@ class Ears:
             denoising = None if denoise is None else Denoising(denoise, context.input_rate, context.emit)
         if not stays("stt"):
             recognizer = None if stt is None else Recognizer(stt, self._options.stt_reconnect, context)
+            if context.key_terms and not (stt is not None and stt.capabilities.takes_key_terms):
+                warn_of_key_terms(stt)
         if not stays("turn_detector"):
             predictor = None if detector is None else TurnPredictor(detector, TURN_DETECTOR_LIMIT, context)
         if not stays("vad"):

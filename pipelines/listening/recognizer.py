@@ -30,7 +30,17 @@ from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.pipeline import PipelineContext
-from vivavoce.pipelines.stt.base import STT, STT_EVENTS, STTEvent, STTFinal, STTInterim, STTStream
+from vivavoce.pipelines.stt.audio_times import AudioTimes
+from vivavoce.pipelines.stt.base import (
+    STT,
+    STT_EVENTS,
+    STTEvent,
+    STTFinal,
+    STTInterim,
+    STTStream,
+    open_stream,
+)
+from vivavoce.pipelines.stt.recognised import RecognisedFields
 
 KEPT_SECONDS = 10.0
 """Audio that is kept for the next stream while there is none."""
@@ -56,16 +66,20 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             on_failure=self._report,
         )
         self._stt = stt
+        self._key_terms = context.key_terms
         self._emit = context.emit
         self._input_rate = context.input_rate
         self._kept = RecentFrames(KEPT_SECONDS, dropping("stt"))
         self._stream: STTStream | None = None
+        self._times = AudioTimes()
+        """The session's times of the present stream's audio."""
         self._before: STTStream | None = None
         """A lost stream that may have kept audio for the next one."""
         self._has_given_up = False
         self._speech_at: float | None = None
         self._is_flush_due = False
-        self._interim = ""
+        self._interim: UserInterim | None = None
+        """The words that were shown and that no final has settled."""
         self._successor_speaks = False
         """Whether another recogniser may have words by now: then the words of this one are past."""
         self._life = anyio.CancelScope()
@@ -142,6 +156,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             return
         try:
             self._stream.push(frame)
+            self._times.push(frame.duration, self._clock.now())
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the recogniser's code: another stream is opened
             self._leave_broken(error)
             self._kept.push(frame)
@@ -162,7 +177,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             self._is_flush_due = True
 
     def discard(self) -> None:
-        self._interim = ""
+        self._interim = None
         self._is_flush_due = False
         if self._stream is not None:
             self._call(self._stream.discard)
@@ -188,10 +203,11 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
     # --- for ReconnectingStream
 
     async def _open(self) -> STTStream:
-        return await self._stt.open()
+        return await open_stream(self._stt, self._key_terms)
 
     def _begin(self, stream: STTStream) -> None:
         self._stream, before, self._before = stream, self._before, None
+        self._times = AudioTimes()
         if before is not None:
             self._call(before.replay, self.push, stream.speech_started, stream.flush)
         for frame in self._kept.drain():
@@ -206,22 +222,28 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
 
     def _take(self, event: STTEvent) -> None:
         if isinstance(event, STTInterim):
-            self._interim = event.text
-            self._emit(UserInterim(text=event.text))
+            self._interim = UserInterim(**self._heard(event))
+            self._emit(self._interim)
             return
-        self._interim = ""
+        self._interim = None
         if isinstance(event, STTFinal):
-            self._emit(UserFinal(text=event.text, audio_seconds=event.audio_seconds))
+            self._emit(UserFinal(**self._heard(event), audio_seconds=event.audio_seconds))
         else:
             self._emit(UserTurnEnded())
+
+    def _heard(self, event: STTInterim | STTFinal) -> RecognisedFields:
+        fields = event.recognised()
+        fields["words"] = self._times.words(event.words)
+        return fields
 
     def _end(self) -> None:
         self._leave_stream()
         if self._lost is None:
             return
-        if self._interim:
-            interim, self._interim = self._interim, ""
-            self._emit(UserFinal(text=interim))
+        if self._interim is not None:
+            interim, self._interim = self._interim, None
+            if interim.text:
+                self._emit(UserFinal(**interim.recognised()))
         self._emit(RecogniserLost())
         if self._leaves_at is not None:
             self._life.cancel()

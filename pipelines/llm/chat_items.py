@@ -21,9 +21,23 @@ NO_TRANSCRIPT = "[no transcript]"
 """The content of a message whose words are unknown."""
 
 
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A voice in a message: `speaker` said the content from the character `start` on, up to the next voice.
+
+    The speaker is the recogniser's name for the voice, such as "A"; empty for words that no recogniser has heard.
+    """
+
+    speaker: str
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        make_whole(self, "speaker")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
-    """Words of one speaker.
+    """Words of the system, the user's side or the assistant.
 
     Args:
         content: For an assistant, the words that were heard, not all that were generated.
@@ -32,7 +46,8 @@ class ChatMessage:
         no_transcript: The words are unknown (yet): a realtime model heard or said them itself. The content is
             `NO_TRANSCRIPT`.
         is_summary: It replaces messages that were removed.
-        speaker: Who said it, in a room with several speakers; empty otherwise.
+        speaker: The application's name for who said it, in a room with several speakers; empty otherwise.
+        voices: The voices that a recogniser has told apart in it, in their order; empty if it tells none apart.
         turn_id: The turn that it belongs to.
         sequence: Grows with each item of a session's history.
         created_at: Wall clock, seconds since the epoch, so that it is valid in another process.
@@ -47,6 +62,7 @@ class ChatMessage:
     is_summary: bool = False
     images: tuple[VideoFrame, ...] = field(default=(), repr=False)
     speaker: str = ""
+    voices: tuple[Voice, ...] = field(default=(), compare=False)
     turn_id: str = ""
     sequence: int = 0
     created_at: float = 0.0
@@ -62,6 +78,20 @@ class ChatMessage:
     def transcript(self) -> str:
         """The words; empty if they are unknown."""
         return "" if self.no_transcript else self.content
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """The recogniser's names of the voices, each once."""
+        return tuple(dict.fromkeys(voice.speaker for voice in self.voices if voice.speaker))
+
+    def by_voice(self) -> list[tuple[str, str]]:
+        """Return speaker and words of each voice, in their order; one part without a speaker if there are no voices."""
+        if not self.voices:
+            return [("", self.content)]
+        ends = [voice.start for voice in self.voices[1:]] + [len(self.content)]
+        parts = zip(self.voices, ends, strict=True)
+        said = [(voice.speaker, self.content[voice.start : end].strip()) for voice, end in parts]
+        return [(speaker, words) for speaker, words in said if words]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

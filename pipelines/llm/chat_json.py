@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -16,6 +16,7 @@ from vivavoce.pipelines.llm.chat_items import (
     ConfigChange,
     FunctionCall,
     FunctionCallOutput,
+    Voice,
 )
 from vivavoce.pipelines.media.frame import VideoFrame
 
@@ -59,8 +60,10 @@ def item_to_json(item: ChatItem, *, images: bool) -> dict[str, Any]:
     """Return one item as plain data, its pictures in base64 or not at all."""
     if not isinstance(item, ChatMessage):
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(item).items()}
-    data = asdict(replace(item, images=()))
-    del data["images"]
+    data = asdict(replace(item, images=(), voices=()))
+    del data["images"], data["voices"]
+    if item.voices:
+        data["voices"] = [asdict(voice) for voice in item.voices]
     if images and item.images:
         data["images"] = [asdict(picture) | {"data": _encode(picture.data)} for picture in item.images]
     return data
@@ -82,6 +85,8 @@ def item_from_json(data: object, *, place: str = "item") -> ChatItem:
     for field in fields(kind):
         if field.name == "images":
             values["images"] = tuple(_pictures(data.get("images", ()), place=f"{place}.images"))
+        elif field.name == "voices":
+            values["voices"] = tuple(_voices(data.get("voices", ()), place=f"{place}.voices"))
         elif field.name in data:
             values[field.name] = _read(data[field.name], _HINTS[kind][field.name], place=f"{place}.{field.name}")
         elif field.name == "id" or _is_required(field):
@@ -116,14 +121,30 @@ def _read(value: object, hint: Any, *, place: str) -> object:
 
 
 def _pictures(data: object, *, place: str) -> list[VideoFrame]:
+    return [_picture(picture, place=where) for where, picture in _objects(data, place=place)]
+
+
+def _voices(data: object, *, place: str) -> list[Voice]:
+    voices: list[Voice] = []
+    for where, voice in _objects(data, place=place):
+        speaker, start = (
+            _read(voice.get(name, ""), kind, place=f"{where}.{name}")
+            for name, kind in (("speaker", str), ("start", int))
+        )
+        voices.append(Voice(speaker, start))  # type: ignore[arg-type]  # read from checked data
+    return voices
+
+
+def _objects(data: object, *, place: str) -> Iterator[tuple[str, Mapping[str, object]]]:
     if not isinstance(data, list | tuple):
         raise ConfigurationError(f"{place} must be a list, got {_kind(data)}")
-    return [_picture(picture, place=f"{place}[{number}]") for number, picture in enumerate(data)]
+    for number, part in enumerate(data):
+        if not isinstance(part, Mapping):
+            raise ConfigurationError(f"{place}[{number}] must be an object, got {_kind(part)}")
+        yield f"{place}[{number}]", part
 
 
-def _picture(data: object, *, place: str) -> VideoFrame:
-    if not isinstance(data, Mapping):
-        raise ConfigurationError(f"{place} must be an object, got {_kind(data)}")
+def _picture(data: Mapping[str, object], *, place: str) -> VideoFrame:
     encoded = str(_read(data.get("data"), str, place=f"{place}.data"))
     try:
         decoded = base64.b64decode(encoded.encode(), validate=True)

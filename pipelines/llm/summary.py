@@ -90,6 +90,8 @@ class SummaryWindow:
 def _line(item: ChatItem) -> str:
     if isinstance(item, ChatMessage):
         who = item.speaker or item.role
+        if len(item.speakers) > 0 and not item.speaker:
+            return "\n".join(f"{who}{f' {speaker}' if speaker else ''}: {said}" for speaker, said in item.by_voice())
         return f"{who}: {item.content}{' [interrupted]' if item.interrupted else ''}" if item.content.strip() else ""
     if isinstance(item, FunctionCall):
         return f"tool {item.name} called with {item.arguments}"

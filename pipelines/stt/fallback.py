@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import anyio
@@ -15,8 +16,14 @@ from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import CapabilityError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.members import FallbackOptions, Member, Members, check_options, final_error
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
-from vivavoce.pipelines.stt.base import STT, STT_EVENTS, STTCapabilities
-from vivavoce.pipelines.stt.base import STTStream as BaseStream
+from vivavoce.pipelines.stt.base import (
+    STT,
+    STT_EVENTS,
+    STTCapabilities,
+    STTStream,
+    open_stream,
+    warn_of_key_terms,
+)
 from vivavoce.pipelines.stt.fallback_stream import FallbackStream
 
 CHECK_SECONDS = 0.5
@@ -84,7 +91,11 @@ class FallbackSTT(STT):
 
     @property
     def capabilities(self) -> STTCapabilities:
-        """The abilities that all recognisers have and the needs that one has, at the rate of the first one."""
+        """The abilities that all recognisers have and the needs that one has, at the rate of the first one.
+
+        Words and speakers of a recogniser are passed on even if others have none. Key terms are for those that take
+        them.
+        """
         return self._capabilities
 
     async def open(self) -> FallbackStream:
@@ -93,10 +104,22 @@ class FallbackSTT(STT):
         Raises:
             ProviderError: No recogniser works.
         """
+        return await self._open(())
+
+    async def open_with_key_terms(self, terms: Sequence[str]) -> STTStream:
+        """Open a stream as `open()` does; the recognisers that take key terms get them."""
+        if not self._capabilities.takes_key_terms:
+            return await super().open_with_key_terms(terms)
+        for stt in self.members:
+            if not stt.capabilities.takes_key_terms:
+                warn_of_key_terms(stt)
+        return await self._open(terms)
+
+    async def _open(self, terms: Sequence[str]) -> FallbackStream:
         errors: list[ProviderError] = []
         for member, successor in self._members.line():
             try:
-                stream = await self._open_member(member)
+                stream = await self._open_member(terms, member)
             except ProviderError as error:
                 self._members.failed(member, error, successor)
                 errors.append(error)
@@ -106,17 +129,17 @@ class FallbackSTT(STT):
                 self._members,
                 member,
                 stream,
-                open_member=self._open_member,
+                open_member=partial(self._open_member, terms),
                 capabilities=self._capabilities,
                 final_limit=self._options.final_limit,
                 kept_seconds=self._options.kept_seconds,
             )
         raise final_error(errors)
 
-    async def _open_member(self, member: Member[STT]) -> BaseStream:
+    async def _open_member(self, terms: Sequence[str], member: Member[STT]) -> STTStream:
         limit, stt = self._options.open_timeout, member.component
         with anyio.move_on_after(limit), provider_errors(stt.provider, retryable=True):
-            return await stt.open()
+            return await open_stream(stt, terms)
         raise ProviderTimeoutError(f"no stream within {limit:g} s", provider=stt.provider)
 
     async def _check(self, stt: STT) -> None:
@@ -148,4 +171,7 @@ def _common(recognisers: Sequence[STT]) -> STTCapabilities:
         emits_interims=with_interims is not None,
         emits_end_of_turn=all(one.emits_end_of_turn for one in all_of),
         needs_flush=any(one.needs_flush for one in all_of),
+        emits_words=all(one.emits_words for one in all_of),
+        diarizes=all(one.diarizes for one in all_of),
+        takes_key_terms=any(one.takes_key_terms for one in all_of),
     )

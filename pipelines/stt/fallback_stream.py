@@ -12,6 +12,7 @@ import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 import anyio
 from anyio.abc import TaskGroup
@@ -24,7 +25,17 @@ from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
-from vivavoce.pipelines.stt.base import STT, STT_EVENTS, STTCapabilities, STTEndOfTurn, STTEvent, STTStream
+from vivavoce.pipelines.stt.audio_times import AudioTimes
+from vivavoce.pipelines.stt.base import (
+    STT,
+    STT_EVENTS,
+    STTCapabilities,
+    STTEndOfTurn,
+    STTEvent,
+    STTFinal,
+    STTInterim,
+    STTStream,
+)
 from vivavoce.pipelines.stt.fallback_decisions import (
     Close,
     Decision,
@@ -39,6 +50,7 @@ from vivavoce.pipelines.stt.fallback_decisions import (
     TakeOver,
 )
 from vivavoce.pipelines.stt.fallback_machine import FallbackMachine
+from vivavoce.pipelines.stt.shown_words import ShownWords
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +71,8 @@ class _Branch:
         self.member: Member[STT] | None = None
         self.stream: STTStream | None = None
         self.resampler: Resampler | None = None
+        self.times = AudioTimes()
+        """The positions of its audio in the audio of the fallback's stream."""
 
     def enter(self) -> anyio.CancelScope:
         """Return the scope of its task."""
@@ -117,6 +131,7 @@ class FallbackStream(STTStream):
             kept_seconds=kept_seconds,
         )
         self._audio = self._machine.audio
+        self._shown = ShownWords()
         self._watchdog = Watchdog(self._clock, self._due)
         self._undone: deque[Decision] = deque()
         self._is_deciding = False
@@ -138,7 +153,7 @@ class FallbackStream(STTStream):
         self._audio.push(frame)  # also after the loss, until the next stream is opened
         if not self._is_closed:
             for branch in self._hearing:
-                self._push(branch, frame)
+                self._push(branch, frame, self._audio.position)
 
     def speech_started(self, ago: float) -> None:
         self._do(self._machine.speech_started(ago, self._clock.now()))
@@ -165,10 +180,11 @@ class FallbackStream(STTStream):
         self, push: Callable[[AudioFrame], None], speech_started: Callable[[float], None], flush: Callable[[], None]
     ) -> None:
         """Make the calls again that no final has settled."""
-        self._audio.replay(push, speech_started, flush)
+        self._audio.replay(lambda frame, _: push(frame), speech_started, flush)
 
-    def _push(self, branch: _Branch, frame: AudioFrame) -> None:
+    def _push(self, branch: _Branch, frame: AudioFrame, position: float) -> None:
         assert branch.stream is not None
+        branch.times.push(frame.duration, position)
         if branch.resampler is None:
             self._call(branch, branch.stream.push, frame)
         elif (resampled := branch.resampler.push(frame)).data:
@@ -227,6 +243,8 @@ class FallbackStream(STTStream):
     def _do_one(self, decision: Decision) -> None:
         match decision:
             case Emit(event=event):
+                if isinstance(event, STTFinal):
+                    event = self._shown.completed(event)
                 if not isinstance(event, STTEndOfTurn) or self._can.emits_end_of_turn:
                     self._send.send_nowait(event)
             case Open():
@@ -254,7 +272,7 @@ class FallbackStream(STTStream):
         if order.end is None:
             self._hearing = (*self._hearing, branch)
         self._audio.replay(
-            lambda frame: self._push(branch, frame),
+            lambda frame, position: self._push(branch, frame, position),
             lambda ago: self._speech_started(branch, ago),
             lambda: self._flush(branch),
             begin=order.begin,
@@ -326,6 +344,9 @@ class FallbackStream(STTStream):
         try:
             async with aclosing(guarded(branch.stream.events, STT_EVENTS, provider, retryable=True)) as events:
                 async for event in events:
+                    if isinstance(event, STTInterim | STTFinal) and event.words:
+                        event = replace(event, words=branch.times.words(event.words))
+                        self._shown.note(event)
                     self._do(self._machine.event(branch.number, event, self._clock.now()))
         except ProviderError as failure:
             error = failure

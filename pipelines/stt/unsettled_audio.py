@@ -46,6 +46,7 @@ class Utterance:
         is_excused: Whether every recogniser was asked for its words in vain: none owes them any more.
         is_covered: Whether an interim that came since it began belonged to an earlier utterance, and may have its words
             too.
+        end: The position of its newest audio, in seconds of the stream.
     """
 
     items: deque[AudioFrame | SpeechStarted] = field(default_factory=deque)
@@ -57,6 +58,7 @@ class Utterance:
     ended_at: float | None = None
     is_excused: bool = False
     is_covered: bool = False
+    end: float = 0.0
 
     def show(self, text: str) -> None:
         """Set the interim; if it is only the beginning of words that were shown already, the utterance is being heard
@@ -81,6 +83,7 @@ class UnsettledAudio:
         """Utterances that have ended, oldest first."""
         self.open = Utterance()
         """The utterance that is being spoken."""
+        self._position = 0.0
         self._dropped = 0
         self._passed_on = PassedOnWords()
         self._left_off = 0
@@ -94,11 +97,18 @@ class UnsettledAudio:
 
     # --- calls of the pipeline
 
+    @property
+    def position(self) -> float:
+        """Seconds of audio that were pushed."""
+        return self._position
+
     def push(self, frame: AudioFrame) -> None:
         utterance = self.open
         seconds = frame.duration
         utterance.items.append(frame)
         utterance.seconds += seconds
+        self._position += seconds
+        utterance.end = self._position
         if utterance.is_speech:
             utterance.voiced += seconds
         elif self.has_vad and not utterance.has_words:
@@ -268,20 +278,26 @@ class UnsettledAudio:
 
     def replay(
         self,
-        push: Callable[[AudioFrame], None],
+        push: Callable[[AudioFrame, float], None],
         speech_started: Callable[[float], None],
         flush: Callable[[], None],
         *,
         begin: int = 0,
         end: int | None = None,
     ) -> None:
-        """Make the kept calls again, in their order: the calls of the utterances from `begin` on, up to `end`."""
+        """Make the kept calls again, in their order: the calls of the utterances from `begin` on, up to `end`.
+
+        Args:
+            push: Receives a frame and the position of its end, in seconds of the stream.
+        """
         for utterance in [*self.ended, self.open][begin:end]:
+            position = utterance.end - utterance.seconds
             for item in list(utterance.items):
                 if isinstance(item, SpeechStarted):
                     speech_started(item.ago)
                 else:
-                    push(item)
+                    position += item.duration
+                    push(item, position)
             if utterance.ended_at is not None:
                 flush()
 

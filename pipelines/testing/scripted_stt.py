@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 
 import anyio
 
@@ -19,7 +20,7 @@ from vivavoce.pipelines.stt.base import (
     STTInterim,
     STTStream,
 )
-from vivavoce.pipelines.testing.script import ScriptError, lost, wait
+from vivavoce.pipelines.testing.script import ScriptError, lost, wait, words_at
 
 
 class ScriptedSTT(STT):
@@ -28,6 +29,10 @@ class ScriptedSTT(STT):
     Each `flush()` (the end of speech, if the pipeline has a VAD) takes the next text of the script and yields it as a
     final `final_delay` seconds later. When the script has run out, a flush yields nothing. A test may also call
     `interim()`, `final()`, `end_of_turn()` and `fail()`, which act on the newest open stream at once.
+
+    Words, speaker, languages and confidence come with an `STTFinal` in the script, or with `stream.emit()`. Words are
+    made by `words_at()`. With the capability `emits_words`, the words of a text share the audio since its speech began
+    evenly.
 
     With the capability `needs_flush` a stream ignores audio between a flush and the next `speech_started()`, as such
     recognisers do: this audio is not in `utterances`, and a flush then yields an empty final.
@@ -42,14 +47,14 @@ class ScriptedSTT(STT):
 
     def __init__(
         self,
-        finals: Sequence[str] = (),
+        finals: Sequence[str | STTFinal] = (),
         *,
         final_delay: float = 0.0,
         open_delay: float = 0.0,
         close_delay: float = 0.0,
         capabilities: STTCapabilities | None = None,
     ) -> None:
-        self._finals = list(finals)
+        self._finals = [STTFinal(text=final) if isinstance(final, str) else final for final in finals]
         self._final_delay = final_delay
         self._open_delay = open_delay
         self._close_delay = close_delay
@@ -77,15 +82,24 @@ class ScriptedSTT(STT):
 
     async def open(self) -> ScriptedSTTStream:
         """Return a stream, or raise the error planned by `fail_open()`."""
+        return await self._open(())
+
+    async def _open(self, terms: Sequence[str]) -> ScriptedSTTStream:
         self.open_attempts += 1
         await wait(self._open_delay)
         if self._open_errors:
             raise self._open_errors.pop(0)
         stream = ScriptedSTTStream(
-            self._next_final, self._final_delay, self._close_delay, needs_flush=self._capabilities.needs_flush
+            self._next_final, self._final_delay, self._close_delay, self._capabilities, key_terms=terms
         )
         self.streams.append(stream)
         return stream
+
+    async def open_with_key_terms(self, terms: Sequence[str]) -> ScriptedSTTStream:
+        """Return a stream that records the terms; only with the capability."""
+        if not self._capabilities.takes_key_terms:
+            await super().open_with_key_terms(terms)
+        return await self._open(terms)
 
     def interim(self, text: str) -> None:
         """Have the newest stream yield an interim."""
@@ -116,7 +130,7 @@ class ScriptedSTT(STT):
         if self._finals:
             raise ScriptError(f"{len(self._finals)} scripted finals were never asked for: {self._finals!r}")
 
-    def _next_final(self) -> str | None:
+    def _next_final(self) -> STTFinal | None:
         return self._finals.pop(0) if self._finals else None
 
 
@@ -124,8 +138,16 @@ class ScriptedSTTStream(STTStream):
     """One stream, with a record of its calls."""
 
     def __init__(
-        self, next_final: Callable[[], str | None], final_delay: float, close_delay: float, *, needs_flush: bool = False
+        self,
+        next_final: Callable[[], STTFinal | None],
+        final_delay: float,
+        close_delay: float,
+        capabilities: STTCapabilities | None = None,
+        *,
+        key_terms: Sequence[str] = (),
     ) -> None:
+        can = capabilities or STTCapabilities()
+        needs_flush = can.needs_flush
         self._next_final = next_final
         self._final_delay = final_delay
         self._close_delay = close_delay
@@ -133,6 +155,11 @@ class ScriptedSTTStream(STTStream):
         self.is_closed = False
         self._needs_flush = needs_flush
         self._is_hearing = not needs_flush
+        self._emits_words = can.emits_words
+        self._began_at = 0.0
+        """The position at which the utterance began."""
+        self.key_terms = tuple(key_terms)
+        """The terms that it was opened with."""
         self.pushed_seconds = 0.0
         self.utterances: list[float] = [] if needs_flush else [0.0]
         """Seconds heard of each utterance, the open one last; with `needs_flush` without the pre-roll."""
@@ -156,6 +183,7 @@ class ScriptedSTTStream(STTStream):
     def speech_started(self, ago: float) -> None:
         """Record it."""
         self.speech_starts.append(LoopClock().now() - ago)
+        self._began_at = max(self._began_at, self.pushed_seconds - ago)
         if not self._is_hearing:
             self._is_hearing = True
             self.utterances.append(0.0)
@@ -166,16 +194,24 @@ class ScriptedSTTStream(STTStream):
         if not self._is_hearing and not self.is_closed:
             self.emit(STTFinal(text=""), delay=self._final_delay)
             return
+        began_at = self._began_at
         self._end_utterance()
-        if not self.is_closed and (text := self._next_final()) is not None:
-            self.emit(STTFinal(text=text), delay=self._final_delay)
+        if not self.is_closed and (final := self._next_final()) is not None:
+            self.emit(self._with_words(final, began_at), delay=self._final_delay)
 
     def discard(self) -> None:
         """Record it."""
         self.discards.append(LoopClock().now())
         self._end_utterance()
 
+    def _with_words(self, final: STTFinal, began_at: float) -> STTFinal:
+        if not self._emits_words or final.words:
+            return final
+        count = max(1, len(words_at(0.0, final.text)))
+        return replace(final, words=words_at(began_at, final.text, seconds=(self.pushed_seconds - began_at) / count))
+
     def _end_utterance(self) -> None:
+        self._began_at = self.pushed_seconds
         self._is_hearing = not self._needs_flush
         if self._is_hearing:
             self.utterances.append(0.0)

@@ -30,6 +30,22 @@ async (steps) => {
 """
 
 
+VOICES = """
+async (steps) => {
+    const { Captions } = await import('/captions.js');
+    const frame = document.createElement('div'), list = document.createElement('ol');
+    frame.append(list);
+    document.body.append(frame);
+    const captions = new Captions(list);
+    for (const [id, text, speakers] of steps) {
+        const attributes = { 'lk.segment_id': id, ...(speakers ? { 'vivavoce.speakers': speakers } : {}) };
+        captions.transcription({ id, text, isDone: true, attributes }, 'user', 'You');
+    }
+    return [...list.children].map((entry) => entry.querySelector('.who').textContent);
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def page() -> Iterator[ModulesPage]:
     with page_for_modules() as page:
@@ -128,3 +144,8 @@ def test_a_call_of_another_session_stands_at_its_place_by_the_time_of_that_sessi
         [23.0, "agent", "It is booked."],
         record(25.0, "It is booked.", ("book", 22.6, 0.1), session=20.0),
     ) == ["For which day?", "book at seven", "book()", "It is booked."]
+
+
+def test_speakers_stand_beside_their_words_as_soon_as_there_are_two(page: ModulesPage) -> None:
+    steps = [["1", "a table", "A"], ["2", "for", "B"], ["2", "for two no three", "B, A"], ["3", "yes", ""]]
+    assert page.evaluate(VOICES, steps) == ["You", "You · speaker B, A", "You"]

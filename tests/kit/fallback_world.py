@@ -195,7 +195,7 @@ class World:
         if order.end is None:
             self.hearing.append(stream)
         self.machine.audio.replay(
-            lambda frame: self._push(stream, frame),
+            lambda frame, _: self._push(stream, frame),
             lambda ago: None,
             lambda: self._flush(stream),
             begin=order.begin,
@@ -260,5 +260,5 @@ class World:
     def kept(self) -> set[int]:
         """The utterances whose audio a next stream hears again."""
         frames: list[AudioFrame] = []
-        self.machine.audio.replay(frames.append, lambda _: None, lambda: None)
+        self.machine.audio.replay(lambda frame, _: frames.append(frame), lambda _: None, lambda: None)
         return {int(frame.to_numpy()[0]) for frame in frames} - {0}

@@ -82,7 +82,8 @@ def follow(session: AgentSession[Any], display: Display) -> None:
         if not isinstance(event.item, ChatMessage):
             return
         if event.item.role == "user":
-            display.caller_said(event.item.content)
+            parts = event.item.by_voice() if len(event.item.speakers) > 1 else [("", event.item.content)]
+            display.caller_said("\n".join(f"{speaker}: {said}" if speaker else said for speaker, said in parts))
         elif event.item.role == "assistant":
             display.agent_said(event.item.content, interrupted=event.item.interrupted)
 

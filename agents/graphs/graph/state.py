@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.graphs.graph.condition import Condition, ConditionFunction, words
 from vivavoce.agents.graphs.graph.intent import Intent
 from vivavoce.agents.graphs.machine.rules import (
@@ -22,6 +21,7 @@ from vivavoce.agents.graphs.machine.rules import (
     Rule,
     Trigger,
 )
+from vivavoce.agents.records import GraphEvent
 from vivavoce.pipelines.core.checks import check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.tools import Tool

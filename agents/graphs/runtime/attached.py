@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.graphs.runtime.fit import check_model, check_turns, warnings_of
 from vivavoce.agents.graphs.runtime.runtime import GraphRuntime
 from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 from vivavoce.agents.memory.control import MemoryControl
 from vivavoce.agents.memory.options import MemoryOptions
+from vivavoce.agents.records import GraphEvent
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:

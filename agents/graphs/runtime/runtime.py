@@ -15,7 +15,6 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import AgentControl
 from vivavoce.agents.core.call_site import calling_tool, runs_in_session
 from vivavoce.agents.core.context import NO_ADDITIONS
-from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.extension.extension import Attached, Judges
 from vivavoce.agents.graphs.graph.intent import Intent
 from vivavoce.agents.graphs.graph.state import State, transition_of
@@ -38,6 +37,7 @@ from vivavoce.agents.graphs.runtime.turns import (
     SayVoice,
     WaitingTool,
 )
+from vivavoce.agents.records import GraphEvent
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.agents.turn.inputs import ToolsStarted
 from vivavoce.pipelines.core.clock import TimerHandle

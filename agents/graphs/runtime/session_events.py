@@ -7,9 +7,9 @@ from typing import Protocol
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.emitter import SessionEmitter
-from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.graphs.machine.rules import EventKind, GraphRules, OnEvent, OnFile, OnForm
 from vivavoce.agents.graphs.runtime.turns import KEY
+from vivavoce.agents.records import GraphEvent
 
 
 class Receive(Protocol):

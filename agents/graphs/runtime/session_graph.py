@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from vivavoce.agents.core.call_site import runs_in_session
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.graphs.graph.state import State
 from vivavoce.agents.graphs.intents.classifier import IntentMatch
+from vivavoce.agents.records import GraphEvent
 from vivavoce.pipelines.core.checks import check_instance, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 

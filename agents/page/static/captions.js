@@ -2,7 +2,7 @@
 //
 // Names and texts come from outside, so they only ever become text nodes.
 
-const SEGMENT = 'lk.segment_id', FINAL = 'lk.transcription_final';
+const SEGMENT = 'lk.segment_id', FINAL = 'lk.transcription_final', SPEAKERS = 'vivavoce.speakers';
 const MAX_ENTRIES = 500;
 const NEAR_END = 80;                                     // pixels
 const SLACK = 50;                                        // ms by which words may reach the page later than a turn record
@@ -30,6 +30,7 @@ export function briefly(json) {
 
 export class Captions {
   #entries = new Map();                                  // key -> <li>
+  #speakers = new Set();                                 // the voices that a recogniser has told apart
   #started = -Infinity;                                  // when the agent's session began, by the page's clock
 
   /** @param list The <ol>; its parent scrolls. */
@@ -51,6 +52,7 @@ export class Captions {
 
   clear() {
     this.#entries.clear();
+    this.#speakers.clear();
     this.isAtEnd = true;
     this.list.replaceChildren();
   }
@@ -69,8 +71,14 @@ export class Captions {
       return '';
     }
     const wasFinal = this.#entries.get(key)?.dataset.final === 'true';
-    this.#write(key, side, name, text, isFinal);
+    this.#write(key, side, name + this.#voices(stream.attributes[SPEAKERS]), text, isFinal);
     return isFinal && !wasFinal ? text : '';
+  }
+
+  /** Return the speakers of a transcript behind a name, as soon as there are two in the call. */
+  #voices(speakers = '') {
+    for (const speaker of speakers.split(', ')) if (speaker) this.#speakers.add(speaker);
+    return speakers && this.#speakers.size > 1 ? ` · speaker ${speakers}` : '';
   }
 
   /** Show a message that was typed, by the caller or by the agent. */
@@ -163,6 +171,7 @@ export class Captions {
       this.#entries.set(key, entry);
       this.#append(entry);
     }
+    entry.querySelector('.who').textContent = name;
     entry.querySelector('.words').textContent = text;
     entry.dataset.final = String(isFinal);
     this.follow();

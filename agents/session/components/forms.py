@@ -44,6 +44,7 @@ class OwnConnection(Form):
 
     Args:
         input_rate: Rate of the caller's audio in Hz.
+        key_terms: Words that the recognisers expect.
         on_event: Called with each event of the connection.
         on_crash: Called with an exception that ends a part of the connection after it was open.
     Raises:
@@ -57,6 +58,7 @@ class OwnConnection(Form):
         history: HistoryControl,
         *,
         input_rate: int,
+        key_terms: Sequence[str],
         on_event: Callable[[OwnConnection, PipelineEvent], None],
         on_crash: Callable[[OwnConnection, Exception], None],
     ) -> None:
@@ -77,6 +79,7 @@ class OwnConnection(Form):
                 tools=live.tools,
                 history=self._copy_history,
                 transcript_timeout=lambda: live.endpointing.transcript_timeout,
+                key_terms=tuple(key_terms),
             )
         )
         self._on_crash = on_crash

@@ -290,6 +290,7 @@ class PipelineSwitch:
             pipeline,
             self._history,
             input_rate=self._input_rate,
+            key_terms=self._options.key_terms,
             on_event=self._on_event,
             on_crash=self._on_crash,
         )

@@ -63,6 +63,9 @@ def part_spans(parts: TurnParts, listening: list[Listening], *, capture: bool) -
             "vivavoce.stt.text": heard.text if capture and heard.has_final else None,
             "vivavoce.stt.interims": heard.interims,
             "vivavoce.stt.has_final": heard.has_final,
+            "vivavoce.stt.speakers": heard.speakers or None,
+            "vivavoce.stt.languages": heard.languages or None,
+            "vivavoce.stt.confidence": heard.confidence,
         }
         yield PartSpan("stt", heard.began_at, heard.ended_at, attributes)
     for pause in parts.pauses:

@@ -22,6 +22,8 @@ TURNS_TOPIC = "vivavoce.turns"
 SEGMENT_ID = "lk.segment_id"
 TRANSCRIPTION_FINAL = "lk.transcription_final"
 TRANSCRIBED_TRACK_ID = "lk.transcribed_track_id"
+SPEAKERS = "vivavoce.speakers"
+"""The recogniser's names of the voices in a transcript of the user, such as "A, B"."""
 AGENT_STATE = "lk.agent.state"
 
 SEND_LIMIT = 1.0
@@ -280,6 +282,8 @@ def _attributes(item: _Transcript, *, is_final: bool) -> dict[str, str]:
     attributes = {SEGMENT_ID: item.segment.segment_id, TRANSCRIPTION_FINAL: "true" if is_final else "false"}
     if item.track_sid:
         attributes[TRANSCRIBED_TRACK_ID] = item.track_sid
+    if item.segment.speakers:
+        attributes[SPEAKERS] = ", ".join(item.segment.speakers)
     return attributes
 
 

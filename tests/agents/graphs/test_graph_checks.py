@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from vivavoce.agents.events import GraphEvent
 from vivavoce.agents.graphs.graph.state import State
 from vivavoce.agents.graphs.graph.state_graph import StateGraph
 from vivavoce.agents.graphs.intents.classifier import ModelIntents
 from vivavoce.agents.graphs.intents.patterns import PatternIntents
 from vivavoce.agents.graphs.machine.rules import OnIntent, Rule, StateRules
+from vivavoce.agents.records import GraphEvent
 from vivavoce.pipelines.core.errors import ConfigurationError, GraphError
 
 

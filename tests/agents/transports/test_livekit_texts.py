@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -76,6 +76,26 @@ def sent(room: Unreliable, act: Callable[[TextSender], Awaitable[None]]) -> None
 def says(sender: TextSender, who: Literal["user", "agent"], text: str, *, is_final: bool) -> None:
     segment = TranscriptSegment(segment_id="s1", who=who, text=text, is_final=is_final)
     sender.add_transcript(segment, sender=None, track_sid=None)
+
+
+@pytest.mark.parametrize(("speakers", "attribute"), [(("A", "B"), "A, B"), ((), None)])
+def test_the_speakers_of_a_transcript_are_an_attribute_of_its_stream(
+    speakers: tuple[str, ...], attribute: str | None
+) -> None:
+    seen: list[str | None] = []
+
+    class Watched(Unreliable):
+        async def stream_text(self, *, attributes: dict[str, str], **more: Any) -> Any:
+            seen.append(attributes.get("vivavoce.speakers"))
+            return await super().stream_text(attributes=attributes, **more)
+
+    async def act(sender: TextSender) -> None:
+        segment = TranscriptSegment(segment_id="s1", who="user", text="Hi.", is_final=True, speakers=speakers)
+        sender.add_transcript(segment, sender=None, track_sid=None)
+        await anyio.sleep(1)
+
+    sent(Watched(), act)
+    assert seen == [attribute]
 
 
 @pytest.mark.parametrize("who", ["user", "agent"])
