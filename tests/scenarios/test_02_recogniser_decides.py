@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import anyio
 import pytest
 
 from vivavoce.agents import Agent, EndpointingOptions, SessionOptions
@@ -129,6 +130,34 @@ def test_a_hook_that_drops_the_words_of_a_turn_leaves_nothing_to_answer_at_its_e
     assert (thinking(harness), harness.recording.of(UserTranscript), harness.llm.requests) == ([], [], [])
 
 
+@pytest.mark.parametrize("judges_then", [False, True])
+def test_another_recogniser_ends_the_next_turn_in_its_own_way(judges_then: bool) -> None:
+    first, second = STTCapabilities(emits_end_of_turn=not judges_then), STTCapabilities(emits_end_of_turn=judges_then)
+    stt = ScriptedSTT(capabilities=second)
+    harness = SessionHarness(
+        Agent("Be nice."), ScriptedLLM("All right then.", "And that too."), stt=ScriptedSTT(capabilities=first)
+    )
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.makes_noise(6.0, 7.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        for at, one, text in ((1.0, harness.stt, "a table"), (6.5, stt, "for two")):
+            await harness.until(at)
+            one.interim(text)
+            await harness.until(at + 0.75)
+            one.final(text)
+            await harness.until(at + 2.0)
+            if one.capabilities.emits_end_of_turn:
+                one.end_of_turn()
+            await harness.until(at + 4.0)
+            if one is harness.stt:
+                await harness.session.update_components(stt=stt)
+
+    harness.run(scenario, until=12.0)
+    ways = [(3.0, 7.4), ("recogniser", "pause")] if not judges_then else [(1.9, 8.5), ("pause", "recogniser")]
+    assert [tuple(thinking(harness)), tuple(turn.ended_by for turn in harness.session.turns)] == ways
+
+
 # --- an answer begun ahead
 
 
@@ -159,3 +188,19 @@ def test_the_answer_of_an_eager_end_is_begun_on_the_words_that_the_hook_gives() 
     harness = ahead((1.6, eager("a table")), (2.0, ends("a table")), agent=Editor("x"))
     assert [request.context.messages("user")[-1].content for request in harness.llm.requests] == ["A TABLE"]
     harness.expect_history(("user", "A TABLE"), ("assistant", "All right then."))
+
+
+class Slow(Agent):
+    """Takes its time for each transcript."""
+
+    async def stt_stage(self, transcripts: AsyncIterator[UserFinal | UserInterim]) -> Any:
+        async for transcript in transcripts:
+            await anyio.sleep(0.3)
+            yield transcript
+
+
+def test_judgements_wait_behind_the_words_that_a_hook_still_has() -> None:
+    harness = ahead((1.6, eager("a table")), (2.2, ends("a table")), agent=Slow("x"))
+    assert [round(at, 6) for at in harness.llm.requested_at] == [1.9]
+    assert thinking(harness) == [2.5]
+    harness.expect_history(("user", "a table"), ("assistant", "All right then."))

@@ -255,10 +255,14 @@ class UserTurns:
             self._interruption.let_go_on()
 
     def _end_with_sound(self, turn: UserTurn, now: float) -> None:
-        """End the turn, perhaps before the VAD reports it: the present sound is noise until a word comes."""
+        """End the turn, perhaps before the VAD reports it: its present sound is noise until another word comes.
+
+        Sound without a word so far may be that of a caller who goes on.
+        """
         turn.end(now, "recogniser")
-        if self._user.burst is not None and self._user.is_speaking:
-            self._user.burst.turn_to_noise(now)
+        burst = self._user.burst
+        if burst is not None and burst.is_going_on and burst.has_words:
+            burst.turn_to_noise(now)
 
     def ended_eagerly(self, now: float) -> None:
         """Take the recogniser's judgement that the words so far are perhaps the whole turn: they count as stable words,

@@ -115,6 +115,18 @@ def test_sound_that_goes_on_behind_the_end_is_noise_until_a_word_comes() -> None
     assert ("interrupted", "answer_1") in [entry[1:] for entry in talk.take()]
 
 
+def test_new_sound_that_began_before_the_end_holds_the_answer_back() -> None:
+    talk = deciding(max_attempts=0).starts(0.5).at(1.0, interim("a table")).stops(1.5).starts(1.8)
+    talk.at(1.9, final("a table"), ENDED)
+    assert talk.take() == [
+        (1.9, "commit", "turn_1", "a table"),
+        (1.9, "grant", "answer_1"),
+        (1.9, "pause", "answer_1"),
+    ]
+    talk.at(2.3, interim("for two")).stops(2.4).at(2.7, final("for two"), ENDED)
+    assert talk.take()[-2:] == [(2.7, "merge", "turn_1", "a table for two"), (2.7, "grant", "answer_2")]
+
+
 def test_limits_of_words_and_a_request_end_the_turn_as_ever() -> None:
     talk = deciding(max_turn_words=2, max_attempts=0).starts(0.5).at(1.0, interim("one two three"))
     assert talk.take()[:2] == [(1.0, "limit", "turn_1", "max_turn_words"), (1.0, "commit", "turn_1", "one two three")]
