@@ -25,6 +25,8 @@ from vivavoce.pipelines.events import (
     UserFinal,
     UserInterim,
     UserTurnEnded,
+    UserTurnEndedEagerly,
+    UserTurnResumed,
 )
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -34,10 +36,12 @@ from vivavoce.pipelines.stt.audio_times import AudioTimes
 from vivavoce.pipelines.stt.base import (
     STT,
     STT_EVENTS,
+    STTEagerEndOfTurn,
     STTEvent,
     STTFinal,
     STTInterim,
     STTStream,
+    STTTurnResumed,
     open_stream,
 )
 from vivavoce.pipelines.stt.recognised import RecognisedFields
@@ -80,6 +84,8 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         self._is_flush_due = False
         self._interim: UserInterim | None = None
         """The words that were shown and that no final has settled."""
+        self.has_ended_turn = False
+        """Whether it has judged that the turn is over, and neither words nor speech have come since."""
         self._successor_speaks = False
         """Whether another recogniser may have words by now: then the words of this one are past."""
         self._life = anyio.CancelScope()
@@ -146,6 +152,12 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         """The sample rate in Hz of the frames that it takes."""
         return self._stt.capabilities.sample_rate
 
+    @property
+    def decides_turns(self) -> bool:
+        """Whether it judges the ends of turns by itself, and settles its words then."""
+        can = self._stt.capabilities
+        return can.emits_end_of_turn and not can.needs_flush
+
     # --- the caller
 
     def push(self, frame: AudioFrame) -> None:
@@ -164,12 +176,21 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
     def speech_started(self, ago: float) -> None:
         """Report to the recogniser that speech began `ago` seconds before the end of the newest frame."""
         self._speech_at = self._clock.now() - ago
-        self._is_flush_due = False  # kept audio of two utterances is heard as one
+        self._is_flush_due = self.has_ended_turn = False  # kept audio of two utterances is heard as one
         if self._stream is not None:
             self._call(self._stream.speech_started, ago)
 
+    def speech_ended(self) -> None:
+        """Report to the recogniser that speech has ended; unless it decides turns, it settles the utterance."""
+        if not self.decides_turns:
+            self.flush()
+            return
+        self._speech_at = None
+        if self._stream is not None:
+            self._call(self._stream.speech_ended)
+
     def flush(self) -> None:
-        """Report to the recogniser that speech has ended."""
+        """Have the recogniser settle the utterance, which is over."""
         self._speech_at = None
         if self._stream is not None:
             self._call(self._stream.flush)
@@ -221,20 +242,31 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             self._emit(RecogniserBack())
 
     def _take(self, event: STTEvent) -> None:
+        self.has_ended_turn = False
         if isinstance(event, STTInterim):
-            self._interim = UserInterim(**self._heard(event))
-            self._emit(self._interim)
-            return
-        self._interim = None
-        if isinstance(event, STTFinal):
+            self._show(UserInterim(**self._heard(event)))
+        elif isinstance(event, STTEagerEndOfTurn):
+            shown = "" if self._interim is None else self._interim.text
+            if event.text not in ("", shown):
+                self._show(UserInterim(text=event.text))
+            self._emit(UserTurnEndedEagerly())
+        elif isinstance(event, STTTurnResumed):
+            self._emit(UserTurnResumed())
+        elif isinstance(event, STTFinal):
+            self._interim = None
             self._emit(UserFinal(**self._heard(event), audio_seconds=event.audio_seconds))
         else:
+            self._interim, self.has_ended_turn = None, True
             self._emit(UserTurnEnded())
 
     def _heard(self, event: STTInterim | STTFinal) -> RecognisedFields:
         fields = event.recognised()
         fields["words"] = self._times.words(event.words)
         return fields
+
+    def _show(self, interim: UserInterim) -> None:
+        self._interim = interim
+        self._emit(interim)
 
     def _end(self) -> None:
         self._leave_stream()

@@ -62,6 +62,9 @@ class FallbackSTT(STT):
     works again; one that was too slow is tried again after `retry_after`. In a silence the call goes back to the
     preferred recogniser. The code that made the recognisers closes them.
 
+    If all of them judge the ends of turns, their judgements pass, and none owes a final at the end of speech. If only
+    some do, the turn detector and the waits of the session end turns, whichever of them serves.
+
     Args:
         recognisers: In order of preference; at least two.
     Raises:
