@@ -56,8 +56,8 @@ def missing_avatar(transport: Transport, options: RoomOptions) -> AvatarError | 
     if options.avatar is None or transport.sink.capabilities.is_remote:
         return None
     return AvatarError(
-        f"the avatar {options.avatar.identity!r} cannot come: {type(transport).__name__} has no avatars, and the agent's "
-        "own audio plays its speech; start the session in a LiveKit room, or leave out RoomOptions.avatar",
+        f"the avatar {options.avatar.identity!r} cannot come: {type(transport).__name__} has no avatars, and the "
+        "agent's own audio plays its speech; start the session in a LiveKit room, or leave out RoomOptions.avatar",
         identity=options.avatar.identity,
         outcome="own_audio",
     )
