@@ -91,8 +91,8 @@ class TwinContext:
         self._waiting = ""
         self._waits_since = 0.0
         self._is_last = False
-        self._flushed: deque[str] = deque()
-        """Texts that do not wait for more, each with a message when it is spoken."""
+        self._ready: deque[tuple[str, bool]] = deque()
+        """Texts that do not wait for more, and whether a message tells that one is spoken."""
         self._flush_id = 1
         self._last_audio: float | None = None
         self._changed = anyio.Event()
@@ -120,8 +120,8 @@ class TwinContext:
         self.text += request.transcript
         self._waiting += request.transcript
         self._is_last = request.is_last
-        if request.is_flush:
-            self._flushed.append(self._waiting)
+        if request.is_flush or (self._waiting and not request.delay):
+            self._ready.append((self._waiting, request.is_flush))
             self._waiting = ""
         self._changed.set()
 
@@ -144,10 +144,12 @@ class TwinContext:
 
     async def _speak(self) -> None:
         while not self.is_cancelled:
-            if self._flushed:
-                await self._generate(self._flushed.popleft())
-                await self._send({"type": "flush_done", "flush_done": True, "flush_id": self._flush_id})
-                self._flush_id += 1
+            if self._ready:
+                part, is_flush = self._ready.popleft()
+                await self._generate(part)
+                if is_flush:
+                    await self._send({"type": "flush_done", "flush_done": True, "flush_id": self._flush_id})
+                    self._flush_id += 1
             elif part := self._due():
                 self._waiting = ""
                 await self._generate(part)
@@ -177,6 +179,9 @@ class TwinContext:
         await anyio.sleep(pace.first_byte)
         for word in part.split():
             if (fault := self._fault) is not None and len(self.spoken) == fault.after:
+                if fault.kind == "stall":
+                    await self._cancelled()
+                    return
                 if fault.kind != "unknown":
                     raise Faulty(fault)
                 await self._send({"type": "of_the_future", "data": [5]})
@@ -191,6 +196,11 @@ class TwinContext:
             self.spoken.append(word)
             self._last_audio = anyio.current_time()
             await anyio.sleep(pace.interval)
+
+    async def _cancelled(self) -> None:
+        while not self.is_cancelled:
+            self._changed = anyio.Event()
+            await self._changed.wait()
 
     def _audio(self) -> str:
         samples = round(self._pace.word * self._first.rate) // 2
