@@ -29,6 +29,7 @@ middle of a transcript: https://github.com/pipecat-ai/pipecat/pull/793.
 """
 
 from vivavoce.plugins.cartesia.twin.context import TwinFault, TwinPace
+from vivavoce.plugins.cartesia.twin.requests import Refusal
 from vivavoce.plugins.cartesia.twin.server import CartesiaTwin, TwinConnection
 
-__all__ = ["CartesiaTwin", "TwinConnection", "TwinFault", "TwinPace"]
+__all__ = ["CartesiaTwin", "Refusal", "TwinConnection", "TwinFault", "TwinPace"]

@@ -20,7 +20,7 @@ from vivavoce.pipelines.core.errors import (
 from vivavoce.pipelines.testing import run_virtual
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins import cartesia
-from vivavoce.plugins.cartesia.twin import CartesiaTwin, TwinFault, TwinPace
+from vivavoce.plugins.cartesia.twin import CartesiaTwin, Refusal, TwinFault, TwinPace
 
 Make = Callable[..., cartesia.TTS]
 
@@ -103,8 +103,6 @@ async def test_text_without_words_is_sent_with_the_first_words_or_not_at_all(twi
 
 
 async def test_text_in_which_the_server_finds_no_words_is_no_error(twin: CartesiaTwin, make: Make) -> None:
-    from vivavoce.plugins.cartesia.twin.requests import Refusal
-
     text = "transcript empty or contains only punctuation"
     twin.faults.append(TwinFault(kind="error", error=Refusal(400, "Invalid transcript", text)))
     assert await heard(make().synthesize("½")) == []
@@ -356,6 +354,16 @@ async def test_a_model_that_does_not_exist_is_named_with_what_there_is(make: Mak
     error = await error_of(make(model="sonic-99").stream(pieces("Hello there.")))
     for told in ("status 400, model_not_found", "Invalid model", "the model 'sonic-99'", "models: sonic-3.5, "):
         assert told in str(error)
+    assert not error.retryable
+
+
+async def test_a_text_that_the_vendor_refuses_is_not_quoted(twin: CartesiaTwin, make: Make) -> None:
+    quoted = Refusal(422, "Invalid transcript", f"cannot speak {LONG!r} with {twin.key}")
+    twin.faults.append(TwinFault(kind="error", error=quoted))
+    error = await error_of(make().synthesize(LONG))
+    assert "status 422" in str(error)
+    assert "withheld, since it quotes the conversation" in str(error)
+    assert "word3" not in str(error)
     assert not error.retryable
 
 
