@@ -37,6 +37,8 @@ class TwinPace:
     """Between the audio of two words."""
     times_after_audio: bool = False
     """Whether a word's times come behind its audio, and not before it."""
+    cuts_samples: bool = False
+    """Whether each word's audio comes in two pieces, the first of which ends in the middle of a sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,10 @@ class TwinContext:
                 await self._send({"type": "of_the_future", "data": [5]})
             start = len(self.spoken) * pace.word
             times = {"words": [word], "start": [start], "end": [start + pace.word]}
-            messages = [{"type": "chunk", "data": self._audio(), "step_time": 1.0, "flush_id": self._flush_id}]
+            messages = [
+                {"type": "chunk", "data": piece, "step_time": 1.0, "flush_id": self._flush_id}
+                for piece in self._audio()
+            ]
             if self._first.wants_words:
                 told: dict[str, Any] = {"type": "timestamps", "word_timestamps": times}
                 messages.insert(len(messages) if pace.times_after_audio else 0, told)
@@ -202,7 +207,9 @@ class TwinContext:
             self._changed = anyio.Event()
             await self._changed.wait()
 
-    def _audio(self) -> str:
+    def _audio(self) -> list[str]:
         samples = round(self._pace.word * self._first.rate) // 2
         level, kind = (self.level / 32768, "f") if self._first.encoding == "pcm_f32le" else (self.level, "h")
-        return base64.b64encode(struct.pack(f"<2{kind}", level, -level) * samples).decode()
+        audio = struct.pack(f"<2{kind}", level, -level) * samples
+        pieces = (audio[:101], audio[101:]) if self._pace.cuts_samples else (audio,)
+        return [base64.b64encode(piece).decode() for piece in pieces]

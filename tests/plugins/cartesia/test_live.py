@@ -58,9 +58,12 @@ async def test_a_cut_leaves_nothing_in_the_next_speech() -> None:
     assert words(chunks) == ["All", "new."]
 
 
-@pytest.mark.parametrize("wrong", [{"voice": "nobody"}, {"model": "sonic-99"}], ids=str)
-async def test_what_does_not_exist_is_named(wrong: dict[str, str]) -> None:
-    async with cartesia.TTS(api_key=KEY, **wrong) as tts:
-        with pytest.raises(ProviderStatusError, match=next(iter(wrong.values()))) as caught:
+@pytest.mark.parametrize(
+    ("model", "voice", "told"),
+    [(cartesia.DEFAULT_MODEL, "nobody", "nobody"), ("sonic-99", cartesia.DEFAULT_VOICE, "sonic-99")],
+)
+async def test_what_does_not_exist_is_named(model: str, voice: str, told: str) -> None:
+    async with cartesia.TTS(api_key=KEY, model=model, voice=voice) as tts:
+        with pytest.raises(ProviderStatusError, match=told) as caught:
             await anext(tts.synthesize("Hello."))
     assert not caught.value.retryable

@@ -115,6 +115,13 @@ async def test_words_keep_their_times_also_if_they_come_behind_their_audio(twin:
     assert chunks[-1].is_end
 
 
+async def test_samples_that_come_in_two_pieces_are_joined(twin: CartesiaTwin, make: Make) -> None:
+    twin.pace = TwinPace(first_byte=0.0, interval=0.0, cuts_samples=True)
+    chunks = await heard(make().synthesize("One two."))
+    assert levels(chunks) == {twin.contexts[0].level}
+    assert sum(chunk.frame.samples for chunk in chunks) == 12_000
+
+
 def test_a_pause_that_outlives_the_context_begins_another_one_whose_times_go_on() -> None:
     async def main() -> None:
         async def text() -> AsyncGenerator[str, None]:
