@@ -40,6 +40,8 @@ CHILD_SETTLING = 3.0
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave tests that only `make test-all` runs out of other runs; give each test a lane's higher `--timeout`."""
     _raise_limits(items, config.getoption("timeout") or 0.0)
+    if "live" not in config.getoption("markexpr"):
+        items[:] = [item for item in items if item.get_closest_marker("live") is None]
     kinds: dict[bool, list[pytest.Item]] = {False: [], True: []}
     for item in items:
         kinds[_is_of_test_all(item)].append(item)

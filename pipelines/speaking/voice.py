@@ -41,7 +41,7 @@ TAIL = 0.1
 
 
 class Voice:
-    """Speaks with a TTS.
+    """Speaks with a TTS, which it has connected ahead of the first speech.
 
     Args:
         clock: Dates the request of each synthesis.
@@ -65,6 +65,7 @@ class Voice:
         self._output_rate = rate or self._rate
         self._emit = emit
         self._filters = FilterChain(options.text_filters, self._report) if options.text_filters else None
+        tts.warm()
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Yield the speech; word times count from the start of all of it.

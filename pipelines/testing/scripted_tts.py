@@ -96,6 +96,8 @@ class ScriptedTTS(TTS):
         """The texts spoken, oldest first; a streamed one grows as it comes."""
         self.requested_at: list[float] = []
         """Loop times of the requests."""
+        self.warmed = 0
+        """How many times it was asked to connect ahead."""
         self.cancelled: list[int] = []
         """Indexes of the syntheses that were closed before they had ended."""
 
@@ -126,6 +128,10 @@ class ScriptedTTS(TTS):
     def _first_byte_of(self, text: str) -> float:
         first_byte = self._spoken(text).first_byte
         return self._first_byte if first_byte is None else first_byte
+
+    def warm(self) -> None:
+        """Note that it was asked."""
+        self.warmed += 1
 
     async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak."""

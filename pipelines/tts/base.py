@@ -81,6 +81,9 @@ class TTS(Component, ABC):
     def capabilities(self) -> TTSCapabilities:
         """Read before speaking."""
 
+    def warm(self) -> None:
+        """Connect ahead of the first speech. A pipeline calls it in its event loop; by default it does nothing."""
+
     @abstractmethod
     def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak one sentence or more. Closing the generator stops the synthesis.

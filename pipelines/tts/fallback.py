@@ -97,6 +97,10 @@ class FallbackTTS(TTS):
         """Rate and word times of the first voice; text is streamed if all of them stream it and give word times."""
         return self._capabilities
 
+    def warm(self) -> None:
+        """Warm the first voice."""
+        self._members.components[0].warm()
+
     async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak one sentence or more, with one voice after the other until it is spoken.
 

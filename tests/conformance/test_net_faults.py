@@ -281,7 +281,7 @@ async def test_a_connection_that_is_cut_in_the_middle_of_sending_is_lost_once(us
             await line.next()
 
 
-@on_socket_users
+@pytest.mark.parametrize("user", [user for user in SOCKET_USERS if user.sends_audio], ids=str)
 async def test_a_server_that_reads_nothing_costs_audio_and_no_memory_and_the_close_ends_in_time(
     user: SocketUser,
     serve: Serve,

@@ -68,6 +68,8 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.openai.RealtimeOptions",
         "vivavoce.plugins.openai.ConnectionOptions",
         "vivavoce.plugins.google.RealtimeOptions",
+        "vivavoce.plugins.cartesia.TTSOptions",
+        "vivavoce.plugins.cartesia.ConnectionOptions",
         "vivavoce.plugins.pocketsphinx.STTOptions",
         "vivavoce.plugins.espeak.TTSOptions",
         "vivavoce.plugins.apm.DenoiseOptions",

@@ -26,7 +26,7 @@ from vivavoce.pipelines.net.sockets import OnLost, OnMessage, Socket, open_socke
 from vivavoce.pipelines.net.streams import json_lines, json_object, sse
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
 from vivavoce.pipelines.realtime_model.feed import Feed
-from vivavoce.plugins import google, openai
+from vivavoce.plugins import cartesia, google, openai
 from vivavoce.plugins.openai.options import Api
 
 SHORT = 0.3
@@ -73,6 +73,8 @@ class SocketUser(ABC):
     """Whether an SDK opens the websocket: it follows redirects, and tells a refusal without its body."""
     withholds = False
     """Whether it shows no text of the server, which may quote the conversation."""
+    sends_audio = True
+    """Whether audio is what it sends, and not little text."""
     drops = True
     """Whether it drops audio that the server does not take; else the connection counts as lost."""
 
@@ -260,6 +262,56 @@ class GoogleRealtime(SocketUser):
                 await connection.aclose()
 
 
+class CartesiaTTS(SocketUser):
+    """A voice of Cartesia, in the middle of a text."""
+
+    name = "cartesia.TTS"
+    good = ""
+    sends_audio = False
+
+    def __init__(self) -> None:
+        self._asked = anyio.Event()
+
+    def answer(self, message: Message) -> Iterable[Message]:
+        context, audio = json.loads(message)["context_id"], "AQACAA=="
+        self.good = json.dumps({"type": "chunk", "context_id": context, "data": audio, "done": False})
+        self._asked.set()
+        return ()
+
+    @asynccontextmanager
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        texts: Feed[str] = Feed()
+        events: Feed[object] = Feed()
+        errors: list[ProviderError] = []
+        self._asked = anyio.Event()
+
+        async def speak() -> None:
+            try:
+                async for chunk in voice.stream(texts.items()):
+                    events.put(chunk)
+            except ProviderError as error:
+                errors.append(error)
+                self._asked.set()
+            events.end(*errors)
+
+        async def close() -> None:
+            tasks.cancel_scope.cancel()
+
+        options = cartesia.TTSOptions(connection=limits(limit))
+        async with cartesia.TTS(base_url=url, api_key=key, options=options) as voice:
+            async with anyio.create_task_group() as tasks:
+                texts.put("Hello there. ")
+                tasks.start_soon(speak)
+                with anyio.fail_after(LIMIT):
+                    await self._asked.wait()
+                failed = list(errors)
+                if not failed:
+                    yield Line(lambda: texts.put("How are you? "), events.items(), close)
+                tasks.cancel_scope.cancel()
+        if failed:
+            raise failed[0]
+
+
 class NetEvents(RequestUser):
     """`sse()` by itself."""
 
@@ -350,6 +402,7 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     OpenAISTT(),
     OpenAIRealtime(),
     GoogleRealtime(),
+    CartesiaTTS(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (
     NetEvents(),

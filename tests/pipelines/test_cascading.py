@@ -79,6 +79,15 @@ def test_without_voice_and_model_it_only_listens() -> None:
     assert (can.can_listen, can.can_say, can.can_reply, can.takes_flow) == (True, False, False, False)
 
 
+def test_the_voice_connects_ahead_of_the_first_speech(serve: Serve) -> None:
+    tts = ScriptedTTS()
+
+    async def act(_: CascadingConnection) -> None:
+        assert (tts.warmed, tts.texts) == (1, [])
+
+    serve(CascadingPipeline(tts=tts), act)
+
+
 def test_a_recogniser_that_needs_flush_is_refused_without_a_vad() -> None:
     stt = ScriptedSTT(capabilities=STTCapabilities(needs_flush=True))
     with pytest.raises(CapabilityError, match="give CascadingPipeline a vad"):

@@ -266,6 +266,7 @@ def test_ones_own_voice_speaks_at_the_models_rate(serve: Serve) -> None:
     chunks: list[AudioChunk] = []
 
     async def speak(connection: RealtimePipelineConnection) -> None:
+        assert tts.warmed == 1, "it connects ahead"
         async for chunk in connection.speak("Hello there."):
             chunks.append(chunk)
 

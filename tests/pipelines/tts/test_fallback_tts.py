@@ -58,6 +58,12 @@ def test_a_voice_that_fails_before_its_audio_is_passed_over_and_the_fallback_is_
     assert told == [FellBack("tts", "first", "", LOST, successor="second")]
 
 
+def test_the_first_voice_connects_ahead() -> None:
+    first, second = First(), Second()
+    FallbackTTS([first, second]).warm()
+    assert (first.warmed, second.warmed) == (1, 0)
+
+
 def test_in_mid_sentence_the_next_voice_goes_on_behind_the_last_complete_word_of_a_voice_with_word_times() -> None:
     first = First(emits_words=True, faults={0: TTSFault("middle", LOST)})
     second = Second(emits_words=True, options=ScriptedTTSOptions(seconds_per_word=0.3))
