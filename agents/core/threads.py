@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import itertools
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import anyio
 
+from vivavoce.pipelines.core.async_library import name_async_library
 from vivavoce.pipelines.core.errors import contained, ends_test
 
 P = ParamSpec("P")
@@ -64,9 +64,7 @@ class ThreadPool:
         slots: anyio.Semaphore,
     ) -> None:
         context = contextvars.copy_context()
-        sniffio = sys.modules.get("sniffio")  # it names the async library that runs here; none runs in the thread
-        if sniffio is not None:
-            context.run(sniffio.current_async_library_cvar.set, None)
+        context.run(name_async_library, None)  # none runs in the thread
 
         def returned(value: T) -> None:
             slots.release()

@@ -33,6 +33,7 @@ from vivavoce.agents.telemetry.destination import observer_for, telemetry_for
 from vivavoce.agents.telemetry.facts import session_facts
 from vivavoce.agents.telemetry.logs.logs import log_session
 from vivavoce.agents.telemetry.observer import SessionObserver
+from vivavoce.pipelines.core.async_library import name_async_library
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionNotStartedError, describe, first_error
 from vivavoce.pipelines.core.incidents import on_fallback
 
@@ -154,6 +155,7 @@ class SessionLifecycle:
 
     async def _main(self, plan: StartPlan) -> None:
         """Start, wait for the request of the close, close. It outlives the close only for code that clings."""
+        name_async_library("asyncio")
         call_site.set(SessionSite(self._context.session))
         log_session(self._context.id, captures_content=self._parts.options.capture_content)
         try:
