@@ -17,7 +17,7 @@ import pytest
 from kit.each_pipeline import harness_on
 from kit.realtime import realtime_of, text_realtime_of
 from kit.telemetry import Watching
-from vivavoce.agents import AgentSession
+from vivavoce.agents import AgentSession, SessionOptions
 
 WAYS = ["traced"] if os.environ.get("VIVAVOCE_TRACED_SCENARIOS") == "1" else ["plain"]
 
@@ -32,9 +32,12 @@ def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     sessions: list[AgentSession[Any]] = []
     make_as_ever = AgentSession.__init__
 
-    def make_and_note(session: AgentSession[Any], *args: Any, **options: Any) -> None:
-        make_as_ever(session, *args, **options)
-        sessions.append(session)
+    def make_and_note(
+        session: AgentSession[Any], *args: Any, options: SessionOptions | None = None, **others: Any
+    ) -> None:
+        make_as_ever(session, *args, options=options, **others)
+        if options is None or options.telemetry is None:  # others report elsewhere
+            sessions.append(session)
 
     monkeypatch.setattr(AgentSession, "__init__", make_and_note)
     with watching.everywhere():
