@@ -15,7 +15,7 @@ https://platform.claude.com/docs/en/api/messages, …/api/errors, …/build-with
 …/thinking, …/preserved-thinking, …/agents-and-tools/tool-use. It was not compared with the live server.
 """
 
-from vivavoce.plugins.anthropic.twin.script import CUT, HANG, Answer, Call, Fail, Fault, Raw, Refuse, Thought
+from vivavoce.plugins.anthropic.twin.script import CUT, HANG, Answer, Call, Fail, Fault, Raw, Refuse, Step, Thought
 from vivavoce.plugins.anthropic.twin.server import Received, Twin
 
-__all__ = ["CUT", "HANG", "Answer", "Call", "Fail", "Fault", "Raw", "Received", "Refuse", "Thought", "Twin"]
+__all__ = ["CUT", "HANG", "Answer", "Call", "Fail", "Fault", "Raw", "Received", "Refuse", "Step", "Thought", "Twin"]

@@ -74,10 +74,10 @@ def _problems(body: Mapping[str, Any], betas: str) -> Iterator[str]:
     ]
     if not messages:
         yield "messages: at least one message is required"
-    yield from _of_tools(body, messages)
-    yield from _of_thinking(body, messages, betas)
     yield from _of_blocks(body, messages)
     yield from _of_calls(messages)
+    yield from _of_tools(body, messages)
+    yield from _of_thinking(body, messages, betas)
     if messages[0][0] != "user":
         yield 'messages: first message must use the "user" role'
     if messages[-1][0] == "assistant":
@@ -126,15 +126,25 @@ def _of_thinking(body: Mapping[str, Any], messages: Messages, betas: str) -> Ite
             yield "`temperature` may only be set to 1 when thinking is enabled"
         if (body.get("tool_choice") or {}).get("type") in ("any", "tool"):
             yield "Thinking may not be enabled when tool_choice forces tool use."
-        last = next((blocks for role, blocks in reversed(messages) if role == "assistant"), [])
-        is_open = messages and any(block.get("type") == "tool_result" for block in messages[-1][1])
-        if is_open and last and last[0].get("type") not in ("thinking", "redacted_thinking"):
+        first = _first_of_turn(messages)
+        if first is not None and first not in ("thinking", "redacted_thinking"):
             yield (
-                f"messages: Expected `thinking` or `redacted_thinking`, but found `{last[0].get('type')}`. When "
-                "`thinking` is enabled, a final `assistant` message must start with a thinking block"
+                f"messages: Expected `thinking` or `redacted_thinking`, but found `{first}`. When `thinking` is "
+                "enabled, a final `assistant` message must start with a thinking block"
             )
     if not drops_invalid(body, betas):
         yield from invalid_thoughts(body)
+
+
+def _first_of_turn(messages: Messages) -> Any:
+    """Return the kind of the model's first block since the user's last words, if the turn goes on with results."""
+    first = None
+    for role, blocks in messages:
+        if role == "assistant" and first is None:
+            first = blocks[0].get("type") if blocks else None
+        elif role == "user" and all(block.get("type") != "tool_result" for block in blocks):
+            first = None
+    return first
 
 
 def _of_blocks(body: Mapping[str, Any], messages: Messages) -> Iterator[str]:
@@ -179,6 +189,8 @@ def _of_calls(messages: Messages) -> Iterator[str]:
         for call in calls:
             if not isinstance(call.get("id"), str) or not CALL_ID.fullmatch(call["id"]):
                 yield f"messages.{number}.content.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
+            if not isinstance(call.get("name"), str) or not NAME.fullmatch(call["name"]):
+                yield f"messages.{number}.content.tool_use.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
             if not isinstance(call.get("input"), dict):
                 yield f"messages.{number}.content.tool_use.input: Input should be a valid dictionary"
             if call["id"] in seen:

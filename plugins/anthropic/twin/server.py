@@ -160,9 +160,7 @@ def _sign(prefix: list[Block], blocks: list[dict[str, Any]], text: str) -> str:
 
 
 def _refused(refusal: Refuse) -> web.Response:
-    return web.json_response(
-        refusal.body, status=refusal.status, headers={"request-id": "req_twin", **refusal.headers}
-    )
+    return web.json_response(refusal.body, status=refusal.status, headers={"request-id": "req_twin", **refusal.headers})
 
 
 def _whole(playing: Playing) -> dict[str, Any]:

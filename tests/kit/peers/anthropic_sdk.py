@@ -66,9 +66,9 @@ async def main(url: str) -> dict[str, Any]:
     seen |= {"called": called, "told": await stream(client, history, thinking=THINKING)}
     changed = [{"role": "user", "content": "Something else?"}, *history[1:]]
     seen["changed"] = await failure(stream(client, changed, thinking=THINKING))
-    seen["whole"] = (
-        await client.messages.create(model="claude-haiku-5-5", max_tokens=10, messages=[asked])
-    ).to_dict(mode="json")
+    seen["whole"] = (await client.messages.create(model="claude-haiku-5-5", max_tokens=10, messages=[asked])).to_dict(
+        mode="json"
+    )
     seen["refused"] = await stream(client, [asked])
     seen["failures"] = [await failure(stream(client, [asked])) for _ in range(4)]
     seen["no_result"] = await failure(stream(client, [*history[:2], asked]))

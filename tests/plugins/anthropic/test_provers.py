@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.peers.talk import talk
-from kit.servers.install import anthropic_python, livekit_agents_python
+from kit.servers.install import livekit_agents_python
 from vivavoce.plugins.anthropic.twin import CUT, Answer, Call, Fail, Refuse, Thought, Twin
 
 CALLS = (Call("weather", {"city": "Oslo"}), Call("weather", {"city": "Rome"}))
@@ -26,7 +26,7 @@ async def test_the_sdk_streams_calls_tools_returns_thoughts_and_reads_errors() -
             Answer("So", Fail()),
             Answer("So", CUT),
         )
-        seen = await talk("anthropic_sdk", anthropic_python, twin.url)
+        seen = await talk("anthropic_sdk", livekit_agents_python, twin.url)
 
     called, told = seen["called"], seen["told"]
     assert "claude-haiku-5-5" in seen["models"]
@@ -55,7 +55,7 @@ async def test_the_sdk_streams_calls_tools_returns_thoughts_and_reads_errors() -
     assert [text.partition(":")[0] for text in twin.refused] == ["messages", "messages.1"]
 
 
-@pytest.mark.test_all("a process of livekit-agents costs ten seconds of a processor, and tries the twin alone")
+@pytest.mark.test_all("a second process costs ten seconds of a processor, and tries the twin alone")
 @pytest.mark.e2e
 @pytest.mark.timeout(120)
 async def test_livekits_plugin_streams_calls_tools_and_reads_errors() -> None:
@@ -71,6 +71,7 @@ async def test_livekits_plugin_streams_calls_tools_and_reads_errors() -> None:
     ]
     assert seen["second"]["text"] == "It is cold."
     assert seen["second"]["usage"][1] > 10, "read from the cache"
-    results = twin.bodies[1]["messages"][-1]["content"]
-    assert [block["content"] for block in results] == ["cold in Oslo", "cold in Rome"]
+    blocks = [block for message in twin.bodies[1]["messages"] for block in message["content"]]
+    results = [block["content"] for block in blocks if block["type"] == "tool_result"]
+    assert results == ["cold in Oslo", "cold in Rome"]
     assert [one["error"] for one in seen["failed"]] == ["APIStatusError", "APIStatusError", "APIConnectionError"]
