@@ -44,9 +44,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     _raise_limits(items, config.getoption("timeout") or 0.0)
     is_asked = "live" in (config.getoption("markexpr") or "")
-    for item in [item for item in items if (mark := item.get_closest_marker("live")) is not None]:
-        if not (is_asked and os.environ.get(mark.args[0])):
-            items.remove(item)
+    live = [item for item in items if item.get_closest_marker("live") and not (is_asked and _has_key(item))]
+    items[:] = [item for item in items if item not in live]
+    config.hook.pytest_deselected(items=live)
     kinds: dict[bool, list[pytest.Item]] = {False: [], True: []}
     for item in items:
         kinds[_is_of_test_all(item)].append(item)
@@ -60,6 +60,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     deselected = terminalreporter.stats.get("deselected", [])
     if left_out := sum(_is_of_test_all(item) for item in deselected):
         terminalreporter.write_line(f"{left_out} tests of make test-all are left out; {SUITE}=all runs them")
+
+
+def _has_key(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("live")
+    return mark is not None and bool(os.environ.get(mark.args[0]))
 
 
 def _is_of_test_all(item: pytest.Item) -> bool:

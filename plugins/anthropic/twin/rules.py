@@ -12,7 +12,7 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeGuard
 
 from vivavoce.plugins.anthropic.twin.cache import blocks_of, content_of
 from vivavoce.plugins.anthropic.twin.script import Refuse
@@ -223,5 +223,5 @@ def _without_result(number: int, call_id: str) -> str:
     )
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1

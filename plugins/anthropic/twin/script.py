@@ -186,7 +186,7 @@ class Playing:
         yield {"type": "message_stop"}
 
     def _start(self) -> dict[str, Any]:
-        message = {
+        message: dict[str, Any] = {
             "id": f"msg_{self._number:04}",
             "type": "message",
             "role": "assistant",

@@ -14,7 +14,7 @@ from typing import Any
 
 import anthropic
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 WEATHER = {
     "name": "weather",

@@ -16,7 +16,7 @@ from livekit.agents import APIError, function_tool, llm
 from livekit.agents.types import APIConnectOptions
 from livekit.plugins import anthropic
 
-LIMIT = 30.0
+LIMIT = 60.0
 ONCE = APIConnectOptions(max_retry=0)
 
 

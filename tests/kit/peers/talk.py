@@ -14,7 +14,7 @@ import anyio.to_thread
 from kit.servers.install import InstallError
 from kit.servers.missing import missing
 
-LIMIT = 90.0
+LIMIT = 110.0
 """Seconds; importing livekit-agents takes ten of them on a busy machine."""
 
 

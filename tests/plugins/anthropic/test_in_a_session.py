@@ -1,4 +1,4 @@
-"""A whole session on anthropic.LLM over loopback: tools, thoughts, an interruption, a refusal, an overload, pictures."""
+"""A whole session on anthropic.LLM over loopback: tools, thoughts, an interruption, a refusal, an overload."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Host(Agent):
 
 @pytest.fixture
 def connected(twin: Twin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest) -> Connected:
-    """Return a function that makes an LLM with open connections: the harness would count the server's tasks as leaks."""
+    """Return a function that makes an LLM with an open connection: the harness would count its task as a leak."""
 
     async def connect(**options: Any) -> anthropic.LLM:
         llm = make_llm(**options)
