@@ -20,8 +20,7 @@ Decisions:
 * Tool calls are passed on after the end of the answer, so that no call comes from half an answer.
 """
 
-from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.plugins.anthropic.llm import DEFAULT_MODEL, LLM
 from vivavoce.plugins.anthropic.options import LLMOptions, Thinking
 
-__all__ = ["DEFAULT_MODEL", "LLM", "ConnectionOptions", "LLMOptions", "Thinking"]
+__all__ = ["DEFAULT_MODEL", "LLM", "LLMOptions", "Thinking"]

@@ -77,7 +77,7 @@ class LLM(LLMPort):
             model=self._model,
             maker=f"{PROVIDER} {self._client.shown_url} {self._model}",
             options=options,
-            thinking=_thinking(options, is_default=self._model == DEFAULT_MODEL and is_own),
+            thinking=_thinking(options, self._model),
             is_own_server=is_own,
         )
 
@@ -163,10 +163,10 @@ def _credentials(api_key: str | None, auth_token: str | None, *, has_url: bool) 
     return {"x-api-key": key} if key else {}
 
 
-def _thinking(options: LLMOptions, *, is_default: bool) -> dict[str, Any] | None:
+def _thinking(options: LLMOptions, model: str) -> dict[str, Any] | None:
     thinking = options.thinking
     if isinstance(thinking, int):
         return {"type": "enabled", "budget_tokens": thinking}
-    if thinking is None and is_default:
+    if thinking is None and model == DEFAULT_MODEL:
         thinking = "disabled"
     return {"type": thinking} if thinking is not None else None

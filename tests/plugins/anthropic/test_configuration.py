@@ -9,7 +9,7 @@ import pytest
 
 from kit.net_users import check_clean
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderStatusError
-from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities, LLMEvent
 from vivavoce.plugins import anthropic
 from vivavoce.plugins.anthropic.twin import Answer, Refuse, Twin
 
@@ -53,11 +53,23 @@ async def test_a_server_of_ones_own_gets_a_given_key_only(
     assert twin.refused == ["x-api-key header is required"]
 
 
-def test_the_default_model_does_not_think_unless_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repr_shows_model_and_server_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     llm = anthropic.LLM()
     assert repr(llm) == "LLM(model='claude-haiku-5-5', base_url='https://api.anthropic.com')"
-    assert (llm.provider, llm.capabilities.supports_images) == ("anthropic", True)
+    assert (llm.provider, llm.model) == ("anthropic", anthropic.DEFAULT_MODEL)
+    assert llm.capabilities == LLMCapabilities(supports_tools=True, supports_images=True)
+
+
+async def test_the_default_model_does_not_think_unless_it_is_told_to(
+    twin: Twin, hello: GenerateRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", twin.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    await headers_of(twin, anthropic.LLM(), hello)
+    await headers_of(twin, anthropic.LLM(options=anthropic.LLMOptions(thinking="adaptive")), hello)
+    await headers_of(twin, anthropic.LLM(model="claude-opus-5-5"), hello)
+    assert [body.get("thinking") for body in twin.bodies] == [{"type": "disabled"}, {"type": "adaptive"}, None]
 
 
 @pytest.mark.parametrize(
