@@ -19,7 +19,7 @@ from typing import Any
 
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.call_extra import unpack_extra
-from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.llm.transcript import NOTE, OPENING, Calls, Part, Words, is_from, parts_of
 from vivavoce.plugins.anthropic.options import LLMOptions
@@ -89,8 +89,8 @@ class Conversation:
         for part in parts:
             if isinstance(part, Calls):
                 self._add_calls(part)
-            else:
-                self._blocks("assistant" if part.role == "assistant" else "user").extend(_words(part))
+            elif blocks := _words(part):
+                self._blocks("assistant" if part.role == "assistant" else "user").extend(blocks)
 
     def add_note(self, text: str) -> None:
         """Put a note for the model behind the others."""
@@ -147,15 +147,14 @@ def request_body(request: GenerateRequest, defaults: RequestDefaults) -> tuple[B
     """Return the JSON of a request, and its headers."""
     options = defaults.options
     before, since = _split(request)
-    parts = parts_of(before)
-    leading = next((n for n, part in enumerate(parts) if not is_from(part, "system")), len(parts))
-    system = [request.instructions, *(part.text for part in parts[:leading] if isinstance(part, Words))]
-    talk = Conversation(_thoughts(request, defaults.maker))
-    talk.add(parts[leading:])
+    leading = next((n for n, part in enumerate(before) if not is_from(part, "system")), len(before))
+    system = [request.instructions, *(part.text for part in before[:leading] if isinstance(part, Words))]
+    talk = Conversation(_thoughts(request, defaults))
+    talk.add(before[leading:])
     breakpoints = [talk.last]
     if request.extra_instructions.strip():
         talk.add_note(request.extra_instructions)
-    talk.add(parts_of(since))
+    talk.add(since)
     breakpoints.append(talk.last)
     tools, choice = _tools(request, defaults, talk)
     if not talk.messages or talk.messages[-1].role == "assistant":  # newer models refuse to go on with their own words
@@ -182,25 +181,34 @@ def request_body(request: GenerateRequest, defaults: RequestDefaults) -> tuple[B
     return {**body, **options.extra_body}, headers
 
 
-def _split(request: GenerateRequest) -> tuple[tuple[ChatItem, ...], tuple[ChatItem, ...]]:
+def _split(request: GenerateRequest) -> tuple[list[Part], list[Part]]:
     """Return the history before the turn's own words and calls, and those."""
     items = request.context.items
+    parts = parts_of(items)
     for number, item in enumerate(items):
         is_own = isinstance(item, FunctionCall) or (isinstance(item, ChatMessage) and item.role == "assistant")
         if is_own and item.turn_id == request.turn_id != "":
-            return items[:number], items[number:]
-    return items, ()
+            place = len(parts_of(items[:number]))
+            return parts[:place], parts[place:]
+    return parts, []
 
 
-def _thoughts(request: GenerateRequest, maker: str) -> dict[str, Block]:
+def _thoughts(request: GenerateRequest, defaults: RequestDefaults) -> dict[str, Block]:
     """Return the thoughts since the user's last words, by the id of the call that they led to."""
     found: dict[str, Block] = {}
+    if _kind(defaults.thinking) == "disabled":
+        return found
     for item in request.context:
         if isinstance(item, ChatMessage) and item.role == "user":
             found.clear()
-        elif isinstance(item, FunctionCall) and (own := unpack_extra(item.extra, maker)):
+        elif isinstance(item, FunctionCall) and (own := unpack_extra(item.extra, defaults.maker)):
             found[item.id] = own
     return found
+
+
+def _kind(thinking: Block | None) -> str:
+    """Return how the model thinks; one that thinks without being told decides it itself."""
+    return "adaptive" if thinking is None else str(thinking["type"])
 
 
 def _thinking(defaults: RequestDefaults, talk: Conversation, *, is_forced: bool) -> tuple[Block | None, dict[str, str]]:
@@ -208,11 +216,10 @@ def _thinking(defaults: RequestDefaults, talk: Conversation, *, is_forced: bool)
 
     With a budget, the API refuses forced calls, and a turn whose calls have no thoughts, such as another model's.
     """
-    thinking = defaults.thinking
-    has_budget = thinking is not None and thinking["type"] == "enabled"
-    if has_budget and (is_forced or talk.begins_without_thought):
+    thinking, kind = defaults.thinking, _kind(defaults.thinking)
+    if kind == "enabled" and (is_forced or talk.begins_without_thought):
         return None, {}
-    if not talk.gives_back or not defaults.is_own_server or (thinking or {}).get("type") == "disabled":
+    if not talk.gives_back or not defaults.is_own_server or kind == "between_tools":
         return thinking, {}
     return {**(thinking or {"type": "adaptive"}), "block_binding": DROPS_INVALID}, {"anthropic-beta": BINDING_BETA}
 

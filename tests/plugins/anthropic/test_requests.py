@@ -137,6 +137,28 @@ async def test_pictures_of_the_user_are_sent(sent: Sent) -> None:
     assert base64.b64decode(source["data"]) == b"\x89PNG"
 
 
+async def test_pictures_of_the_agent_are_left_out(sent: Sent) -> None:
+    body = await sent(user("Look"), assistant("", images=(VideoFrame(b"\x89PNG", "image/png"),)), user("Yes"))
+    assert texts(body) == [("user", ["Look", "Yes"])]
+
+
+async def test_instructions_for_one_generation_stand_in_front_of_the_calls_of_its_turn(sent: Sent) -> None:
+    """So the step behind a tool begins with all of the step before it."""
+    step = {"extra_instructions": "In German.", "turn_id": "t", "tools": (book,)}
+    first = texts(await sent(assistant("Hi."), user("Friday", turn_id="t"), **step))
+    own = (assistant("Moment.", turn_id="t"), call("a", turn_id="t"), output("a", turn_id="t"))
+    second = texts(await sent(assistant("Hi."), user("Friday", turn_id="t"), *own, **step))
+    assert second == [*first, ("assistant", ["Moment.", "tool_use"]), ("user", ["tool_result"])]
+
+
+async def test_an_output_that_comes_in_a_later_turn_stands_behind_its_call(sent: Sent) -> None:
+    late = (call("a", turn_id="t1"), assistant("It runs.", turn_id="t1"), user("And?"))
+    own = (assistant("One moment.", turn_id="t2"), output("a", "booked", turn_id="t2"))
+    body = await sent(user("Friday"), *late, *own, turn_id="t2", extra_instructions="Now.", tools=(book,))
+    results = [b for m in body["messages"] for b in m["content"] if b["type"] == "tool_result"]
+    assert [block["content"] for block in results] == ["booked"]
+
+
 async def test_settings_are_sent_and_other_fields_override_them(sent: Sent) -> None:
     options = {
         "temperature": 0.5,

@@ -74,6 +74,12 @@ async def test_thoughts_go_to_no_other_model(made: Made, sent: Sent) -> None:
     assert kinds(body)[1] == ["tool_use"]
 
 
+async def test_thoughts_stay_out_where_thinking_is_off(made: Made, sent: Sent) -> None:
+    (first,) = await made(Thought("They want one."), Call("book", id="a"), thinking="adaptive")
+    body = await sent(ASKED, first, output("a"), tools=(book,), llm={"thinking": "disabled"})
+    assert kinds(body)[1] == ["tool_use"]
+
+
 async def test_a_second_step_without_thoughts_keeps_the_budget_of_the_first(made: Made, sent: Sent) -> None:
     (first,) = await made(Thought("They want one."), Call("book", id="a"), thinking=1024)
     behind = (ASKED, first, output("a"))
