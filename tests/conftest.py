@@ -38,10 +38,15 @@ CHILD_SETTLING = 3.0
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests that only `make test-all` runs out of other runs; give each test a lane's higher `--timeout`."""
+    """Leave tests that only `make test-all` runs out of other runs; give each test a lane's higher `--timeout`.
+
+    Tests against a vendor itself run if they are asked for by their mark and its key is set.
+    """
     _raise_limits(items, config.getoption("timeout") or 0.0)
-    if "live" not in config.getoption("markexpr"):
-        items[:] = [item for item in items if item.get_closest_marker("live") is None]
+    is_asked = "live" in (config.getoption("markexpr") or "")
+    live = [item for item in items if item.get_closest_marker("live") and not (is_asked and _has_key(item))]
+    items[:] = [item for item in items if item not in live]
+    config.hook.pytest_deselected(items=live)
     kinds: dict[bool, list[pytest.Item]] = {False: [], True: []}
     for item in items:
         kinds[_is_of_test_all(item)].append(item)
@@ -55,6 +60,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     deselected = terminalreporter.stats.get("deselected", [])
     if left_out := sum(_is_of_test_all(item) for item in deselected):
         terminalreporter.write_line(f"{left_out} tests of make test-all are left out; {SUITE}=all runs them")
+
+
+def _has_key(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("live")
+    return mark is not None and bool(os.environ.get(mark.args[0]))
 
 
 def _is_of_test_all(item: pytest.Item) -> bool:

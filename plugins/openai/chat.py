@@ -14,8 +14,8 @@ from typing import Any
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.call_extra import unpack_extra
 from vivavoce.pipelines.llm.tools import Tool, ToolChoice
+from vivavoce.pipelines.llm.transcript import Calls, Part, Transcript, Words, transcript
 from vivavoce.plugins.openai.options import ImageDetail
-from vivavoce.plugins.openai.transcript import Calls, Part, Transcript, Words, transcript
 from vivavoce.plugins.openai.wire import (
     PROVIDER,
     CallSlot,

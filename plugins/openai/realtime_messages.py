@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import Tool, ToolChoice
+from vivavoce.pipelines.llm.transcript import Calls, Words, transcript
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
 from vivavoce.plugins.openai.realtime_options import PREFIX_PADDING, RealtimeOptions, ServerVAD
-from vivavoce.plugins.openai.transcript import Calls, Words, transcript
 from vivavoce.plugins.openai.wire import data_url, drop_nones
 
 Message: TypeAlias = dict[str, Any]

@@ -17,9 +17,9 @@ from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Us
 from vivavoce.pipelines.llm.call_extra import unpack_extra
 from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCall
 from vivavoce.pipelines.llm.tools import Tool, ToolChoice
+from vivavoce.pipelines.llm.transcript import Calls, Transcript, Words, transcript
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.plugins.openai.options import ImageDetail
-from vivavoce.plugins.openai.transcript import Calls, Transcript, Words, transcript
 from vivavoce.plugins.openai.wire import (
     CallSlot,
     Reader,

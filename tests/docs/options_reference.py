@@ -67,6 +67,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.openai.TTSOptions",
         "vivavoce.plugins.openai.RealtimeOptions",
         "vivavoce.plugins.openai.ConnectionOptions",
+        "vivavoce.plugins.anthropic.LLMOptions",
         "vivavoce.plugins.google.RealtimeOptions",
         "vivavoce.plugins.cartesia.TTSOptions",
         "vivavoce.plugins.cartesia.ConnectionOptions",

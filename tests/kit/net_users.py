@@ -26,7 +26,7 @@ from vivavoce.pipelines.net.sockets import OnLost, OnMessage, Socket, open_socke
 from vivavoce.pipelines.net.streams import json_lines, json_object, sse
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
 from vivavoce.pipelines.realtime_model.feed import Feed
-from vivavoce.plugins import cartesia, google, openai
+from vivavoce.plugins import anthropic, cartesia, google, openai
 from vivavoce.plugins.openai.options import Api
 
 SHORT = 0.3
@@ -362,6 +362,22 @@ class OpenAILLM(RequestUser):
             return [item async for item in llm.generate(request)]
 
 
+class AnthropicLLM(RequestUser):
+    """A language model of Anthropic."""
+
+    name = "anthropic.LLM"
+    broken = b"data: {\n\n"
+
+    def __init__(self, good: Body) -> None:
+        self.good = good
+
+    async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:
+        options = anthropic.LLMOptions(connect_timeout=limit, read_timeout=limit)
+        request = GenerateRequest(context=ChatContext([ChatMessage(role="user", content="Hello")]))
+        async with anthropic.LLM(model="m", base_url=url, api_key=key, options=options) as llm:
+            return [item async for item in llm.generate(request)]
+
+
 class OpenAITTS(RequestUser):
     """A voice of OpenAI."""
 
@@ -396,6 +412,14 @@ RESPONSES = Body(
     "text/event-stream",
 )
 
+MESSAGES = Body(
+    (
+        _events({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hi"}}),
+        _events({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type": "message_stop"}),
+    ),
+    "text/event-stream",
+)
+
 SOCKET_USERS: tuple[SocketUser, ...] = (
     NetSocket(),
     NetReopeningSocket(),
@@ -409,6 +433,7 @@ REQUEST_USERS: tuple[RequestUser, ...] = (
     NetLines(),
     OpenAILLM("chat", CHAT),
     OpenAILLM("responses", RESPONSES),
+    AnthropicLLM(MESSAGES),
     OpenAITTS(),
 )
 

@@ -40,6 +40,8 @@ LIVEKIT_AGENTS_VERSION = "1.8.9"
 PEERS = (
     f"livekit-agents=={LIVEKIT_AGENTS_VERSION}",
     f"livekit-plugins-openai=={LIVEKIT_AGENTS_VERSION}",
+    f"livekit-plugins-anthropic=={LIVEKIT_AGENTS_VERSION}",
+    "anthropic==1.17.0",
     f"livekit-plugins-cartesia=={LIVEKIT_AGENTS_VERSION}",
     "cartesia[websockets]==4.2.0",
 )

@@ -17,9 +17,8 @@ from vivavoce.plugins import cartesia
 KEY = os.environ.get("CARTESIA_API_KEY", "")
 
 pytestmark = [
-    pytest.mark.live,
+    pytest.mark.live("CARTESIA_API_KEY"),
     pytest.mark.timeout(120),
-    pytest.mark.skipif(not KEY, reason="CARTESIA_API_KEY is not set"),
 ]
 
 LIMIT = 30.0

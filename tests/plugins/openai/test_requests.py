@@ -22,10 +22,10 @@ from vivavoce.pipelines.llm.chat_context import (
     FunctionCallOutput,
 )
 from vivavoce.pipelines.llm.tools import ToolChoice, function_tool
+from vivavoce.pipelines.llm.transcript import Calls, Words, transcript
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.options import Api
-from vivavoce.plugins.openai.transcript import Calls, Words, transcript
 
 Read = Callable[[openai.LLM, GenerateRequest], Awaitable[list[LLMEvent]]]
 Ask = Callable[..., GenerateRequest]

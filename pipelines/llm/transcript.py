@@ -1,7 +1,7 @@
-"""Transcript: a request's history for both APIs, before it takes the form of one of them.
+"""Transcript: a request's history for a provider's API, before it takes the form of that API.
 
 It adds notes for the model beside the words: interruptions, backchannels, speakers, instructions for one generation.
-Calls stand next to their outputs, even if other words came between: both APIs refuse any other order.
+Calls stand next to their outputs, even if other words came between: all APIs refuse any other order.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def transcript(request: GenerateRequest, *, is_strict: bool) -> Transcript:
     Args:
         is_strict: Whether the system may speak only first, and user and assistant must alternate.
     """
-    parts = _parts(request.context.items)
+    parts = parts_of(request.context.items)
     if request.extra_instructions.strip():
         parts.append(Words("system", request.extra_instructions))
     if is_strict:
@@ -70,7 +70,8 @@ def transcript(request: GenerateRequest, *, is_strict: bool) -> Transcript:
     return Transcript(request.instructions, tuple(parts))
 
 
-def _parts(items: tuple[ChatItem, ...]) -> list[Part]:
+def parts_of(items: tuple[ChatItem, ...]) -> list[Part]:
+    """Return the parts of a history, in order."""
     outputs = {call: items[output] for call, output in pairs(items)}  # an id may come again in a later step
     parts: list[Part] = []
     previous: ChatItem | None = None
@@ -110,7 +111,7 @@ def _words(message: ChatMessage) -> list[Part]:
 
 def _strict(instructions: str, parts: list[Part]) -> Transcript:
     leading = 0
-    while leading < len(parts) and _is_from(parts[leading], "system") and leading < len(parts) - 1:
+    while leading < len(parts) and is_from(parts[leading], "system") and leading < len(parts) - 1:
         leading += 1
     texts = [instructions, *(part.text for part in parts[:leading] if isinstance(part, Words))]
     merged: list[Part] = []
@@ -123,10 +124,11 @@ def _strict(instructions: str, parts: list[Part]) -> Transcript:
             merged[-1] = Words(new.role, f"{last.text}\n{new.text}", last.images + new.images)
         else:
             merged.append(new)
-    if not merged or not _is_from(merged[0], "user"):
+    if not merged or not is_from(merged[0], "user"):
         merged.insert(0, Words("user", NOTE.format(OPENING)))
     return Transcript("\n\n".join(text for text in texts if text.strip()), tuple(merged))
 
 
-def _is_from(part: Part, role: Role) -> bool:
+def is_from(part: Part, role: Role) -> bool:
+    """Return whether a part is a message of this role."""
     return isinstance(part, Words) and part.role == role
