@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -13,8 +12,6 @@ from vivavoce.pipelines.core.errors import ProviderStatusError
 from vivavoce.pipelines.testing import check_tts
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins import cartesia
-
-KEY = os.environ.get("CARTESIA_API_KEY", "")
 
 pytestmark = [
     pytest.mark.live("CARTESIA_API_KEY"),
@@ -29,7 +26,7 @@ def words(chunks: list[AudioChunk]) -> list[str]:
 
 
 async def test_the_vendor_keeps_the_promises_of_a_tts() -> None:
-    await check_tts(lambda: cartesia.TTS(api_key=KEY), limit=LIMIT)
+    await check_tts(lambda: cartesia.TTS(), limit=LIMIT)
 
 
 async def test_times_go_on_over_sentences_and_over_a_pause_that_ends_the_context() -> None:
@@ -38,7 +35,7 @@ async def test_times_go_on_over_sentences_and_over_a_pause_that_ends_the_context
         await anyio.sleep(5)
         yield "Five, six."
 
-    async with cartesia.TTS(api_key=KEY) as tts:
+    async with cartesia.TTS() as tts:
         with anyio.fail_after(LIMIT):
             chunks = [chunk async for chunk in tts.stream(text())]
     times = [word.start for chunk in chunks for word in chunk.words]
@@ -48,7 +45,7 @@ async def test_times_go_on_over_sentences_and_over_a_pause_that_ends_the_context
 
 
 async def test_a_cut_leaves_nothing_in_the_next_speech() -> None:
-    async with cartesia.TTS(api_key=KEY) as tts:
+    async with cartesia.TTS() as tts:
         async with aclosing(tts.synthesize("This sentence is cut off long before its end, as they all are.")) as speech:
             while not (await anext(speech)).frame.data:
                 pass
@@ -62,7 +59,7 @@ async def test_a_cut_leaves_nothing_in_the_next_speech() -> None:
     [(cartesia.DEFAULT_MODEL, "nobody", "nobody"), ("sonic-99", cartesia.DEFAULT_VOICE, "sonic-99")],
 )
 async def test_what_does_not_exist_is_named(model: str, voice: str, told: str) -> None:
-    async with cartesia.TTS(api_key=KEY, model=model, voice=voice) as tts:
+    async with cartesia.TTS(model=model, voice=voice) as tts:
         with pytest.raises(ProviderStatusError, match=told) as caught:
             await anext(tts.synthesize("Hello."))
     assert not caught.value.retryable
