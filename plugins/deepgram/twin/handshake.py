@@ -1,0 +1,87 @@
+"""The check of a handshake: key, path, model, language, settings.
+
+Sources: https://developers.deepgram.com/docs/errors (statuses and bodies), /docs/models-languages-overview and the
+changelogs that it links (languages), deepgram-sdk 7.17.0 `types/listen_v1model.py`, `types/listen_v2model.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vivavoce.plugins.deepgram.models import FLUX_MODELS, NOVA_MODELS, has_language
+
+RATES = range(8000, 48_001)
+"""Hz."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The answer to a handshake that is no websocket."""
+
+    status: int
+    code: str
+    text: str
+
+
+REFUSALS = {
+    400: Refusal(400, "Bad Request", "Bad Request: No such model/language/tier combination found."),
+    401: Refusal(401, "INVALID_AUTH", "Invalid credentials."),
+    402: Refusal(402, "ASR_PAYMENT_REQUIRED", "Project does not have enough credits for an ASR request."),
+    403: Refusal(403, "INSUFFICIENT_PERMISSIONS", "Project does not have access to the requested model."),
+    404: Refusal(404, "NOT_FOUND", "There is nothing at this path."),
+    429: Refusal(429, "TOO_MANY_REQUESTS", "Too many requests. Please try again later."),
+    503: Refusal(503, "SERVICE_UNAVAILABLE", "Please try again later."),
+}
+
+
+def refusal(status: int) -> Refusal:
+    """Return the vendor's refusal with this status."""
+    return REFUSALS.get(status, Refusal(status, "INTERNAL_SERVER_ERROR", "Something went wrong."))
+
+
+def check(path: str, query: Mapping[str, list[str]], authorization: str, key: str) -> Refusal | None:
+    """Return the refusal of a handshake, or None for a good one.
+
+    Args:
+        authorization: The head of this name; both schemes are in use (docs/authenticating).
+        key: The right key.
+    """
+    if authorization not in (f"Token {key}", f"Bearer {key}", f"token {key}"):
+        return REFUSALS[401]
+    if path == "/v1/listen":
+        return _nova(query) or _audio(query)
+    return REFUSALS[404]
+
+
+def _nova(query: Mapping[str, list[str]]) -> Refusal | None:
+    model, language = _one(query, "model", "base"), _one(query, "language", "en")
+    if model in FLUX_MODELS or model not in NOVA_MODELS or not has_language(model, language):
+        return REFUSALS[400]
+    if query.get("keyterm") and not model.startswith("nova-3"):
+        return _bad("Keyterm Prompting is only available with the Nova-3 models.")
+    if query.get("keywords") and model.startswith("nova-3"):
+        return _bad("Keywords are not available with the Nova-3 models; use keyterm.")
+    if "utterance_end_ms" in query:
+        if _one(query, "interim_results") != "true":
+            return _bad("utterance_end_ms needs interim_results=true.")
+        if int(_one(query, "utterance_end_ms")) < 1000:
+            return _bad("utterance_end_ms must be at least 1000.")
+    if "detect_language" in query:
+        return _bad("detect_language is not available for streams; use language=multi.")
+    return None
+
+
+def _audio(query: Mapping[str, list[str]]) -> Refusal | None:
+    if _one(query, "encoding") != "linear16":
+        return _bad("This twin hears encoding=linear16 only.")
+    rate = _one(query, "sample_rate", "0")
+    return None if rate.isdecimal() and int(rate) in RATES else _bad("Invalid sample_rate.")
+
+
+def _bad(text: str) -> Refusal:
+    return Refusal(400, "Bad Request", f"Bad Request: {text}")
+
+
+def _one(query: Mapping[str, list[str]], name: str, default: str = "") -> str:
+    return query.get(name, [default])[0]
