@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 
 from vivavoce.pipelines.core.boundary import Expected
 from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.core.errors import CapabilityError
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.stt.recognised import Recognised, STTWord
+
+__all__ = [
+    "STT",
+    "STT_EVENTS",
+    "STTCapabilities",
+    "STTEndOfTurn",
+    "STTEvent",
+    "STTFinal",
+    "STTInterim",
+    "STTStream",
+    "STTWord",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,34 +35,33 @@ class STTCapabilities:
         emits_end_of_turn: Whether it judges that a turn is over (`STTEndOfTurn`).
         needs_flush: Whether it finalises only after `flush()` at the end of speech, so that it needs a VAD. It then
             reports one final for each flush, an empty one if it heard no words.
+        emits_words: Whether each final has its words with their times; interims may have them too.
+        diarizes: Whether it tells voices apart: the words, or the transcript, name their speaker.
+        takes_key_terms: Whether `open_with_key_terms()` makes it expect words that are rare in the language.
     """
 
     sample_rate: int = 16000
     emits_interims: bool = True
     emits_end_of_turn: bool = False
     needs_flush: bool = False
+    emits_words: bool = False
+    diarizes: bool = False
+    takes_key_terms: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class STTInterim:
+class STTInterim(Recognised):
     """The recognised words of the utterance so far; each interim replaces the one before."""
 
-    text: str = field(repr=False)
-    language: str = ""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class STTFinal:
+class STTFinal(Recognised):
     """A settled piece of the user's words. An empty text settles the utterance and discards its interims.
 
     Args:
-        confidence: 0 … 1, or None if the provider has none.
         audio_seconds: Seconds of audio that the provider counts for it, for usage; 0 if unknown.
     """
 
-    text: str = field(repr=False)
-    language: str = ""
-    confidence: float | None = None
     audio_seconds: float = 0.0
 
 
@@ -59,7 +72,18 @@ class STTEndOfTurn:
 
 STTEvent = STTInterim | STTFinal | STTEndOfTurn
 
-STT_EVENTS = Expected(STTInterim, STTFinal, STTEndOfTurn, text=str, audio_seconds=(int, float))
+STT_EVENTS = Expected(
+    STTInterim,
+    STTFinal,
+    STTEndOfTurn,
+    text=str,
+    words=tuple,
+    speaker=str,
+    language=str,
+    languages=tuple,
+    confidence=(int, float, type(None)),
+    audio_seconds=(int, float),
+)
 """The events that `STTStream.events()` may yield."""
 
 
@@ -129,3 +153,15 @@ class STT(Component, ABC):
             ProviderError: It cannot be opened. After a retryable error, and after any other exception, it is tried
                 again (`stt_reconnect`).
         """
+
+    async def open_with_key_terms(self, terms: Sequence[str]) -> STTStream:
+        """Open a stream that also expects these words, names and phrases, besides those of its own options.
+
+        Called in place of `open()` for a session with key terms. Only with the capability `takes_key_terms`.
+
+        Raises:
+            CapabilityError: This recogniser cannot be told which words to expect.
+            ProviderError: As `open()`.
+        """
+        remedy = "choose a recogniser that has it, or leave the key terms out"
+        raise CapabilityError(self.provider, "takes_key_terms", remedy)

@@ -18,7 +18,7 @@ from vivavoce.pipelines.testing.checks_speaking import check_llm, check_tts
 from vivavoce.pipelines.testing.loop_guard import LOOP_LIMIT, LoopGuard, LoopHeldError
 from vivavoce.pipelines.testing.positions import positions
 from vivavoce.pipelines.testing.promises import check_failure
-from vivavoce.pipelines.testing.script import HANG, ScriptError, Step, StepItem
+from vivavoce.pipelines.testing.script import HANG, ScriptError, Step, StepItem, words_at
 from vivavoce.pipelines.testing.scripted_llm import ScriptedLLM
 from vivavoce.pipelines.testing.scripted_realtime import (
     RealtimeRecord,
@@ -73,6 +73,7 @@ __all__ = [
     "check_vad",
     "positions",
     "run_virtual",
+    "words_at",
 ]
 
 if not TYPE_CHECKING:

@@ -7,6 +7,8 @@ from contextlib import AsyncExitStack
 
 import anyio
 
+from vivavoce.pipelines.core.errors import CapabilityError
+from vivavoce.pipelines.core.words import letters_of
 from vivavoce.pipelines.denoise.base import Denoiser
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.stt.base import STT, STTEndOfTurn, STTEvent, STTFinal, STTInterim, STTStream
@@ -26,9 +28,11 @@ SILENCE = 1.0
 """Seconds of silence around the speech."""
 
 TOLERANCE = 0.001
+"""Seconds by which times may differ from the promised ones: one sample and rounding."""
 EDGE_LIMIT = 0.15
 """Seconds of `min_silence` above which a pause of the voice must be reported before the speech ends."""
-"""Seconds by which times may differ from the promised ones: one sample and rounding."""
+RUN_UP = 0.5
+"""Seconds before the speech at which its first word may begin, by the recogniser."""
 
 
 async def check_stt(
@@ -39,7 +43,9 @@ async def check_stt(
     A stream takes audio at once and hears words in `speech`; events are of the promised kinds; `speech_started`,
     `flush` and `discard` are taken at any time; words after a flush in mid-speech are neither lost nor doubled (checked
     where `expected` is given); streams do not disturb each other; a closed stream ends its events, takes frames without
-    complaint and may be closed twice.
+    complaint and may be closed twice. Words have the letters of their final, and times within the audio that grow over
+    the stream; speakers and words come where the capabilities say so; key terms are taken, or refused with a
+    CapabilityError.
 
     Args:
         speech: One utterance, mono, any rate.
@@ -60,11 +66,12 @@ async def check_stt(
             require(bool(_words(heard)), stt, f"a final transcript with words within {limit} s", heard)
             if expected is not None:
                 require(_words(heard) == _plain(expected), stt, f"the words {expected!r}", _words(heard))
-            _check_events(stt, heard)
+            _check_events(stt, heard, speech.duration)
             one.discard()
             await _check_stream_end(stt, one, events, limit)
         if expected is not None:
             await _check_flush_in_speech(stt, speech, expected, pace, limit)
+        await _check_key_terms(stt, limit)
         await check_closing(stt, limit=limit)
 
 
@@ -226,10 +233,24 @@ async def _check_flush_in_speech(stt: STT, speech: AudioFrame, expected: str, pa
     finally:
         await stream.aclose()
     require(_words(heard) == _plain(twice), stt, f"{expected!r} before and after a flush in mid-speech", _words(heard))
+    _check_events(stt, heard, 2 * speech.duration)
 
 
-def _check_events(stt: STT, heard: list[STTEvent]) -> None:
+async def _check_key_terms(stt: STT, limit: float) -> None:
+    with within(limit, stt, "open_with_key_terms() to return a stream, or to raise a CapabilityError"):
+        try:
+            stream = await stt.open_with_key_terms(("vivavoce", "table by the window"))
+        except CapabilityError as error:
+            require(not stt.capabilities.takes_key_terms, stt, "key terms taken, by its capabilities", error)
+            return
+        await stream.aclose()
+    require(stt.capabilities.takes_key_terms, stt, "a CapabilityError for key terms, by its capabilities", stream)
+
+
+def _check_events(stt: STT, heard: list[STTEvent], seconds: float) -> None:
+    """Check the events of a stream that heard `seconds` of speech between two silences."""
     promises = stt.capabilities
+    at = SILENCE - RUN_UP
     for event in heard:
         require(isinstance(event, STTInterim | STTFinal | STTEndOfTurn), stt, "an STTEvent", event)
         if isinstance(event, STTInterim):
@@ -239,6 +260,34 @@ def _check_events(stt: STT, heard: list[STTEvent]) -> None:
         if isinstance(event, STTFinal):
             sure = event.confidence is None or 0 <= event.confidence <= 1
             require(sure, stt, "0 <= confidence <= 1 or None", event.confidence)
+        if isinstance(event, STTInterim | STTFinal):
+            _check_speakers(stt, event)
+        if isinstance(event, STTFinal):
+            at = _check_words(stt, event, at, 2 * SILENCE + seconds)
+
+
+def _check_speakers(stt: STT, event: STTInterim | STTFinal) -> None:
+    names = {event.speaker, *(word.speaker for word in event.words)} - {""}
+    if not stt.capabilities.diarizes:
+        require(not names, stt, "no speakers, by its capabilities", names)
+    elif isinstance(event, STTFinal) and event.text.strip():
+        require(bool(names), stt, "a speaker of each final, by its capabilities", event)
+
+
+def _check_words(stt: STT, final: STTFinal, begin: float, end: float) -> float:
+    """Check the words of a final that may begin and end then; return the beginning of the last one."""
+    if not stt.capabilities.emits_words:
+        require(not final.words, stt, "no words, by its capabilities", final.words)
+        return begin
+    spelt = letters_of("".join(word.text for word in final.words))
+    require(spelt == letters_of(final.text), stt, f"words with the letters of {final.text!r}", spelt)
+    for word in final.words:
+        in_order = begin <= word.start <= word.end <= end + TOLERANCE
+        require(in_order, stt, f"words in their order between {begin:.2f} s and {end:.2f} s of the stream", word)
+        sure = word.confidence is None or 0 <= word.confidence <= 1
+        require(sure, stt, "0 <= confidence <= 1 or None of each word", word)
+        begin = word.start
+    return begin
 
 
 async def _check_stream_end(stt: STT, stream: STTStream, events: AsyncIterator[STTEvent], limit: float) -> None:

@@ -9,9 +9,11 @@ from functools import lru_cache
 import anyio
 
 from vivavoce.pipelines.core.errors import ProviderConnectionError
+from vivavoce.pipelines.core.words import pieces
 from vivavoce.pipelines.llm.base import Done, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
+from vivavoce.pipelines.stt.base import STTWord
 
 HANG = math.inf
 """In a script: wait for ever."""
@@ -81,3 +83,17 @@ def tone_chunks(seconds: float, sample_rate: int, chunk: float = FRAME_SECONDS) 
     """Return `seconds` of scripted speech in pieces of `chunk` seconds, exact to the sample."""
     left, size = round(seconds * sample_rate), round(chunk * sample_rate)
     return [tone(min(size, left - start), sample_rate) for start in range(0, left, size)]
+
+
+def words_at(start: float, text: str, *, seconds: float = 0.2, speaker: str = "") -> tuple[STTWord, ...]:
+    """Return the words of `text` as a recogniser reports them, of one length each.
+
+    Args:
+        start: Seconds of the stream's audio at which the first one begins.
+        seconds: Length of each word.
+    """
+    found = enumerate(text[begin:end] for begin, end in pieces(text))
+    return tuple(
+        STTWord(text=word, start=start + at * seconds, end=start + (at + 1) * seconds, speaker=speaker)
+        for at, word in found
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 
 import anyio
 
@@ -19,7 +20,7 @@ from vivavoce.pipelines.stt.base import (
     STTInterim,
     STTStream,
 )
-from vivavoce.pipelines.testing.script import ScriptError, lost, wait
+from vivavoce.pipelines.testing.script import ScriptError, lost, wait, words_at
 
 
 class ScriptedSTT(STT):
@@ -28,6 +29,9 @@ class ScriptedSTT(STT):
     Each `flush()` (the end of speech, if the pipeline has a VAD) takes the next text of the script and yields it as a
     final `final_delay` seconds later. When the script has run out, a flush yields nothing. A test may also call
     `interim()`, `final()`, `end_of_turn()` and `fail()`, which act on the newest open stream at once.
+
+    A transcript is its text, or an event with words, speaker, languages and confidence; `words_at()` makes words. With
+    the capability `emits_words`, the words of a scripted text share the audio since its speech began evenly.
 
     With the capability `needs_flush` a stream ignores audio between a flush and the next `speech_started()`, as such
     recognisers do: this audio is not in `utterances`, and a flush then yields an empty final.
@@ -42,14 +46,14 @@ class ScriptedSTT(STT):
 
     def __init__(
         self,
-        finals: Sequence[str] = (),
+        finals: Sequence[str | STTFinal] = (),
         *,
         final_delay: float = 0.0,
         open_delay: float = 0.0,
         close_delay: float = 0.0,
         capabilities: STTCapabilities | None = None,
     ) -> None:
-        self._finals = list(finals)
+        self._finals = [STTFinal(text=final) if isinstance(final, str) else final for final in finals]
         self._final_delay = final_delay
         self._open_delay = open_delay
         self._close_delay = close_delay
@@ -81,19 +85,25 @@ class ScriptedSTT(STT):
         await wait(self._open_delay)
         if self._open_errors:
             raise self._open_errors.pop(0)
-        stream = ScriptedSTTStream(
-            self._next_final, self._final_delay, self._close_delay, needs_flush=self._capabilities.needs_flush
-        )
+        stream = ScriptedSTTStream(self._next_final, self._final_delay, self._close_delay, self._capabilities)
         self.streams.append(stream)
         return stream
 
-    def interim(self, text: str) -> None:
-        """Have the newest stream yield an interim."""
-        self.stream.emit(STTInterim(text=text))
+    async def open_with_key_terms(self, terms: Sequence[str]) -> ScriptedSTTStream:
+        """Return a stream that records the terms; only with the capability."""
+        if not self._capabilities.takes_key_terms:
+            await super().open_with_key_terms(terms)
+        stream = await self.open()
+        stream.key_terms = tuple(terms)
+        return stream
 
-    def final(self, text: str, *, audio_seconds: float = 0.0) -> None:
+    def interim(self, heard: str | STTInterim) -> None:
+        """Have the newest stream yield an interim."""
+        self.stream.emit(STTInterim(text=heard) if isinstance(heard, str) else heard)
+
+    def final(self, heard: str | STTFinal, *, audio_seconds: float = 0.0) -> None:
         """Have the newest stream yield a final."""
-        self.stream.emit(STTFinal(text=text, audio_seconds=audio_seconds))
+        self.stream.emit(STTFinal(text=heard, audio_seconds=audio_seconds) if isinstance(heard, str) else heard)
 
     def end_of_turn(self) -> None:
         """Have the newest stream judge that the turn is over."""
@@ -116,7 +126,7 @@ class ScriptedSTT(STT):
         if self._finals:
             raise ScriptError(f"{len(self._finals)} scripted finals were never asked for: {self._finals!r}")
 
-    def _next_final(self) -> str | None:
+    def _next_final(self) -> STTFinal | None:
         return self._finals.pop(0) if self._finals else None
 
 
@@ -124,8 +134,14 @@ class ScriptedSTTStream(STTStream):
     """One stream, with a record of its calls."""
 
     def __init__(
-        self, next_final: Callable[[], str | None], final_delay: float, close_delay: float, *, needs_flush: bool = False
+        self,
+        next_final: Callable[[], STTFinal | None],
+        final_delay: float,
+        close_delay: float,
+        capabilities: STTCapabilities | None = None,
     ) -> None:
+        can = capabilities or STTCapabilities()
+        needs_flush = can.needs_flush
         self._next_final = next_final
         self._final_delay = final_delay
         self._close_delay = close_delay
@@ -133,6 +149,11 @@ class ScriptedSTTStream(STTStream):
         self.is_closed = False
         self._needs_flush = needs_flush
         self._is_hearing = not needs_flush
+        self._emits_words = can.emits_words
+        self._began_at = 0.0
+        """The position at which the utterance began."""
+        self.key_terms: tuple[str, ...] = ()
+        """The terms that it was opened with."""
         self.pushed_seconds = 0.0
         self.utterances: list[float] = [] if needs_flush else [0.0]
         """Seconds heard of each utterance, the open one last; with `needs_flush` without the pre-roll."""
@@ -156,6 +177,7 @@ class ScriptedSTTStream(STTStream):
     def speech_started(self, ago: float) -> None:
         """Record it."""
         self.speech_starts.append(LoopClock().now() - ago)
+        self._began_at = max(self._began_at, self.pushed_seconds - ago)
         if not self._is_hearing:
             self._is_hearing = True
             self.utterances.append(0.0)
@@ -166,16 +188,24 @@ class ScriptedSTTStream(STTStream):
         if not self._is_hearing and not self.is_closed:
             self.emit(STTFinal(text=""), delay=self._final_delay)
             return
+        began_at = self._began_at
         self._end_utterance()
-        if not self.is_closed and (text := self._next_final()) is not None:
-            self.emit(STTFinal(text=text), delay=self._final_delay)
+        if not self.is_closed and (final := self._next_final()) is not None:
+            self.emit(self._with_words(final, began_at), delay=self._final_delay)
 
     def discard(self) -> None:
         """Record it."""
         self.discards.append(LoopClock().now())
         self._end_utterance()
 
+    def _with_words(self, final: STTFinal, began_at: float) -> STTFinal:
+        if not self._emits_words or final.words:
+            return final
+        count = max(1, len(words_at(0.0, final.text)))
+        return replace(final, words=words_at(began_at, final.text, seconds=(self.pushed_seconds - began_at) / count))
+
     def _end_utterance(self) -> None:
+        self._began_at = self.pushed_seconds
         self._is_hearing = not self._needs_flush
         if self._is_hearing:
             self.utterances.append(0.0)

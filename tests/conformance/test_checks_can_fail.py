@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
+from vivavoce.pipelines.core.errors import CapabilityError, ProviderConnectionError, ProviderError
 from vivavoce.pipelines.denoise.base import Denoiser, DenoiseStream
 from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall
@@ -22,6 +22,7 @@ from vivavoce.pipelines.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
     ScriptedSTT,
+    ScriptedSTTStream,
     ScriptedTTS,
     check_denoiser,
     check_failure,
@@ -32,6 +33,7 @@ from vivavoce.pipelines.testing import (
     check_turn_detector,
     check_vad,
     run_virtual,
+    words_at,
 )
 from vivavoce.pipelines.testing.script import tone, tone_chunks
 from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities, Word
@@ -295,6 +297,53 @@ def test_a_recogniser_that_says_what_it_did_not_promise_is_found_out() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         run_virtual(main())
     assert caught.group_contains(AssertionError, match="no interims")
+
+
+WORDS = words_at(1.0, "Hello there.")
+NAMED = words_at(1.0, "Hello there.", speaker="A")
+
+
+@pytest.mark.parametrize(
+    ("can", "final", "promise"),
+    [
+        ("words", STTFinal(text="Hello there."), "words with the letters of 'Hello there.'"),
+        ("words", STTFinal(text="Hello there.", words=WORDS[:1]), "words with the letters"),
+        ("words", STTFinal(text="Hello there.", words=words_at(0.0, "Hello there.")), "words in their order between"),
+        ("words", STTFinal(text="Hello there.", words=words_at(4.0, "Hello there.")), "words in their order between"),
+        ("words", STTFinal(text="There. Hello", words=(WORDS[1], WORDS[0])), "words in their order between"),
+        ("words", STTFinal(text="Hello there.", words=NAMED), "no speakers"),
+        ("words", STTFinal(text="Hello.", words=(replace(WORDS[0], text="Hello.", confidence=2.0),)), "of each word"),
+        ("", STTFinal(text="Hello there.", words=WORDS), "no words"),
+        ("", STTFinal(text="Hello there.", speaker="A"), "no speakers"),
+        ("speakers", STTFinal(text="Hello there."), "a speaker of each final"),
+    ],
+)
+def test_a_recogniser_whose_words_break_a_promise_is_found_out(can: str, final: STTFinal, promise: str) -> None:
+    capabilities = STTCapabilities(emits_words=can == "words", diarizes=can == "speakers")
+
+    class Misreporting(ScriptedSTTStream):
+        def flush(self) -> None:
+            self.emit(final)
+
+    class Misreporter(ScriptedSTT):
+        async def open(self) -> ScriptedSTTStream:
+            return Misreporting(lambda: None, 0.0, 0.0)
+
+    fails(check_stt(lambda: Misreporter(capabilities=capabilities), SPEECH), promise)
+
+
+def test_a_recogniser_that_lies_about_key_terms_is_found_out() -> None:
+    class Refusing(ScriptedSTT):
+        async def open_with_key_terms(self, terms: Sequence[str]) -> ScriptedSTTStream:
+            raise CapabilityError(self.provider, "takes_key_terms", "use another one")
+
+    class Taking(ScriptedSTT):
+        async def open_with_key_terms(self, terms: Sequence[str]) -> ScriptedSTTStream:
+            return await self.open()
+
+    can = STTCapabilities(takes_key_terms=True)
+    fails(check_stt(lambda: Refusing(["hello"] * 2, capabilities=can), SPEECH), "key terms taken")
+    fails(check_stt(lambda: Taking(["hello"] * 2), SPEECH), "a CapabilityError for key terms")
 
 
 class Shortener(Denoiser, DenoiseStream):

@@ -9,6 +9,7 @@ from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall, function_tool
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
+from vivavoce.pipelines.stt.base import STTCapabilities, STTFinal
 from vivavoce.pipelines.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
@@ -40,6 +41,13 @@ def request() -> GenerateRequest:
 
 def test_the_scripted_stt_keeps_the_promises_of_an_stt() -> None:
     run_virtual(check_stt(lambda: ScriptedSTT(["Hello there.", *["hello there"] * 3]), SPEECH, expected="hello there"))
+
+
+@pytest.mark.parametrize("needs_flush", [False, True])
+def test_the_scripted_stt_keeps_the_promises_of_words_speakers_and_key_terms(needs_flush: bool) -> None:
+    can = STTCapabilities(emits_words=True, diarizes=True, takes_key_terms=True, needs_flush=needs_flush)
+    finals = [STTFinal(text="Hello there.", speaker="A")] * 4
+    run_virtual(check_stt(lambda: ScriptedSTT(finals, capabilities=can), SPEECH, expected="hello there"))
 
 
 def test_the_scripted_vad_keeps_the_promises_of_a_vad() -> None:
