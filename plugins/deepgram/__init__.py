@@ -1,1 +1,23 @@
-"""Deepgram."""
+"""Deepgram's recognisers, over their websockets; no package but vivavoce is needed.
+
+    deepgram.STT()                                       # Nova-3, English; DEEPGRAM_API_KEY
+    deepgram.STT(language="multi")                       # ten languages, also within one sentence
+    deepgram.STT("nova-3-medical", region="eu")
+    deepgram.STT(base_url="https://deepgram.example.com", api_key=None)    # a server of your own
+
+`vivavoce.plugins.deepgram.twin` is a server on loopback for tests without a key.
+
+Decisions:
+
+* The end of an utterance is settled by the pipeline's VAD (`Finalize`), or else by the service (`speech_final`,
+  `UtteranceEnd`). `SpeechStarted` of the service is not asked for: the VAD here is sooner.
+* A lost connection is opened again: the audio since the last settled word is sent again, words that come twice are
+  dropped by their times, and the times go on.
+* The environment's key goes to hosts of deepgram.com only.
+"""
+
+from vivavoce.pipelines.net.options import ConnectionOptions
+from vivavoce.plugins.deepgram.options import STTOptions
+from vivavoce.plugins.deepgram.stt import DEFAULT_STT_MODEL, STT
+
+__all__ = ["DEFAULT_STT_MODEL", "STT", "ConnectionOptions", "STTOptions"]

@@ -38,8 +38,8 @@ FLUX_MODELS = ("flux-general-en", "flux-general-multi")
 """Models of `/v2/listen`."""
 
 NOVA_LANGUAGES = (
-    "multi be bg bn bs ca cs da de de-CH el en es es-419 et fi fr fr-CA hi hr hu id it ja kn ko lt lv mk mr ms nl nl-BE "
-    "no pl pt pt-BR pt-PT ro ru sk sl sr sv ta te tl tr uk vi zh zh-CN zh-Hans zh-Hant zh-TW"
+    "multi be bg bn bs ca cs da de de-CH el en es es-419 et fi fr fr-CA hi hr hu id it ja kn ko lt lv mk mr ms nl nl-BE"
+    " no pl pt pt-BR pt-PT ro ru sk sl sr sv ta te tl tr uk vi zh zh-CN zh-Hans zh-Hant zh-TW"
 ).split()
 """Languages of `nova-3`; a regional tag such as `en-GB` has those of its language."""
 
@@ -52,3 +52,8 @@ def has_language(model: str, language: str) -> bool:
     if model.startswith(ENGLISH_ONLY) and model != "nova-2-general":
         return language.partition("-")[0] == "en" or (model == "nova-3-medical" and language == "multi")
     return language in NOVA_LANGUAGES or language.partition("-")[0] in NOVA_LANGUAGES
+
+
+def languages_of(model: str) -> tuple[str, ...]:
+    """Return the languages that a model is known to have."""
+    return tuple(language for language in NOVA_LANGUAGES if has_language(model, language))

@@ -26,7 +26,7 @@ from vivavoce.pipelines.net.sockets import OnLost, OnMessage, Socket, open_socke
 from vivavoce.pipelines.net.streams import json_lines, json_object, sse
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
 from vivavoce.pipelines.realtime_model.feed import Feed
-from vivavoce.plugins import google, openai
+from vivavoce.plugins import deepgram, google, openai
 from vivavoce.plugins.openai.options import Api
 
 SHORT = 0.3
@@ -237,6 +237,33 @@ class OpenAIRealtime(OpenAISocketUser):
                 await connection.aclose()
 
 
+class DeepgramSTT(SocketUser):
+    """A Nova recogniser of Deepgram, which makes no further try, so that a loss shows."""
+
+    name = "deepgram.STT"
+    drops = False
+    good = json.dumps(
+        {
+            "type": "Results",
+            "start": 0.0,
+            "duration": 1.0,
+            "is_final": True,
+            "speech_final": True,
+            "channel": {"alternatives": [{"transcript": "so", "confidence": 0.9, "words": []}]},
+        }
+    )
+
+    @asynccontextmanager
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        options = deepgram.STTOptions(connection=limits(limit), reopening=ReopeningOptions(waits=()))
+        async with deepgram.STT(base_url=url, api_key=key, options=options) as stt:
+            stream = await stt.open()
+            try:
+                yield Line(lambda: stream.push(LOW), stream.events(), stream.aclose)
+            finally:
+                await stream.aclose()
+
+
 class GoogleRealtime(SocketUser):
     """Gemini Live, by Google's SDK and its websocket."""
 
@@ -350,6 +377,7 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     NetReopeningSocket(),
     OpenAISTT(),
     OpenAIRealtime(),
+    DeepgramSTT(),
     GoogleRealtime(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (

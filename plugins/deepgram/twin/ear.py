@@ -19,8 +19,8 @@ WORD_SECONDS = 0.24
 GAP_SECONDS = 0.02
 """Length of a word of `speech()` and of the silence behind it."""
 
-MIN_WORD = 0.1
-"""Seconds of sound that are a word."""
+MIN_WORD, MAX_WORD = 0.1, 1.0
+"""Seconds of sound that are a word; longer sound of one loudness is noise."""
 
 SCRIPTED_WORD = 0.25
 """Seconds of sound for each word of a scripted text."""
@@ -153,6 +153,8 @@ class Ear:
             self._follow_script()
         elif self.is_sound:
             self._levels.append(level)
+            if len(self._levels) * WINDOW > MAX_WORD:
+                self._levels = [0.0]
 
     def _begin_script(self) -> None:
         said = self._lexicon.script.popleft()

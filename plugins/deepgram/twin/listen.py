@@ -92,16 +92,16 @@ class NovaSession:
                 yield {"type": "SpeechStarted", "channel": [0, 1], "timestamp": ear.word_began}
         if ear.words:
             self._words += ear.words
-            self._last_word_end = ear.words[-1].end
             if self._is_on("interim_results"):
                 yield self._results(ear.position)
         if self._is_open and self._endpointing is not None and ear.quiet >= self._endpointing:
             self._is_open = False
             yield self._settled(ear.position, speech_final=True)
-        elif ear.word_began - self._start >= SEGMENT and not (ear.is_sound and not self._words):
+        elif ear.word_began - self._start >= SEGMENT:
             yield self._settled(ear.word_began)
         last = self._last_word_end
-        if self._utterance_end and last is not None and ear.position - last >= self._utterance_end:
+        is_gap = last is not None and not self._words and ear.position - last >= self._utterance_end
+        if self._utterance_end and is_gap:
             self._last_word_end = None
             yield {"type": "UtteranceEnd", "channel": [0, 1], "last_word_end": last}
 
@@ -141,6 +141,8 @@ class NovaSession:
 
     def _settled(self, end: float, *, speech_final: bool = False, from_finalize: bool = False) -> Message:
         message = self._results(end, is_final=True, speech_final=speech_final, from_finalize=from_finalize)
+        if self._words:
+            self._last_word_end = self._words[-1].end  # the gap counts behind settled words (docs/utterance-end)
         self._start, self._words = end, []
         return message
 

