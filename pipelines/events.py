@@ -97,6 +97,16 @@ class UserTurnPredicted:
 
 
 @dataclass(frozen=True, slots=True)
+class UserTurnEndedEagerly:
+    """The recogniser judges that the words shown so far are perhaps the whole turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurnResumed:
+    """The recogniser takes an eager end of the turn back: the user goes on."""
+
+
+@dataclass(frozen=True, slots=True)
 class UserTurnEnded:
     """The recogniser or the model's server judges that the user's turn is over.
 
@@ -194,6 +204,9 @@ class PipelineFailed:
     unheard: tuple[AudioFrame, ...] = field(default=(), repr=False)
 
 
+RecogniserJudgement = UserTurnEndedEagerly | UserTurnResumed | UserTurnEnded
+"""The judgements of a recogniser on the user's turn."""
+
 PipelineEvent = (
     UserSpeechStarted
     | UserSpeechEnded
@@ -205,6 +218,8 @@ PipelineEvent = (
     | RecogniserBack
     | RecogniserReplaced
     | UserTurnPredicted
+    | UserTurnEndedEagerly
+    | UserTurnResumed
     | UserTurnEnded
     | UserAudioCommitted
     | RemoteReplyStarted

@@ -29,7 +29,9 @@ from vivavoce.pipelines.events import (
     UserSpeechEnded,
     UserSpeechStarted,
     UserTurnEnded,
+    UserTurnEndedEagerly,
     UserTurnPredicted,
+    UserTurnResumed,
 )
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -58,7 +60,9 @@ __all__ = [
     "UserSpeechEnded",
     "UserSpeechStarted",
     "UserTurnEnded",
+    "UserTurnEndedEagerly",
     "UserTurnPredicted",
+    "UserTurnResumed",
     "check_free",
     "check_pipeline",
     "ears_of",
@@ -98,7 +102,8 @@ class PipelineCapabilities:
         voice_lag: Seconds after which silence is reported, as a pause of the caller's voice or as the end of their
             speech.
         emits_interims: Whether words are reported while the caller speaks.
-        turn_detector_limit: Seconds for a turn detector's verdict; None without one.
+        turn_detector_limit: Seconds for a turn detector's verdict; None if none is asked.
+        recogniser_decides: Whether the recogniser judges the ends of turns, so that pauses do not end them.
         components: Its components, as (kind, provider, model), for records.
     """
 
@@ -122,6 +127,7 @@ class PipelineCapabilities:
     voice_lag: float = 0.0
     emits_interims: bool = True
     turn_detector_limit: float | None = None
+    recogniser_decides: bool = False
     components: tuple[tuple[str, str, str], ...] = ()
 
 

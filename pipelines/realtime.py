@@ -412,7 +412,7 @@ class RealtimePipelineConnection(PipelineConnection):
         elif isinstance(event, ev.UserSpeechEnded):
             if not self._is_local:
                 self._model.user_is(silent=True)
-        elif isinstance(event, ev.UserTurnEnded) and not self._is_local:
+        elif isinstance(event, ev.RecogniserJudgement) and not self._is_local:
             return  # the server decides, not the recogniser
         elif isinstance(event, ev.UserFinal):
             self._turn_audio.words_came()

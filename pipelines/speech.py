@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias, TypedDict
@@ -22,6 +23,8 @@ from vivavoce.pipelines.tts.sentences import SentenceOptions
 from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter, checked_filters
 from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
+
+logger = logging.getLogger(__name__)
 
 TURN_DETECTOR_LIMIT = 1.0
 """Seconds for a turn detector's verdict, after which the turn counts as complete."""
@@ -56,6 +59,7 @@ class ListeningCapabilities(TypedDict):
     voice_lag: float
     emits_interims: bool
     turn_detector_limit: float | None
+    recogniser_decides: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +87,22 @@ class SpeechComponents:
         if stt is not None and stt.capabilities.needs_flush and self.vad is None:
             remedy = f"give {pipeline} a vad, such as silero.VAD()"
             raise CapabilityError(stt.provider, "end of speech without flush()", remedy)
+        if detector is not None and stt is not None and self.recogniser_decides:
+            logger.warning(
+                "stt %s judges the ends of turns: the turn detector %s is not asked", stt.provider, detector.provider
+            )
         if detector is not None and detector.capabilities.needs_transcript and stt is None:
             raise CapabilityError(detector.provider, "verdicts without a transcript", f"give {pipeline} an stt")
+
+    @property
+    def recogniser_decides(self) -> bool:
+        """Whether the recogniser judges the ends of turns."""
+        return self.stt is not None and self.stt.capabilities.emits_end_of_turn
+
+    @property
+    def asked_detector(self) -> TurnDetector | None:
+        """The turn detector that judges pauses; None if the recogniser does so."""
+        return None if self.recogniser_decides else self.turn_detector
 
     def listening(self) -> ListeningCapabilities:
         """Return the capabilities of the components that listen."""
@@ -93,7 +111,8 @@ class SpeechComponents:
             vad_silence=0.0 if vad is None else vad.min_silence,
             voice_lag=0.0 if vad is None else vad.voice_lag,
             emits_interims=self.stt is not None and self.stt.capabilities.emits_interims,
-            turn_detector_limit=None if self.turn_detector is None else TURN_DETECTOR_LIMIT,
+            turn_detector_limit=None if self.asked_detector is None else TURN_DETECTOR_LIMIT,
+            recogniser_decides=self.recogniser_decides,
         )
 
     def having(self, others: ComponentSet) -> SpeechComponents:

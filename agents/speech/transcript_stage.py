@@ -9,8 +9,8 @@ Otherwise they go to the hook one by one, in a task of the session. Decisions:
   `SpeechLimits.stt_stage`, goes on as the recogniser gave it, with an `error` event of source `stt_stage`. The next
   transcript goes to a new run of the hook. A hook that must hide words catches its own errors. The limit holds also
   while a transcript waits for a hook that does not ask for it, before its first read or after its last.
-* What waits, or is with a hook, when another recogniser takes over is past (`UserFinal.is_past`), and interims are
-  dropped then: those words are older than its successor's.
+* What waits, or is with a hook, when another recogniser takes over is past (`UserFinal.is_past`), and interims
+  and judgements on the turn are dropped then: they are older than its successor's words.
 * A run ends with its agent's time: a handoff lets it take what came before, and end within the limit. A hook that then
   reads on and on gets an error.
 * The caller's words wait for the hook. So speech, a task, a handoff and a change of the pipeline cannot be awaited
@@ -35,13 +35,13 @@ from vivavoce.agents.core.stage_run import StageRun
 from vivavoce.agents.speech.stages import Ends, opened_stream
 from vivavoce.pipelines.core.errors import StageError, describe
 from vivavoce.pipelines.core.watchdog import Watchdog
-from vivavoce.pipelines.events import PipelineEvent, RecogniserReplaced, UserFinal, UserInterim, UserTurnEnded
+from vivavoce.pipelines.events import PipelineEvent, RecogniserJudgement, RecogniserReplaced, UserFinal, UserInterim
 
 logger = logging.getLogger(__name__)
 
 COMPONENT = "stt_stage"
 _WORDS = (UserFinal, UserInterim)
-_ORDERED = (UserFinal, UserInterim, UserTurnEnded, RecogniserReplaced)
+_ORDERED = UserFinal | UserInterim | RecogniserJudgement | RecogniserReplaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class TranscriptStage:
         if waited is not None and isinstance(event, UserFinal):
             is_past = waited.is_past and not event.item_id
             event = replace(event, is_past=is_past, held=self._context.clock.now() - waited.came_at)
-        elif waited is not None and waited.is_past and isinstance(event, UserInterim):
+        elif waited is not None and waited.is_past and isinstance(event, UserInterim | RecogniserJudgement):
             return
         if isinstance(event, _WORDS) and self._observers.has("stt"):
             self._observers.show("stt", event)
@@ -193,7 +193,7 @@ class TranscriptStage:
     async def next_of(self, agent: Agent) -> _Waiting | None:
         """Return the next transcript for that agent's hook, or None if the next one is for another agent."""
         self._is_busy = False
-        while (waiting := await self._next()).agent is None and isinstance(waiting.event, UserTurnEnded):
+        while (waiting := await self._next()).agent is None and isinstance(waiting.event, RecogniserJudgement):
             self._post_next()
         if waiting.agent is not agent:
             return None

@@ -29,7 +29,9 @@ from vivavoce.pipelines.events import (
     UserSpeechEnded,
     UserSpeechStarted,
     UserTurnEnded,
+    UserTurnEndedEagerly,
     UserTurnPredicted,
+    UserTurnResumed,
     UserVoicePaused,
     UserVoiceResumed,
 )
@@ -87,7 +89,9 @@ __all__ = [
     "UserSpeechEnded",
     "UserSpeechStarted",
     "UserTurnEnded",
+    "UserTurnEndedEagerly",
     "UserTurnPredicted",
+    "UserTurnResumed",
     "UserVoicePaused",
     "UserVoiceResumed",
     "WakeUpChanged",
@@ -453,6 +457,8 @@ TurnInput = (
     | RecogniserBack
     | RecogniserReplaced
     | UserTurnPredicted
+    | UserTurnEndedEagerly
+    | UserTurnResumed
     | UserTurnEnded
     | UserAudioCommitted
     | RemoteReplyStarted

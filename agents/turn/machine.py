@@ -52,7 +52,7 @@ class TurnMachine:
         self._stops = stops = Stops(self._floor, self._user, self._out)
         self._guard = guard = InterruptionGuard(self._floor, self._user, caller, options.interruption.echo_warm_up)
         self._interruption = Interruption(in_use, self._floor, self._user, guard, caller, stops, self._out)
-        self._endpointing = endpointing = Endpointing(in_use)
+        self._endpointing = endpointing = Endpointing(in_use, self._user)
         self._attempts = Preemption(in_use, self._floor, self._user, self._out)
         self._preemption = self._attempts if in_use.has_attempts else None
         self._turn_commit = TurnCommit(
@@ -293,6 +293,10 @@ class TurnMachine:
                 self._user.recogniser_changed()
             case i.UserTurnPredicted():
                 self._user_turns.predicted(event.complete, now)
+            case i.UserTurnEndedEagerly():
+                self._user_turns.ended_eagerly(now)
+            case i.UserTurnResumed():
+                self._user_turns.resumed()
             case i.UserTurnEnded():
                 self._user_turns.turn_ended(now, event.item_id)
             case i.UserAudioCommitted():

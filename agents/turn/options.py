@@ -41,7 +41,8 @@ class EndpointingOptions:
     learned: tuple[float, float] = (0.3, 1.2)
     """The lowest and the highest `min_delay` that `dynamic` may learn."""
     max_delay: float = 3.0
-    """Silence that ends a turn judged incomplete."""
+    """Silence that ends a turn judged incomplete; with a recogniser that judges the ends of turns itself, any turn that
+    it has not ended by then."""
     transcript_timeout: float = 1.0
     """Silence after which the last interim replaces a missing final."""
     no_words: float = 3.0
@@ -185,6 +186,8 @@ class PipelineTraits:
     """Silence after which a missing verdict of the turn detector counts as complete; None without a detector."""
     remote_decides: bool = False
     """Whether a remote model ends turns by beginning to answer; pauses then only drop turns that it does not answer."""
+    recogniser_decides: bool = False
+    """Whether the recogniser judges the ends of turns. A pause then ends a turn only where no such judgement comes."""
     hears_audio: bool = False
     """Whether the model hears the audio itself. Transcripts may be late or missing, so speech alone makes a turn."""
     voice_lag: float = 0.0
@@ -197,6 +200,7 @@ class PipelineTraits:
     def __post_init__(self) -> None:
         check_number("detector_timeout", self.detector_timeout, at_least=0, unit="s", or_none=True)
         check_flag("remote_decides", self.remote_decides)
+        check_flag("recogniser_decides", self.recogniser_decides)
         check_flag("hears_audio", self.hears_audio)
         check_whole("max_attempts", self.max_attempts, at_least=0)
         check_number("voice_lag", self.voice_lag, at_least=0, unit="s")

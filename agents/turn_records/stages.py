@@ -42,6 +42,9 @@ class Stages:
                 self.mark("server_vad_silence", "provider", timing.end_reported_at)
             self.mark("server_end_of_turn", "provider", timing.committed_at)
             return
+        if timing.ended_by == "recogniser":  # it waited for no option of ours
+            self.mark("end_of_turn_decision", "provider", timing.committed_at)
+            return
         self.mark("vad_silence", "config", timing.end_reported_at)
         self.mark("transcript_wait", "provider", timing.final_at)
         self.mark("end_of_turn_decision", "provider", timing.predicted_at)

@@ -121,7 +121,7 @@ class Ears:
         def stays(kind: str) -> bool:
             return old is not None and getattr(old.components, kind) is getattr(components, kind)
 
-        stt, detector, vad, denoise = components.stt, components.turn_detector, components.vad, components.denoise
+        stt, detector, vad, denoise = components.stt, components.asked_detector, components.vad, components.denoise
         denoising, recognizer, predictor, activity = (
             (None, None, None, None) if old is None else (old.denoising, old.recognizer, old.predictor, old.activity)
         )
@@ -129,7 +129,7 @@ class Ears:
             denoising = None if denoise is None else Denoising(denoise, context.input_rate, context.emit)
         if not stays("stt"):
             recognizer = None if stt is None else Recognizer(stt, self._options.stt_reconnect, context)
-        if not stays("turn_detector"):
+        if not stays("asked_detector"):
             predictor = None if detector is None else TurnPredictor(detector, TURN_DETECTOR_LIMIT, context)
         if not stays("vad"):
             activity = None
@@ -140,7 +140,7 @@ class Ears:
     def _set_up(self, parts: EarParts) -> None:
         """Connect the stages to the frames."""
         components, leaving = parts.components, self._leaving
-        stt, detector, vad, denoise = components.stt, components.turn_detector, components.vad, components.denoise
+        stt, detector, vad, denoise = components.stt, components.asked_detector, components.vad, components.denoise
         self._parts = parts
         self._needs_vad = self._model_needs_vad or (stt is not None and stt.capabilities.needs_flush)
         self._denoising, self._recognizer = parts.denoising, parts.recognizer if leaving is None else leaving.recognizer
@@ -246,7 +246,7 @@ class Ears:
         """Have the recogniser settle its utterance, since the audio stops; later audio begins in silence."""
         if self._activity is not None:
             self._activity.reset()
-        if self._recognizer is not None and (self.is_speaking or not self.has_vad):
+        if self._recognizer is not None and self._is_unsettled(self._recognizer):
             self._recognizer.flush()
         self.is_speaking = False
         self._leave()
@@ -254,7 +254,7 @@ class Ears:
     def commit(self) -> None:
         """Have the recogniser settle its utterance, since the turn is over. Speech that goes on is another
         utterance."""
-        if self._recognizer is not None and (self.is_speaking or not self.has_vad):
+        if self._recognizer is not None and self._is_unsettled(self._recognizer):
             self._recognizer.flush()
             self._begin_rest(self._recognizer)
 
@@ -263,6 +263,12 @@ class Ears:
         if self._recognizer is not None:
             self._recognizer.discard()
             self._begin_rest(self._recognizer)
+
+    def _is_unsettled(self, recognizer: Recognizer) -> bool:
+        """Return whether the recogniser may have audio that neither the end of speech nor its own judgement settles."""
+        if recognizer.decides_turns:
+            return not recognizer.has_ended_turn
+        return self.is_speaking or not self.has_vad
 
     def _begin_rest(self, recognizer: Recognizer) -> None:
         if self.is_speaking:
@@ -330,7 +336,7 @@ class Ears:
             self._leaving = _Leaving(recognizer, self._clock.now() + LAST_UTTERANCE)
             recognizer.hear_out(self._leave)
             return
-        if not self.has_vad:
+        if self._is_unsettled(recognizer):
             recognizer.flush()  # no end of speech will be reported to it
         recognizer.become_past()
         recognizer.leave()
@@ -340,7 +346,7 @@ class Ears:
         if self._leaving is None:
             return
         old, self._leaving = self._leaving.recognizer, None
-        if self.is_speaking:
+        if self._is_unsettled(old):
             old.flush()
         old.leave()
         self._settling = old
@@ -385,7 +391,7 @@ class Ears:
     def _on_speech_ended(self, ago: float) -> None:
         self.is_speaking = False
         if self._recognizer is not None:
-            self._recognizer.flush()
+            self._recognizer.speech_ended()
         for recent in self._recents:
             recent.forget_until(ago - self.delay)  # of one utterance only one recogniser settles words
         self._leave()

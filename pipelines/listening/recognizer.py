@@ -25,12 +25,23 @@ from vivavoce.pipelines.events import (
     UserFinal,
     UserInterim,
     UserTurnEnded,
+    UserTurnEndedEagerly,
+    UserTurnResumed,
 )
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.pipeline import PipelineContext
-from vivavoce.pipelines.stt.base import STT, STT_EVENTS, STTEvent, STTFinal, STTInterim, STTStream
+from vivavoce.pipelines.stt.base import (
+    STT,
+    STT_EVENTS,
+    STTEagerEndOfTurn,
+    STTEvent,
+    STTFinal,
+    STTInterim,
+    STTStream,
+    STTTurnResumed,
+)
 
 KEPT_SECONDS = 10.0
 """Audio that is kept for the next stream while there is none."""
@@ -66,6 +77,8 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         self._speech_at: float | None = None
         self._is_flush_due = False
         self._interim = ""
+        self.has_ended_turn = False
+        """Whether it has judged that the turn is over, and neither words nor speech have come since."""
         self._successor_speaks = False
         """Whether another recogniser may have words by now: then the words of this one are past."""
         self._life = anyio.CancelScope()
@@ -132,6 +145,12 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         """The sample rate in Hz of the frames that it takes."""
         return self._stt.capabilities.sample_rate
 
+    @property
+    def decides_turns(self) -> bool:
+        """Whether it judges the ends of turns by itself, and settles its words then."""
+        can = self._stt.capabilities
+        return can.emits_end_of_turn and not can.needs_flush
+
     # --- the caller
 
     def push(self, frame: AudioFrame) -> None:
@@ -149,12 +168,21 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
     def speech_started(self, ago: float) -> None:
         """Report to the recogniser that speech began `ago` seconds before the end of the newest frame."""
         self._speech_at = self._clock.now() - ago
-        self._is_flush_due = False  # kept audio of two utterances is heard as one
+        self._is_flush_due = self.has_ended_turn = False  # kept audio of two utterances is heard as one
         if self._stream is not None:
             self._call(self._stream.speech_started, ago)
 
+    def speech_ended(self) -> None:
+        """Report to the recogniser that speech has ended; unless it decides turns, it settles the utterance."""
+        if not self.decides_turns:
+            self.flush()
+            return
+        self._speech_at = None
+        if self._stream is not None:
+            self._call(self._stream.speech_ended)
+
     def flush(self) -> None:
-        """Report to the recogniser that speech has ended."""
+        """Have the recogniser settle the utterance, which is over."""
         self._speech_at = None
         if self._stream is not None:
             self._call(self._stream.flush)
@@ -205,15 +233,25 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             self._emit(RecogniserBack())
 
     def _take(self, event: STTEvent) -> None:
+        self.has_ended_turn = False
         if isinstance(event, STTInterim):
-            self._interim = event.text
-            self._emit(UserInterim(text=event.text))
-            return
-        self._interim = ""
-        if isinstance(event, STTFinal):
+            self._show(event.text)
+        elif isinstance(event, STTEagerEndOfTurn):
+            if event.text not in ("", self._interim):
+                self._show(event.text)
+            self._emit(UserTurnEndedEagerly())
+        elif isinstance(event, STTTurnResumed):
+            self._emit(UserTurnResumed())
+        elif isinstance(event, STTFinal):
+            self._interim = ""
             self._emit(UserFinal(text=event.text, audio_seconds=event.audio_seconds))
         else:
+            self._interim, self.has_ended_turn = "", True
             self._emit(UserTurnEnded())
+
+    def _show(self, text: str) -> None:
+        self._interim = text
+        self._emit(UserInterim(text=text))
 
     def _end(self) -> None:
         self._leave_stream()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.boundary import Expected
 from vivavoce.pipelines.core.component import Component
@@ -16,11 +16,14 @@ __all__ = [
     "STT",
     "STT_EVENTS",
     "STTCapabilities",
+    "STTEagerEndOfTurn",
     "STTEndOfTurn",
     "STTEvent",
     "STTFinal",
     "STTInterim",
+    "STTJudgement",
     "STTStream",
+    "STTTurnResumed",
     "STTWord",
 ]
 
@@ -32,7 +35,9 @@ class STTCapabilities:
     Args:
         sample_rate: Hz that `push` wants; the pipeline resamples.
         emits_interims: Whether interim transcripts come before the final one.
-        emits_end_of_turn: Whether it judges that a turn is over (`STTEndOfTurn`).
+        emits_end_of_turn: Whether it judges that a turn is over (`STTEndOfTurn`, perhaps `STTEagerEndOfTurn` and
+            `STTTurnResumed` before). Then no turn detector is asked, pauses do not end turns, and the end of speech is
+            reported by `speech_ended()` in place of `flush()`, unless it needs the flush.
         needs_flush: Whether it finalises only after `flush()` at the end of speech, so that it needs a VAD. It then
             reports one final for each flush, an empty one if it heard no words.
         emits_words: Whether each final has its words with their times; interims may have them too.
@@ -66,15 +71,38 @@ class STTFinal(Recognised):
 
 
 @dataclass(frozen=True, slots=True)
+class STTEagerEndOfTurn:
+    """The recogniser judges that the user's turn is perhaps over: an answer may be begun out of sight.
+
+    `STTEndOfTurn` confirms it, and `STTTurnResumed` takes it back; so do other words.
+
+    Args:
+        text: The words of the turn that no final has settled, as in an interim; "" for the words shown so far.
+    """
+
+    text: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class STTTurnResumed:
+    """The recogniser takes an eager end back: the user goes on."""
+
+
+@dataclass(frozen=True, slots=True)
 class STTEndOfTurn:
-    """The recogniser judges that the user's turn is over."""
+    """The recogniser judges that the user's turn is over. The final of its words comes before."""
 
 
-STTEvent = STTInterim | STTFinal | STTEndOfTurn
+STTEvent = STTInterim | STTFinal | STTEagerEndOfTurn | STTTurnResumed | STTEndOfTurn
+
+STTJudgement = STTTurnResumed | STTEndOfTurn
+"""The events without words."""
 
 STT_EVENTS = Expected(
     STTInterim,
     STTFinal,
+    STTEagerEndOfTurn,
+    STTTurnResumed,
     STTEndOfTurn,
     text=str,
     words=tuple,
@@ -117,12 +145,17 @@ class STTStream(ABC):
         mid-speech: the same speech goes on, as another utterance.
         """
 
+    def speech_ended(self) -> None:
+        """Take the VAD's report that speech has ended. It is called in place of `flush()` where the recogniser judges
+        the ends of turns (capability `emits_end_of_turn`); others need not implement it."""
+
     def flush(self) -> None:
         """Make the final transcript of the utterance at once: the utterance is over.
 
         Called when speech has ended, or when the turn was ended in mid-speech. In the second case `speech_started(0.0)`
         follows, and later audio belongs to the next utterance: none of its words may be lost, and no earlier word may
-        come again.
+        come again. A recogniser that judges the ends of turns gets it only if something else has ended the turn: a
+        request, a limit, or the end of the audio.
         """
 
     def discard(self) -> None:

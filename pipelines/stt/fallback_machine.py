@@ -23,7 +23,7 @@ from itertools import count
 
 from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.words import unless_blank
-from vivavoce.pipelines.stt.base import STTEndOfTurn, STTEvent, STTFinal, STTInterim
+from vivavoce.pipelines.stt.base import STTEagerEndOfTurn, STTEvent, STTFinal, STTInterim, STTJudgement
 from vivavoce.pipelines.stt.fallback_decisions import (
     Close,
     Decision,
@@ -106,18 +106,18 @@ class FallbackMachine:
 
     def speech_started(self, ago: float, now: float) -> list[Decision]:
         self._active_at = now
-        relief = self._relief
-        if (
-            relief is not None
-            and relief.heard is None
-            and relief.purpose == "witness"
-            and not self.audio.open.is_speech
-        ):
+        relief, is_new = self._relief, not self.audio.open.is_speech
+        if relief is not None and relief.heard is None and relief.purpose == "witness" and is_new:
             self._doubted = relief.heard = len(self.audio.ended)
             if relief.is_open:
                 self._decided.append(Pause(relief.id))
         self.audio.speech_started(ago, now)
         return self._take_decided()
+
+    def speech_ended(self, now: float) -> None:
+        """Note that speech has ended, of which the recogniser owes no final before its own end of the turn."""
+        self._active_at = now
+        self.audio.speech_ended()
 
     def flush(self, now: float) -> None:
         """Note that the utterance is over."""
@@ -137,7 +137,7 @@ class FallbackMachine:
 
     def event(self, stream: int, event: STTEvent, now: float) -> list[Decision]:
         """Take an event of a stream."""
-        if not isinstance(event, STTEndOfTurn):
+        if not isinstance(event, STTJudgement):
             event = replace(event, text=unless_blank(event.text))
         if self._serving is not None and stream == self._serving.id:
             self._heard(self._serving, event, now)
@@ -231,8 +231,7 @@ class FallbackMachine:
         ended = [one.ended_at for one in self.audio.ended if one.ended_at is not None][: relief.heard]
         if not ended and not self._traits[relief.member].shows_words:
             return None  # it cannot answer before the end of speech
-        begins = max([relief.since, *ended])
-        return begins + self._limit + (0.0 if ended else CLEAR_SPEECH)
+        return max([relief.since, *ended]) + self._limit + (0.0 if ended else CLEAR_SPEECH)
 
     def _is_silent(self, now: float) -> bool:
         return self.audio.is_quiet and not self._carried and now >= self._active_at + SILENCE
@@ -251,7 +250,7 @@ class FallbackMachine:
 
     def _heard(self, serving: MemberStream, event: STTEvent, now: float) -> None:
         self._active_at = now
-        if isinstance(event, STTEndOfTurn):
+        if isinstance(event, STTJudgement) or (isinstance(event, STTEagerEndOfTurn) and not event.text):
             self._decided.append(Emit(event))
             return
         has_text = bool(event.text)
@@ -267,7 +266,7 @@ class FallbackMachine:
             self._interim(serving, event, now)
         self._settle_search(now)
 
-    def _interim(self, serving: MemberStream, event: STTInterim, now: float) -> None:
+    def _interim(self, serving: MemberStream, event: STTInterim | STTEagerEndOfTurn, now: float) -> None:
         self._shown = event.text
         if self._shown:
             overdue = now - self._limit if serving.since <= now - self._limit else 0.0
@@ -422,7 +421,7 @@ class FallbackMachine:
     # --- witnesses
 
     def _witnessed(self, witness: MemberStream, event: STTEvent, now: float) -> None:
-        if isinstance(event, STTEndOfTurn):
+        if isinstance(event, STTJudgement):
             return
         if event.text:
             for member in sorted(self._silent - {witness.member}):

@@ -24,7 +24,16 @@ from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
-from vivavoce.pipelines.stt.base import STT, STT_EVENTS, STTCapabilities, STTEndOfTurn, STTEvent, STTStream
+from vivavoce.pipelines.stt.base import (
+    STT,
+    STT_EVENTS,
+    STTCapabilities,
+    STTEagerEndOfTurn,
+    STTEvent,
+    STTFinal,
+    STTInterim,
+    STTStream,
+)
 from vivavoce.pipelines.stt.fallback_decisions import (
     Close,
     Decision,
@@ -146,6 +155,14 @@ class FallbackStream(STTStream):
             for branch in self._hearing:
                 self._speech_started(branch, ago)
 
+    def speech_ended(self) -> None:
+        self._machine.speech_ended(self._clock.now())
+        if not self._is_closed:
+            for branch in self._hearing:
+                assert branch.stream is not None
+                self._call(branch, branch.stream.speech_ended)
+            self._watch()
+
     def flush(self) -> None:
         """End the utterance; its final transcript is due within the limit."""
         self._machine.flush(self._clock.now())
@@ -227,8 +244,7 @@ class FallbackStream(STTStream):
     def _do_one(self, decision: Decision) -> None:
         match decision:
             case Emit(event=event):
-                if not isinstance(event, STTEndOfTurn) or self._can.emits_end_of_turn:
-                    self._send.send_nowait(event)
+                self._emit(event)
             case Open():
                 self._branches[decision.stream] = _Branch(decision.stream)
                 self._order.send_nowait(decision)
@@ -249,6 +265,13 @@ class FallbackStream(STTStream):
             case GiveUp(errors=errors):
                 self._send.send_nowait(final_error(errors))
                 self._end()
+
+    def _emit(self, event: STTEvent) -> None:
+        """Pass an event on: judgements only if all members give them."""
+        if isinstance(event, STTInterim | STTFinal) or self._can.emits_end_of_turn:
+            self._send.send_nowait(event)
+        elif isinstance(event, STTEagerEndOfTurn) and event.text:
+            self._send.send_nowait(STTInterim(text=event.text))
 
     def _replay(self, branch: _Branch, order: Replay) -> None:
         if order.end is None:

@@ -118,6 +118,10 @@ class UnsettledAudio:
         self.open.voiced = max(self.open.voiced, ago)
         self.open.items.append(SpeechStarted(ago))
 
+    def speech_ended(self) -> None:
+        """Note that the speech of the open utterance has ended; the utterance goes on."""
+        self.open.is_speech = False
+
     def flush(self, now: float) -> None:
         """End the open utterance."""
         self._passed_on.follow()

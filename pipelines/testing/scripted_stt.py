@@ -14,11 +14,13 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import (
     STT,
     STTCapabilities,
+    STTEagerEndOfTurn,
     STTEndOfTurn,
     STTEvent,
     STTFinal,
     STTInterim,
     STTStream,
+    STTTurnResumed,
 )
 from vivavoce.pipelines.testing.script import ScriptError, lost, wait, words_at
 
@@ -28,7 +30,8 @@ class ScriptedSTT(STT):
 
     Each `flush()` (the end of speech, if the pipeline has a VAD) takes the next text of the script and yields it as a
     final `final_delay` seconds later. When the script has run out, a flush yields nothing. A test may also call
-    `interim()`, `final()`, `end_of_turn()` and `fail()`, which act on the newest open stream at once.
+    `interim()`, `final()`, `eager_end_of_turn()`, `turn_resumed()`, `end_of_turn()` and `fail()`, which act on the
+    newest open stream at once.
 
     A transcript is its text, or an event with words, speaker, languages and confidence; `words_at()` makes words. With
     the capability `emits_words`, the words of a scripted text share the audio since its speech began evenly.
@@ -105,6 +108,14 @@ class ScriptedSTT(STT):
         """Have the newest stream yield a final."""
         self.stream.emit(STTFinal(text=heard, audio_seconds=audio_seconds) if isinstance(heard, str) else heard)
 
+    def eager_end_of_turn(self, text: str = "") -> None:
+        """Have the newest stream judge that the turn is perhaps over, with these words."""
+        self.stream.emit(STTEagerEndOfTurn(text))
+
+    def turn_resumed(self) -> None:
+        """Have the newest stream take an eager end back."""
+        self.stream.emit(STTTurnResumed())
+
     def end_of_turn(self) -> None:
         """Have the newest stream judge that the turn is over."""
         self.stream.emit(STTEndOfTurn())
@@ -159,6 +170,8 @@ class ScriptedSTTStream(STTStream):
         """Seconds heard of each utterance, the open one last; with `needs_flush` without the pre-roll."""
         self.flushes: list[float] = []
         """Loop times of the calls of `flush()`."""
+        self.speech_ends: list[float] = []
+        """Loop times of the calls of `speech_ended()`."""
         self.discards: list[float] = []
         """Loop times of the calls of `discard()`."""
         self.speech_starts: list[float] = []
@@ -181,6 +194,10 @@ class ScriptedSTTStream(STTStream):
         if not self._is_hearing:
             self._is_hearing = True
             self.utterances.append(0.0)
+
+    def speech_ended(self) -> None:
+        """Record it."""
+        self.speech_ends.append(LoopClock().now())
 
     def flush(self) -> None:
         """Record it, and yield the script's next final."""

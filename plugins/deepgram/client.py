@@ -25,7 +25,8 @@ STATUSES = {"DATA-0000": 400, "NET-0000": 503, "NET-0001": 408, "NET-0002": 503,
 """Names of errors, also in the reason of a close, that mean a status. Source:
 https://developers.deepgram.com/docs/stt-troubleshooting-websocket-data-and-net-errors."""
 
-KEY_REMEDY = "check the API key, which must be one of console.deepgram.com, of a project with this product"
+KEY_REMEDY = "check the API key, which must be one of console.deepgram.com"
+PLAN_REMEDY = "check what the API key may do, and whether its project has this product and model"
 
 
 class DeepgramComponent(Component):
@@ -100,7 +101,7 @@ def failures_of(client: Client, *, asked: str, said: Iterable[str] = ()) -> Fail
         said: Texts that no error may quote.
     """
     words = tuple(said)
-    remedies = {400: asked, 401: KEY_REMEDY, 403: f"{KEY_REMEDY} and model; {asked}"}
+    remedies = {400: asked, 401: KEY_REMEDY, 403: f"{PLAN_REMEDY}; {asked}"}
     return Failures(
         provider=PROVIDER, redact=Redaction(client.secrets, lambda: words), statuses=STATUSES, remedies=remedies
     )

@@ -96,6 +96,7 @@ def turn_traits(options: SessionOptions, capabilities: PipelineCapabilities) -> 
     return PipelineTraits(
         detector_timeout=capabilities.turn_detector_limit,
         remote_decides=capabilities.decides_turns == "remote",
+        recogniser_decides=capabilities.recogniser_decides and capabilities.decides_turns == "local",
         hears_audio=capabilities.hears_audio,
         max_attempts=MAX_ATTEMPTS if may_preempt else 0,
         voice_lag=capabilities.voice_lag,
@@ -131,11 +132,11 @@ def warn_of_waits(pipeline: Pipeline, endpointing: EndpointingOptions, whose: st
     """Log waits of a pipeline, or of a fallback of it, above `MAX_WAITS`; arguments as of `check_turns`.
 
     The endpointing delay counts from the true end of speech, so the VAD's own silence is inside it. If only the
-    application ends turns, there is no wait.
+    application, or the recogniser, ends turns, there is no wait.
     """
-    silence = pipeline.capabilities.vad_silence
+    can, silence = pipeline.capabilities, pipeline.capabilities.vad_silence
     rest = max(0.0, endpointing.min_delay - silence)
-    if endpointing.mode != "manual" and silence + rest > MAX_WAITS:
+    if endpointing.mode != "manual" and not can.recogniser_decides and silence + rest > MAX_WAITS:
         logger.warning(
             "Configured waits after the user's speech%s add up to more than %g s: vad.min_silence %g s, "
             "endpointing.min_delay beyond it %g s",

@@ -167,6 +167,12 @@ class Interruption:
         ):
             self.take_floor()
 
+    def trust_words(self, turn: UserTurn, now: float) -> None:
+        """Count the interim of the open turn as words, unless no voice takes the floor now."""
+        if turn.interim and not self._guard.covers(turn):
+            turn.trust_interim()
+            self.words_came(now)
+
     def _ask_about_words(self, turn: UserTurn, active: Speech, now: float, *, is_guess: bool) -> None:
         default: Decision = "ignore"
         if is_guess:
@@ -301,8 +307,7 @@ class Interruption:
 
     def _on_interim_stable(self, now: float) -> None:
         assert self._user.turn is not None
-        self._user.turn.trust_interim()
-        self.words_came(now)
+        self.trust_words(self._user.turn, now)
 
     def _on_silence(self, now: float) -> None:
         self.let_go_on()

@@ -109,7 +109,7 @@ class TurnCommit:
             return
         is_unknown = turn.is_heard and not turn.new_text
         may_be_sign = (
-            (turn.over is None or turn.over.by == "no_words")
+            (turn.over is None or turn.over.by in ("no_words", "recogniser"))
             and not (turn.is_merged or is_unknown)
             and self._floor.was_heard
         )
@@ -184,7 +184,8 @@ class TurnCommit:
             return ended_by, None
         if turn.over is not None:
             return turn.over.by, None
-        return "transcript_timeout" if turn.owes_final else "pause", self._endpointing.delay(turn)
+        is_missing = turn.owes_final and not self._endpointing.waits_for_recogniser(turn)
+        return "transcript_timeout" if is_missing else "pause", self._endpointing.delay(turn)
 
     def _ask(self, turn: ClosedTurn, ended_by: EndedBy) -> str:
         """Queue an answer to a closed turn; return its id. The answer to a turn that a limit cut is owed."""

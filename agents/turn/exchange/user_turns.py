@@ -243,9 +243,35 @@ class UserTurns:
             self._open_turn(now).hear(now)
             if item_id:
                 self._turn_commit.audio_named(item_id)
-        turn = self._user.turn
-        if turn is not None and turn.has_words and not turn.waits_for_request:
+        turn, decides = self._user.turn, self._options.traits.recogniser_decides
+        if turn is None or turn.waits_for_request:
+            return
+        if turn.has_words:
+            if decides and turn.over is None:
+                self._end_with_sound(turn, now)
             self._turn_commit.finish(now, "recogniser")
+        elif decides and not self._user.is_speaking:
+            self._turn_commit.drop("noise")
+            self._interruption.let_go_on()
+
+    def _end_with_sound(self, turn: UserTurn, now: float) -> None:
+        """End the turn, perhaps before the VAD reports it: the present sound is noise until a word comes."""
+        turn.end(now, "recogniser")
+        if self._user.burst is not None and self._user.is_speaking:
+            self._user.burst.turn_to_noise(now)
+
+    def ended_eagerly(self, now: float) -> None:
+        """Take the recogniser's judgement that the words so far are perhaps the whole turn: they count as stable words,
+        and an answer to them may begin."""
+        turn = self._user.turn
+        if turn is not None and turn.new_text and not turn.waits_for_request:
+            turn.judge_words(is_over=True)
+            self._interruption.trust_words(turn, now)
+
+    def resumed(self) -> None:
+        """Take the recogniser's judgement that the user goes on."""
+        if self._user.turn is not None:
+            self._user.turn.judge_words(is_over=False)
 
     def commit_requested(self, now: float) -> None:
         """End the turn by the application's request: at once, or when the words that are still owed have come."""

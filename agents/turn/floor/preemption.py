@@ -6,6 +6,9 @@ decisions of a step, not by each part that changes it, so that no attempt outliv
 Where only a request ends turns (push-to-talk), a caller who still speaks, or whose words are still owed, holds the
 button: nearly all attempts on such words would be thrown away. There one begins on settled words in a silence, which
 the request may end any time. (LiveKit begins none there before the request.)
+
+A recogniser that judges turns may report an eager end: the attempt on its words begins at once. When it takes the eager
+end back, the attempt is dropped at once, and none begins before other words or another judgement come.
 """
 
 from __future__ import annotations
@@ -80,7 +83,7 @@ class Preemption:
         turn = self._user.turn
         if self.drop_stale():
             return True
-        if turn is not None and not turn.interim and not turn.owes_final and self._may_start(turn):
+        if turn is not None and self._are_all(turn) and self._may_start(turn):
             self._start(turn)
             return True
         return False
@@ -103,18 +106,23 @@ class Preemption:
         if is_of_this_speech:
             yield Deadline(turn.interim_since + self._options.interruption.stable_interim, self._on_interim_stable)
 
+    def _are_all(self, turn: UserTurn) -> bool:
+        """Return whether the words of that turn are probably all: by the recogniser's judgement, or settled."""
+        return turn.is_judged_over is True or not (turn.interim or turn.owes_final)
+
     def _is_still_right(self, attempt: Attempt) -> bool:
         turn = self._user.turn
         return (
             turn is not None
             and turn.turn_id == attempt.turn_id
             and turn.burst is attempt.burst
+            and turn.is_judged_over is not False
             and same_words(turn.text, attempt.text)
             and self._floor.is_unclaimed
         )
 
     def _may_start(self, turn: UserTurn) -> bool:
-        if self._attempt is not None:
+        if self._attempt is not None or turn.is_judged_over is False:
             return False
         if self._options.is_manual and self._user.is_speaking:
             return False

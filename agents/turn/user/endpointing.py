@@ -2,6 +2,10 @@
 
 The wait counts from the true end of speech. Its length depends on the facts that are known of the turn: whether a final
 is still owed, and the verdict of the turn detector. Without a verdict, or with "complete", it is the learned delay.
+
+A recogniser that judges the ends of turns takes the place of the detector and of these waits, from the first word of
+the turn that it shows. `max_delay` limits the wait for its judgement. The waits hold as ever for words of a recogniser
+that was lost or replaced, since it does not judge them any more.
 """
 
 from __future__ import annotations
@@ -9,13 +13,19 @@ from __future__ import annotations
 from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.learned_delay import LearnedDelay
 from vivavoce.agents.turn.user.turn import UserTurn
+from vivavoce.agents.turn.user.user_side import UserSide
 
 
 class Endpointing:
-    """Computes when a turn is over, by the options in use."""
+    """Computes when a turn is over, by the options in use.
 
-    def __init__(self, options: OptionsInUse) -> None:
+    Args:
+        user: Read.
+    """
+
+    def __init__(self, options: OptionsInUse, user: UserSide) -> None:
         self._options = options
+        self._user = user
         self.learned = LearnedDelay(options.endpointing)
         """The delay that ends a turn which the detector judged complete, or did not judge."""
 
@@ -26,10 +36,14 @@ class Endpointing:
             return turn.over.at if turn.has_words else turn.over.at + self._options.endpointing.transcript_timeout
         return turn.silence_since + self.delay(turn)
 
+    def waits_for_recogniser(self, turn: UserTurn) -> bool:
+        """Return whether the recogniser will judge the end of that turn."""
+        return self._options.traits.recogniser_decides and self._user.is_judged(turn)
+
     def delay(self, turn: UserTurn) -> float:
         """Return the seconds of silence that end the turn, counted from the beginning of the present pause."""
         options, endpointing = self._options, self._options.endpointing
-        if options.traits.remote_decides:
+        if options.traits.remote_decides or self.waits_for_recogniser(turn):
             return max(endpointing.max_delay, endpointing.transcript_timeout)
         if turn.owes_final:
             return endpointing.transcript_timeout

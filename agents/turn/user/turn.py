@@ -85,6 +85,8 @@ class UserTurn:
         interim_item_id: The provider's name of that utterance.
         typed: Text that was typed while the turn was open.
         is_interim_stable: Whether the interim has been unchanged for long enough to count as words.
+        is_judged_over: The recogniser's judgement on the words so far: True for an eager end, False if it was taken
+            back, None for none.
         word_at: The time of its last word, or of the event that opened it.
         utterance_at: The time of the first word of its newest utterance; without a VAD, the utterance's onset.
         owed: The final transcripts that are still to come.
@@ -110,6 +112,7 @@ class UserTurn:
     typed: str = field(default="", repr=False)
     interim_since: float = 0.0
     is_interim_stable: bool = False
+    is_judged_over: bool | None = None
     owed: OwedFinals = field(default_factory=OwedFinals)
     final_at: float | None = None
     is_complete: bool | None = None
@@ -218,7 +221,7 @@ class UserTurn:
         self.burst = burst
         self.onset = burst.onset if self.onset is None else self.onset
         self.owed.burst_began(is_shown=self.is_shown(burst))
-        self.is_complete = self.predicted_at = None
+        self.is_complete = self.predicted_at = self.is_judged_over = None
 
     def join_ended(self, burst: Burst) -> None:
         """Assign the first words to a burst that has ended: the pause counts from its end."""
@@ -237,6 +240,11 @@ class UserTurn:
 
     # --- its words
 
+    def is_shown_since(self, since: float) -> bool:
+        """Return whether its newest word came since then, from a recogniser that was not replaced."""
+        left_at = self.past.left_at
+        return self.has_words and self.word_at >= since and (left_at is None or self.word_at > left_at)
+
     def add_interim(self, text: str, now: float, item_id: str) -> None:
         """Replace the interim by a newer one."""
         assert not self.is_closed
@@ -246,6 +254,7 @@ class UserTurn:
         if not self.interim:
             self.utterance_at = now
         self.interim, self.interim_since, self.is_interim_stable = text, now, False
+        self.is_judged_over = None
         self.word_at = now
         self.owed.words_shown()
 
@@ -258,7 +267,7 @@ class UserTurn:
         has_more = has_all and bool(self.interim) and len(words_of(text)) > len(words_of(self.interim))
         self.interim = "" if has_all else self._left_by(text, item_id)
         self.final_at = now
-        self.is_complete = self.predicted_at = None
+        self.is_complete = self.predicted_at = self.is_judged_over = None
         self.owed.final_came(
             is_in_speech=self.is_speech_going_on,
             has_all=has_all,
@@ -365,6 +374,10 @@ class UserTurn:
 
     # --- its end
 
+    def judge_words(self, is_over: bool) -> None:
+        """Note the recogniser's judgement: the words so far are perhaps the whole turn, or the user goes on."""
+        self.is_judged_over = is_over
+
     def judge(self, complete: bool, now: float) -> None:
         """Note the turn detector's verdict on the pause."""
         self.is_complete, self.predicted_at = complete, now
@@ -377,7 +390,7 @@ class UserTurn:
         """End the turn by something other than a pause. The turn is not closed by that: words may still be owed."""
         assert not self.is_closed
         # Typed words do not end audio.
-        self.over = Over(now, by, leaves_audio=by != "text" and self.has_words)
+        self.over = Over(now, by, leaves_audio=by not in ("text", "recogniser") and self.has_words)
 
     def end_as_requested(self, now: float) -> None:
         """End the turn by an earlier request, before these words came: the recogniser has settled its audio since."""
@@ -385,11 +398,14 @@ class UserTurn:
         self.over = Over(now)
 
     def go_on(self) -> None:
-        """Let the turn go on, if it has ended for lack of words, or in a sound without any: a word has come."""
+        """Let the turn go on, if it has ended for lack of words, by the recogniser, or in a sound without any: a word
+        has come."""
         over, burst = self.over, self.burst
         if over is None:
             return
-        if over.by == "no_words" or (over.by == "text" and burst is not None and burst.is_heard_at(over.at)):
+        if over.by in ("no_words", "recogniser") or (
+            over.by == "text" and burst is not None and burst.is_heard_at(over.at)
+        ):
             self.over = None
 
     def merge(self, closed: ClosedTurn) -> None:
@@ -417,10 +433,13 @@ class UserTurn:
 
     def timing(self, now: float, ended_by: EndedBy, delay: float | None) -> TurnTiming:
         """Return the times for the turn's record, committed now."""
+        speech_ended_at = now if self.is_speech_going_on else self.silence_since
+        if ended_by == "recogniser" and self.burst is not None and self.burst.voiced_until is not None:
+            speech_ended_at = min(speech_ended_at, self.burst.voiced_until)  # the VAD reports the end later
         return TurnTiming(
             ended_by=ended_by,
             delay=delay,
-            speech_ended_at=now if self.is_speech_going_on else self.silence_since,
+            speech_ended_at=speech_ended_at,
             end_reported_at=self.burst.reported_at if self.burst is not None else None,
             final_at=self.final_at,
             predicted_at=self.predicted_at,

@@ -71,6 +71,11 @@ class UserSide:
         """Judge the pace of another recogniser from now on."""
         self.pace = RecogniserPace()
 
+    def is_judged(self, turn: UserTurn) -> bool:
+        """Return whether the present recogniser has shown the newest words of that turn, so that it may judge its
+        end."""
+        return self.hears_words_since is not None and turn.is_shown_since(self.hears_words_since)
+
     def others_listen(self, now: float) -> None:
         """Note that other components hear the user from now on; they have heard nothing yet."""
         self.burst, self.hears_words_since = None, now
@@ -128,7 +133,8 @@ class UserSide:
         assert turn is not None
         self.turn = None
         if burst is not None and burst.is_going_on and turn.burst is burst:
-            self.split_burst(now, keeps_noise=turn.over is not None and turn.over.by in ("no_words", "text"))
+            ends_sound = turn.over is not None and turn.over.by in ("no_words", "text", "recogniser")
+            self.split_burst(now, keeps_noise=ends_sound)
         elif turn.burst is not None:
             turn.burst.answer()
 

@@ -114,6 +114,7 @@ class TurnLaws(RuleBasedStateMachine):
             self.late_answers.sees_effect(effect)
             self.pipelines.sees_effect(effect)
             assert not isinstance(effect, fx.AnswerHistory) or not self.machine.open_turn_id
+        self.attempts.sees_step(event)
         self.caller.sees(event, effects, self.machine.open_turn_id, self.now)
         if self.machine.is_change_due and not isinstance(event, i.PipelineChangeDue):
             taken = self._feed(i.PipelineChangeDue())

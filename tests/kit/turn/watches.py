@@ -306,6 +306,11 @@ class AttemptWatch:
                 assert same_words(effect.text, self.alive.text)
                 self.alive = None
 
+    def sees_step(self, event: i.TurnInput) -> None:
+        """No attempt is alive after the step in which the recogniser took an eager end back."""
+        if isinstance(event, i.UserTurnResumed):
+            assert self.alive is None
+
     def check(self, machine: TurnMachine, *, holder: str) -> None:
         """An attempt belongs to the open turn, and no speech has the floor."""
         if self.alive is not None:

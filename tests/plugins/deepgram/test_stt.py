@@ -337,7 +337,7 @@ async def test_a_refusal_says_what_to_do(twin: DeepgramTwin, status: int, retrya
     twin.refuse(status)
     error = await refused(stt_on(twin))
     assert (error.status, error.retryable) == (status, retryable)
-    remedies = {401: "console.deepgram.com", 402: "balance", 403: "project with this product"}
+    remedies = {401: "console.deepgram.com", 402: "balance", 403: "project has this product"}
     assert remedies.get(status, "") in str(error)
     assert "request " in str(error), "the vendor's support asks for it"
 
