@@ -6,28 +6,23 @@ providers, and no second network stack. The SDK proves the twin instead (`tests/
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Sequence
 
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.outbox import KeepAlive
-from vivavoce.pipelines.net.reopening_socket import ReopeningOptions, ReopeningSocket
-from vivavoce.pipelines.net.sockets import Message, OnLost, OnMessage, Socket, open_socket
-from vivavoce.pipelines.realtime_model.feed import Feed
+from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
+from vivavoce.pipelines.net.sockets import Message
 from vivavoce.pipelines.stt import base
-from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent
-from vivavoce.plugins.deepgram.client import PROVIDER, DeepgramComponent, Region, failures_of
+from vivavoce.pipelines.stt.base import STTCapabilities
+from vivavoce.plugins.deepgram.client import DeepgramComponent, Region, failures_of
 from vivavoce.plugins.deepgram.models import FLUX_MODELS, NOVA_MODELS, has_language, languages_of
 from vivavoce.plugins.deepgram.options import STTOptions, check_terms
+from vivavoce.plugins.deepgram.stream import RATE, ListenStream, Query
 from vivavoce.plugins.deepgram.wire import CLOSE_STREAM, FINALIZE, KEEP_ALIVE, KEEP_ALIVE_AFTER, NovaWire
 
 DEFAULT_STT_MODEL = "nova-3"
-RATE = 16_000
-"""Hz of the audio that is sent."""
-
-Query = list[tuple[str, str]]
 
 
 class STT(DeepgramComponent, base.STT):
@@ -103,85 +98,25 @@ class STT(DeepgramComponent, base.STT):
         return stream
 
 
-class NovaStream(base.STTStream):
-    """One session's recognition; a lost connection is opened again, without a gap in what it hears."""
+class NovaStream(ListenStream):
+    """One session's recognition."""
 
     def __init__(
         self, client: Client, query: Query, language: str, options: ReopeningOptions, failures: Failures
     ) -> None:
-        self._client = client
-        self._query = query
-        self._failures = failures
-        self._events: Feed[STTEvent] = Feed()
-        self._socket: ReopeningSocket[Message] = ReopeningSocket(
-            self._connect,
-            lambda item: item,
-            on_message=lambda message: self._wire.feed(message),
-            on_lost=self._events.end,
-            provider=PROVIDER,
-            component="stt",
-            options=options,
-        )
-        self._wire = NovaWire(
-            language, at=self._socket.at, settle=self._socket.settle, report=self._events.put, failures=failures
-        )
-
-    async def open(self) -> None:
-        """Open the first connection.
-
-        Raises:
-            ProviderError: It cannot be opened.
-        """
-        try:
-            await self._socket.open()
-        except BaseException:
-            await self.aclose()
-            raise
-
-    async def _connect(self, on_message: OnMessage, on_lost: OnLost) -> Socket:
-        self._wire.begin()
-        socket = await open_socket(
-            self._client,
+        super().__init__(
+            client,
             "v1/listen",
-            self._query,
-            self._failures,
-            on_message=on_message,
-            on_lost=on_lost,
-            component="stt",
-            keep_alive=KeepAlive(KEEP_ALIVE_AFTER, KEEP_ALIVE),
+            query,
+            failures,
+            options,
+            lambda at, settle, report: NovaWire(language, at=at, settle=settle, report=report, failures=failures),
+            flush=FINALIZE,
+            close=CLOSE_STREAM,
         )
-        socket.start()
-        return socket
 
-    def push(self, frame: AudioFrame) -> None:
-        self._socket.push(frame.data, frame.duration)
-
-    def events(self) -> AsyncIterator[STTEvent]:
-        return self._events.items()
-
-    def flush(self) -> None:
-        self._wire.flush(self._socket.position)
-        self._socket.mark(FINALIZE)
-
-    def discard(self) -> None:
-        self._wire.discard(self._socket.position)
-        self._socket.discard()
-
-    def replay(
-        self, push: Callable[[AudioFrame], None], speech_started: Callable[[float], None], flush: Callable[[], None]
-    ) -> None:
-        """Push the audio behind the words that were reported, also as an interim, which the pipeline settles."""
-        for piece in self._socket.unsettled:
-            if piece.start < self._wire.shown_until:
-                continue
-            if isinstance(piece.item, bytes):
-                push(AudioFrame(piece.item, RATE))
-            else:
-                flush()
-
-    async def aclose(self) -> None:
-        self._events.end()
-        await self._socket.aclose(CLOSE_STREAM)
+    def _keep_alive(self) -> KeepAlive[Message]:
+        return KeepAlive(KEEP_ALIVE_AFTER, KEEP_ALIVE)
 
 
 def nova_query(model: str, language: str, terms: Sequence[str], options: STTOptions) -> Query:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,7 +80,10 @@ class NovaWire:
         """Whether words were shown that no final has settled."""
         self._known_until = 0.0
         """Words up to there were heard by an earlier connection, or are not wanted."""
+        self._last_word_end = 0.0
+        """The end of the last settled word."""
         self._settled = 0.0
+        """The position up to which all words are known."""
         self._shown_until = 0.0
         self._counted = 0.0
         self._flushes: list[float] = []
@@ -97,7 +100,7 @@ class NovaWire:
 
     def begin(self) -> None:
         """Read the messages of a new connection, which hears unsettled audio again."""
-        self._known_until = max(self._known_until, self._settled)
+        self._known_until = max(self._known_until, self._last_word_end)
 
     def flush(self, position: float) -> None:
         """Note that the utterance is over at this position, where `FINALIZE` is sent."""
@@ -139,6 +142,7 @@ class NovaWire:
             return
         if piece.text:
             self._pieces.append(piece)
+            self._last_word_end = piece.words[-1].end if piece.words else piece.end
         is_answer = bool(told.get("from_finalize"))
         self._settle(piece.end, is_answer=is_answer)
         if told.get("speech_final") or is_answer:
@@ -168,48 +172,76 @@ class NovaWire:
             self._report(final)
 
     def _piece(self, told: Mapping[str, Any]) -> Piece:
-        end = self._at(self._number(told, "start") + self._number(told, "duration"))
+        end = self._at(number_of(told, "start", self._failures) + number_of(told, "duration", self._failures))
         channel = told.get("channel")
         alternatives = channel.get("alternatives") if isinstance(channel, dict) else None
         if not isinstance(alternatives, list):
             raise self._failures.malformed("channel.alternatives in Results", type(alternatives).__name__)
         best = alternatives[0] if alternatives and isinstance(alternatives[0], dict) else {}
         text, told_words, languages = best.get("transcript"), best.get("words"), best.get("languages")
-        all_words = [self._word(one) for one in told_words] if isinstance(told_words, list) else []
+        all_words = words_of(told_words, self._at, self._failures)
         words = tuple(word for word in all_words if (word.start + word.end) / 2 > self._known_until)
         if not isinstance(text, str):
             raise self._failures.malformed("a transcript in Results", type(text).__name__)
         if len(words) < len(all_words):
-            text = (" " if " " in text else "").join(word.text for word in words)
+            text = joined_words(text, words)
         if not all_words and end <= self._known_until:
             text = ""
         found = tuple(map(str, languages)) if isinstance(languages, list) else ()
-        return Piece(text.strip(), words, found or self._languages, self._number(best, "confidence"), end)
+        return Piece(text.strip(), words, found or self._languages, number_of(best, "confidence", self._failures), end)
 
-    def _word(self, told: object) -> STTWord:
-        word = told if isinstance(told, dict) else {}
-        text = word.get("punctuated_word") or word.get("word")
-        if not isinstance(text, str):
-            raise self._failures.malformed("a text for each word", type(text).__name__)
-        start = max(0.0, self._at(self._number(word, "start")))
-        speaker, language = word.get("speaker"), word.get("language")
-        return STTWord(
-            text=text,
-            start=start,
-            end=max(start, self._at(self._number(word, "end"))),
-            confidence=_share(self._number(word, "confidence")),
-            speaker="" if speaker is None else str(speaker),
-            language=language if isinstance(language, str) else "",
+
+def words_of(told: object, at: Callable[[float], float], failures: Failures) -> list[STTWord]:
+    """Return the words of a message, at the stream's times; those without times are left out.
+
+    Raises:
+        ProviderProtocolError: They break the protocol.
+    """
+    words: list[STTWord] = []
+    for one in told if isinstance(told, list) else ():
+        word = one if isinstance(one, dict) else {}
+        text, speaker, language = (
+            word.get("punctuated_word") or word.get("word"),
+            word.get("speaker"),
+            word.get("language"),
         )
+        if not isinstance(text, str):
+            raise failures.malformed("a text for each word", type(text).__name__)
+        if word.get("start") is None or word.get("end") is None:
+            continue
+        start = max(0.0, at(number_of(word, "start", failures)))
+        words.append(
+            STTWord(
+                text=text,
+                start=start,
+                end=max(start, at(number_of(word, "end", failures))),
+                confidence=share(number_of(word, "confidence", failures)),
+                speaker="" if speaker is None else str(speaker),
+                language=language if isinstance(language, str) else "",
+            )
+        )
+    return words
 
-    def _number(self, told: Mapping[str, Any], name: str) -> float:
-        value = told.get(name, 0.0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9:
-            raise self._failures.malformed(f"a number as {name}", type(value).__name__)
-        return float(value)
+
+def joined_words(text: str, words: Iterable[STTWord]) -> str:
+    """Return these words of a transcript as it joins them: some languages have no spaces."""
+    return (" " if " " in text else "").join(word.text for word in words)
 
 
-def _share(value: float) -> float:
+def number_of(told: Mapping[str, Any], name: str, failures: Failures) -> float:
+    """Return a number of a message; 0 if it has none.
+
+    Raises:
+        ProviderProtocolError: It is something else.
+    """
+    value = told.get(name, 0.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9:
+        raise failures.malformed(f"a number as {name}", type(value).__name__)
+    return float(value)
+
+
+def share(value: float) -> float:
+    """Return a value from 0 to 1."""
     return min(1.0, max(0.0, value))
 
 
@@ -224,5 +256,5 @@ def _joined(pieces: tuple[Piece, ...] | list[Piece]) -> dict[str, Any]:
         "text": " ".join(piece.text for piece in pieces),
         "words": tuple(word for piece in pieces for word in piece.words),
         "languages": tuple(sorted(dict.fromkeys(languages), key=languages.count, reverse=True)),
-        "confidence": _share(confidence),
+        "confidence": share(confidence),
     }

@@ -264,6 +264,36 @@ class DeepgramSTT(SocketUser):
                 await stream.aclose()
 
 
+class DeepgramFlux(SocketUser):
+    """A Flux recogniser of Deepgram, likewise."""
+
+    name = "deepgram.FluxSTT"
+    drops = False
+    good = json.dumps(
+        {
+            "type": "TurnInfo",
+            "event": "Update",
+            "turn_index": 0,
+            "audio_window_start": 0.0,
+            "audio_window_end": 1.0,
+            "transcript": "so",
+            "words": [],
+            "end_of_turn_confidence": 0.1,
+        }
+    )
+
+    @asynccontextmanager
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        options = deepgram.FluxOptions(connection=limits(limit), reopening=ReopeningOptions(waits=()))
+        async with deepgram.FluxSTT(base_url=url, api_key=key, options=options) as stt:
+            stream = await stt.open()
+            frame = AudioFrame.silence(0.08, LOW.sample_rate)  # one message
+            try:
+                yield Line(lambda: stream.push(frame), stream.events(), stream.aclose)
+            finally:
+                await stream.aclose()
+
+
 class GoogleRealtime(SocketUser):
     """Gemini Live, by Google's SDK and its websocket."""
 
@@ -378,6 +408,7 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     OpenAISTT(),
     OpenAIRealtime(),
     DeepgramSTT(),
+    DeepgramFlux(),
     GoogleRealtime(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (

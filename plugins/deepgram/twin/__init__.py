@@ -9,6 +9,8 @@ this repository's tests, before our plugin does.
 
 * `/v1/listen` (Nova): interim and final results, endpointing, `UtteranceEnd`, `SpeechStarted`, `Finalize`,
   `KeepAlive`, `Configure`, `CloseStream`, and the close after ten seconds without a message.
+* `/v2/listen` (Flux): the events of turns in their order, `ForceEndTurn`, `Configure`; its confidence in the end of a
+  turn is the length of the silence.
 * A handshake is checked: the key, the model and its languages, the settings. The refusal has the vendor's body and its
   heads `dg-error` and `dg-request-id`.
 * Faults on demand: refused handshakes, any close code, lost connections, frames that break the protocol.
@@ -20,8 +22,8 @@ All decisions count seconds of audio and none of the clock, but for the limit of
 time gives the same events each time.
 
 Sources: https://developers.deepgram.com/docs/ (interim-results, endpointing, utterance-end, finalize, audio-keep-alive,
-errors, stt-troubleshooting-websocket-data-and-net-errors), and the messages' fields: deepgram-sdk 7.17.0, the types
-in `listen/v1`.
+errors, stt-troubleshooting-websocket-data-and-net-errors, flux/state, flux/configuration), and the messages' fields:
+deepgram-sdk 7.17.0, the types in `listen/v1` and `listen/v2`.
 """
 
 from vivavoce.plugins.deepgram.twin.ear import Said

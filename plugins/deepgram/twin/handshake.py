@@ -14,6 +14,9 @@ from vivavoce.plugins.deepgram.models import FLUX_MODELS, NOVA_MODELS, has_langu
 RATES = range(8000, 48_001)
 """Hz."""
 
+FLUX_RANGES = (("eot_threshold", 0.5, 1.0), ("eager_eot_threshold", 0.3, 0.9), ("eot_timeout_ms", 500, 60_000))
+"""Name, least and greatest value (docs/flux/configuration)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -51,7 +54,24 @@ def check(path: str, query: Mapping[str, list[str]], authorization: str, key: st
         return REFUSALS[401]
     if path == "/v1/listen":
         return _nova(query) or _audio(query)
+    if path == "/v2/listen":
+        return _flux(query) or _audio(query)
     return REFUSALS[404]
+
+
+def _flux(query: Mapping[str, list[str]]) -> Refusal | None:
+    if _one(query, "model") not in FLUX_MODELS:
+        return REFUSALS[400]
+    for name, least, most in FLUX_RANGES:
+        value = _one(query, name, str(least))
+        if not value.replace(".", "", 1).isdecimal() or not least <= float(value) <= most:
+            return _bad(f"{name} must be between {least} and {most}.")
+    eager, sure = float(_one(query, "eager_eot_threshold", "0.3")), float(_one(query, "eot_threshold", "0.7"))
+    if eager > sure:
+        return _bad("eager_eot_threshold must not be above eot_threshold.")
+    if "language_hint" in query and _one(query, "model") != "flux-general-multi":
+        return _bad("language_hint needs flux-general-multi.")
+    return None
 
 
 def _nova(query: Mapping[str, list[str]]) -> Refusal | None:

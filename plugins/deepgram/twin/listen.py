@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from vivavoce.plugins.deepgram.twin.answers import Answer, Close, Message
 from vivavoce.plugins.deepgram.twin.ear import Ear, HeardWord, Lexicon
 
 SEGMENT = 3.0
@@ -23,19 +23,6 @@ LEAST_FINALIZED = 0.1
 
 KEYTERM_LIMIT = 500
 """Tokens of all key terms (listen_v1configure_failure.py)."""
-
-Message = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """The server closes the websocket; code 1005: without a status."""
-
-    code: int
-    reason: str = ""
-
-
-Answer = Message | Close
 
 
 class NovaSession:
@@ -58,6 +45,10 @@ class NovaSession:
         """Whether an utterance has begun that no `speech_final` has ended."""
         self._last_word_end: float | None = None
         self.key_terms = list(query.get("keyterm", ()))
+
+    def begin(self) -> Iterator[Answer]:
+        """Say nothing: the client speaks first."""
+        return iter(())
 
     def audio(self, pcm: bytes) -> Iterator[Answer]:
         """Take a binary frame; an empty one closes, as `CloseStream` does (docs/close-stream)."""

@@ -13,15 +13,17 @@ import anyio
 from aiohttp import WSMsgType, web
 
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.plugins.deepgram.twin.answers import Answer, Close, Session
 from vivavoce.plugins.deepgram.twin.ear import Lexicon, Said
+from vivavoce.plugins.deepgram.twin.flux import FluxSession
 from vivavoce.plugins.deepgram.twin.handshake import Refusal, check, refusal
-from vivavoce.plugins.deepgram.twin.listen import Answer, Close, NovaSession
+from vivavoce.plugins.deepgram.twin.listen import NovaSession
 
 LIMIT = 10.0
 """Seconds for which a test waits for a message."""
 
 SILENCE_LIMIT = 10.0
-"""Seconds without audio and KeepAlive after which a Nova connection is closed (docs/audio-keep-alive)."""
+"""Seconds without audio and KeepAlive after which a connection is closed (docs/audio-keep-alive)."""
 
 KEY = "twin-key"
 
@@ -40,7 +42,7 @@ class TwinConnection:
         transport: asyncio.BaseTransport | None,
         path: str,
         query: dict[str, list[str]],
-        session: NovaSession,
+        session: Session,
         note: Callable[[], None],
     ) -> None:
         self.path = path
@@ -68,7 +70,10 @@ class TwinConnection:
             await self._socket.send_bytes(message)
 
     async def close(self, code: int = 1011, reason: str = "NET-0000") -> None:
-        """Close the websocket."""
+        """Close the websocket; code 1005: without a status."""
+        if code == 1005:
+            await self._socket.send_frame(b"", WSMsgType.CLOSE)
+            return
         await self._socket.close(code=code, message=reason.encode())
 
     def abort(self) -> None:
@@ -91,6 +96,7 @@ class TwinConnection:
             self._note()
 
     async def _serve(self) -> None:
+        await self._answer(self.session.begin())
         while True:
             try:
                 async with asyncio.timeout(SILENCE_LIMIT):
@@ -245,7 +251,8 @@ class DeepgramTwin:
         socket = web.WebSocketResponse(max_msg_size=0, compress=False, timeout=0.5)
         socket.headers["dg-request-id"] = request_id
         await socket.prepare(request)
-        session = NovaSession(query, self._lexicon, request_id)
+        kind = FluxSession if request.path == "/v2/listen" else NovaSession
+        session: Session = kind(query, self._lexicon, request_id)
         connection = TwinConnection(socket, request.transport, request.path, query, session, self._note)
         self.connections.append(connection)
         self._note()

@@ -20,6 +20,7 @@ from deepgram import AsyncDeepgramClient
 from deepgram.core.api_error import ApiError
 from deepgram.environment import DeepgramClientEnvironment
 from deepgram.listen.v1.types import ListenV1Configure
+from deepgram.listen.v2.types import ListenV2Configure, ListenV2ConfigureThresholds
 from livekit import rtc
 from livekit.agents import APIStatusError
 from livekit.plugins import deepgram
@@ -85,6 +86,62 @@ async def sdk_refused(job: Job) -> Job:
     return told
 
 
+def pause(seconds: float) -> bytes:
+    """Return silence."""
+    return bytes(round(seconds * RATE) * 2)
+
+
+async def sdk_flux(job: Job) -> Job:
+    """Take turns by the SDK: a pause that is taken back, an end, a changed threshold, a turn that is ended by force."""
+    seen: list[Job] = []
+    options = {
+        "model": "flux-general-multi",
+        "encoding": "linear16",
+        "sample_rate": RATE,
+        "eager_eot_threshold": 0.4,
+        "eot_threshold": 0.8,
+        "eot_timeout_ms": 3000,
+        "keyterm": ["Ada"],
+        "language_hint": ["en", "es"],
+    }
+    speech = base64.b64decode(job["speech"])
+    async with sdk(job).listen.v2.connect(**options) as socket:
+        for piece in pieces(speech + pause(0.5) + speech + pause(1.0), 0.08):
+            await socket.send_media(piece)
+        await socket.send_configure(
+            ListenV2Configure(thresholds=ListenV2ConfigureThresholds(eot_threshold=1.0), keyterms=["Grace"])
+        )
+        for piece in pieces(speech, 0.08):
+            await socket.send_media(piece)
+        await socket.send_force_end_turn()
+        await socket.send_close_stream()
+        async for message in socket:
+            seen.append({"class": type(message).__name__, **message.dict(exclude_none=True)})
+    return {"messages": seen}
+
+
+async def lk_flux(job: Job) -> Job:
+    """Take turns by livekit's plugin."""
+    events: list[Job] = []
+    speech = base64.b64decode(job["speech"])
+    async with aiohttp.ClientSession() as session:
+        recogniser = deepgram.STTv2(
+            base_url=f"{job['url']}/v2/listen",
+            api_key=job["key"],
+            http_session=session,
+            eager_eot_threshold=0.4,
+            eot_threshold=0.8,
+        )
+        stream = recogniser.stream()
+        for piece in pieces(speech + pause(0.5) + speech + pause(1.0)):
+            stream.push_frame(rtc.AudioFrame(piece, RATE, 1, len(piece) // 2))
+        stream.end_input()
+        async for event in stream:
+            events.append({"type": event.type.value, "text": event.alternatives[0].text if event.alternatives else ""})
+        await stream.aclose()
+    return {"events": events}
+
+
 async def lk_nova(job: Job) -> Job:
     """Recognise by livekit's plugin: two utterances, the second one ended by a flush."""
     events: list[Job] = []
@@ -130,7 +187,14 @@ async def lk_refused(job: Job) -> Job:
     return {"key": 101}
 
 
-CLIENTS: tuple[Callable[[Job], Awaitable[Job]], ...] = (sdk_nova, sdk_refused, lk_nova, lk_refused)
+CLIENTS: tuple[Callable[[Job], Awaitable[Job]], ...] = (
+    sdk_nova,
+    sdk_refused,
+    sdk_flux,
+    lk_nova,
+    lk_refused,
+    lk_flux,
+)
 
 
 async def main() -> None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
-import anyio
 import pytest
 
 from kit.limits import LIMIT
+from kit.listening_streams import finals, push, until, until_lost
 from vivavoce.pipelines.core.errors import (
     CapabilityError,
     ConfigurationError,
-    ProviderConnectionError,
     ProviderError,
     ProviderStatusError,
 )
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
-from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
+from vivavoce.pipelines.stt.base import STTFinal, STTInterim, STTStream
 from vivavoce.pipelines.testing import check_stt
 from vivavoce.plugins import deepgram
 from vivavoce.plugins.deepgram.twin import DeepgramTwin, Said
@@ -45,42 +44,8 @@ async def listening(
             await stream.aclose()
 
 
-def push(stream: STTStream, audio: AudioFrame) -> None:
-    for at in range(0, len(audio.data), FRAME):
-        stream.push(AudioFrame(audio.data[at : at + FRAME], RATE))
-
-
 def silence(seconds: float) -> AudioFrame:
     return AudioFrame.silence(seconds, RATE)
-
-
-async def finals(stream: STTStream, count: int) -> list[STTFinal]:
-    found: list[STTFinal] = []
-    with anyio.fail_after(LIMIT):
-        async for event in stream.events():
-            if isinstance(event, STTFinal):
-                found.append(event)
-            if len(found) == count:
-                break
-    return found
-
-
-async def until_final(stream: STTStream) -> list[STTEvent]:
-    events: list[STTEvent] = []
-    with anyio.fail_after(LIMIT):
-        async for event in stream.events():
-            events.append(event)
-            if isinstance(event, STTFinal):
-                break
-    return events
-
-
-async def until_lost(stream: STTStream) -> list[STTEvent]:
-    events: list[STTEvent] = []
-    with anyio.fail_after(LIMIT), suppress(ProviderConnectionError):
-        async for event in stream.events():
-            events.append(event)
-    return events
 
 
 async def test_it_keeps_the_promises_of_an_stt(twin: DeepgramTwin) -> None:
@@ -99,7 +64,7 @@ async def test_interims_grow_and_the_final_has_words_with_times_and_confidence(t
         push(stream, silence(1.0))
         push(stream, twin.speech(Said("Hello there.", confidence=0.8)))
         push(stream, silence(0.1))
-        events = await until_final(stream)
+        events = await until(stream, STTFinal)
 
     assert [event.text for event in events if isinstance(event, STTInterim)] == ["Hello", "Hello there."]
     final = events[-1]
@@ -131,7 +96,7 @@ async def test_pieces_of_one_utterance_are_joined_to_one_final(twin: DeepgramTwi
     async with listening(twin) as stream:
         push(stream, twin.speech(text))
         push(stream, silence(0.1))
-        events = await until_final(stream)
+        events = await until(stream, STTFinal)
     settled = [sent for sent in twin.connection.sent if sent["type"] == "Results" and sent["is_final"]]
     assert len(settled) == 2
 

@@ -48,6 +48,36 @@ async def test_the_vendors_sdk_and_livekits_plugin_hold_sessions_with_the_twin(t
     assert messages[-1]["class"] == "ListenV1Metadata"
     assert seen["sdk_refused"] == {"key": 401, "model": 400}
 
+    messages = seen["sdk_flux"]["messages"]
+    assert messages[0]["class"] == "ListenV2Connected"
+    assert [message["sequence_id"] for message in messages] == list(range(len(messages)))
+    turns = by_class(messages, "ListenV2TurnInfo")
+    assert [turn["event"] for turn in turns if turn["event"] != "Update"] == [
+        "StartOfTurn",
+        "EagerEndOfTurn",
+        "TurnResumed",
+        "EagerEndOfTurn",
+        "EndOfTurn",
+        "StartOfTurn",
+        "EndOfTurn",
+    ]
+    ends = [turn for turn in turns if turn["event"] == "EndOfTurn"]
+    assert [(turn["transcript"], turn["turn_index"], turn["trigger"]) for turn in ends] == [
+        ("Hello there. Hola. Hello there. Hola.", 0, "model"),
+        ("Hello there. Hola.", 1, "manual"),
+    ]
+    assert [(word["word"], word["start"]) for word in ends[0]["words"][:2]] == [("Hello", 0.0), ("there.", 0.26)]
+    assert ends[0]["languages"] == ["en", "es"]
+    configured = by_class(messages, "ListenV2ConfigureSuccess")[0]
+    assert (configured["thresholds"]["eot_threshold"], configured["keyterms"]) == (1.0, ["Grace"])
+
+    events = seen["lk_flux"]["events"]
+    assert [(event["type"], event["text"]) for event in events if event["type"][:5] in ("prefl", "final")] == [
+        ("preflight_transcript", "Hello there. Hola."),
+        ("preflight_transcript", "Hello there. Hola. Hello there. Hola."),
+        ("final_transcript", "Hello there. Hola. Hello there. Hola."),
+    ]
+
     events = seen["lk_nova"]["events"]
     finals = [event for event in events if event["type"] == "final_transcript"]
     assert [final["text"] for final in finals] == ["Hello there. Hola."] * 2
