@@ -11,7 +11,16 @@ from vivavoce.pipelines.core.errors import CapabilityError
 from vivavoce.pipelines.core.words import letters_of
 from vivavoce.pipelines.denoise.base import Denoiser
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
-from vivavoce.pipelines.stt.base import STT, STTEndOfTurn, STTEvent, STTFinal, STTInterim, STTStream
+from vivavoce.pipelines.stt.base import (
+    STT,
+    STTEagerEndOfTurn,
+    STTEndOfTurn,
+    STTEvent,
+    STTFinal,
+    STTInterim,
+    STTStream,
+    STTTurnResumed,
+)
 from vivavoce.pipelines.testing.promises import LIMIT, check_closing, frames_of, require, within
 from vivavoce.pipelines.turn_detector.base import TurnContext, TurnDetector
 from vivavoce.pipelines.vad.base import (
@@ -40,8 +49,9 @@ async def check_stt(
 ) -> None:
     """Check the promises of an STT.
 
-    A stream takes audio at once and hears words in `speech`; events are of the promised kinds; `speech_started`,
-    `flush` and `discard` are taken at any time; words after a flush in mid-speech are neither lost nor doubled (checked
+    A stream takes audio at once and hears words in `speech`; events are of the promised kinds; an end of the turn comes
+    behind the final of its words, and `STTTurnResumed` behind an eager end; `speech_started`, `speech_ended`, `flush`
+    and `discard` are taken at any time; words after a flush in mid-speech are neither lost nor doubled (checked
     where `expected` is given); streams do not disturb each other; a closed stream ends its events, takes frames without
     complaint and may be closed twice. Words have the letters of their final, and times within the audio that grow over
     the stream; speakers and words come where the capabilities say so; key terms are taken, or refused with a
@@ -209,6 +219,8 @@ async def _recognize(
         for frame in silence:
             stream.push(frame)
             await anyio.sleep(pace)
+        if stt.capabilities.emits_end_of_turn:
+            stream.speech_ended()
         stream.flush()
 
     sound = sum(speech.duration for speech in utterances) + 2 * SILENCE
@@ -249,15 +261,24 @@ async def _check_key_terms(stt: STT, limit: float) -> None:
 
 def _check_events(stt: STT, heard: list[STTEvent], seconds: float) -> None:
     """Check the events of a stream that heard `seconds` of speech between two silences."""
-    promises = stt.capabilities
-    at = SILENCE - RUN_UP
+    promises, shown, is_eager, at = stt.capabilities, "", False, SILENCE - RUN_UP
     for event in heard:
-        require(isinstance(event, STTInterim | STTFinal | STTEndOfTurn), stt, "an STTEvent", event)
+        require(isinstance(event, STTEvent), stt, "an STTEvent", event)
         if isinstance(event, STTInterim):
             require(promises.emits_interims, stt, "no interims, by its capabilities", event)
+            shown = event.text
+        if isinstance(event, STTEagerEndOfTurn | STTTurnResumed | STTEndOfTurn):
+            require(promises.emits_end_of_turn, stt, f"no {type(event).__name__}, by its capabilities", event)
+        if isinstance(event, STTTurnResumed):
+            require(is_eager, stt, "an eager end before STTTurnResumed", heard)
         if isinstance(event, STTEndOfTurn):
-            require(promises.emits_end_of_turn, stt, "no STTEndOfTurn, by its capabilities", event)
+            require(not shown.strip(), stt, "the final of its words before STTEndOfTurn", heard)
+        if isinstance(event, STTEagerEndOfTurn):
+            shown, is_eager = event.text or shown, True
+        elif not isinstance(event, STTInterim):
+            is_eager = False
         if isinstance(event, STTFinal):
+            shown = ""
             sure = event.confidence is None or 0 <= event.confidence <= 1
             require(sure, stt, "0 <= confidence <= 1 or None", event.confidence)
         if isinstance(event, STTInterim | STTFinal):
@@ -298,6 +319,7 @@ async def _check_stream_end(stt: STT, stream: STTStream, events: AsyncIterator[S
             pass
     rate = stt.capabilities.sample_rate
     stream.push(AudioFrame.silence(0.02, rate))
+    stream.speech_ended()
     stream.flush()
 
 

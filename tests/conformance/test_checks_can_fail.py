@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,17 @@ from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall
 from vivavoce.pipelines.llm.tools import ToolCall, function_tool
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
-from vivavoce.pipelines.stt.base import STT, STTCapabilities, STTEvent, STTFinal, STTInterim, STTStream
+from vivavoce.pipelines.stt.base import (
+    STT,
+    STTCapabilities,
+    STTEagerEndOfTurn,
+    STTEndOfTurn,
+    STTEvent,
+    STTFinal,
+    STTInterim,
+    STTStream,
+    STTTurnResumed,
+)
 from vivavoce.pipelines.testing import (
     HANG,
     ScriptedLLM,
@@ -239,8 +249,13 @@ class Recogniser(STT):
 
     provider = "broken"
 
-    def __init__(self, stream: type[STTStream]) -> None:
+    def __init__(self, stream: Callable[[], STTStream], capabilities: STTCapabilities | None = None) -> None:
         self._stream = stream
+        self._capabilities = capabilities or STTCapabilities()
+
+    @property
+    def capabilities(self) -> STTCapabilities:
+        return self._capabilities
 
     async def open(self) -> STTStream:
         return self._stream()
@@ -272,6 +287,47 @@ class ScriptedEvents:
             await anyio.sleep_forever()
         self._is_first = False
         return STTFinal(text="hello")
+
+
+class Judging(STTStream):
+    """Reports the events that it is given, the final of a flush last."""
+
+    def __init__(self, *events: STTEvent) -> None:
+        self._events = events
+
+    def push(self, frame: AudioFrame) -> None: ...
+
+    async def events(self) -> AsyncIterator[STTEvent]:
+        for event in (*self._events, STTFinal(text="hello")):
+            yield event
+
+    async def aclose(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("events", "decides", "promise"),
+    [
+        ((STTEndOfTurn(),), False, "no STTEndOfTurn"),
+        ((STTEagerEndOfTurn("hello"),), False, "no STTEagerEndOfTurn"),
+        ((STTTurnResumed(),), False, "no STTTurnResumed"),
+        ((STTTurnResumed(),), True, "an eager end before STTTurnResumed"),
+        ((STTEagerEndOfTurn("hello"), STTEndOfTurn()), True, "the final of its words before STTEndOfTurn"),
+        ((STTInterim(text="hello"), STTEndOfTurn()), True, "the final of its words before STTEndOfTurn"),
+    ],
+)
+def test_a_recogniser_whose_judgements_break_a_promise_is_found_out(
+    events: tuple[STTEvent, ...], decides: bool, promise: str
+) -> None:
+    capabilities = STTCapabilities(emits_end_of_turn=decides)
+    fails(check_stt(lambda: Recogniser(lambda: Judging(*events), capabilities), SPEECH), promise)
+
+
+def test_a_recogniser_that_judges_turns_keeps_the_promises() -> None:
+    words = STTInterim(text="hello")
+    events = words, STTEagerEndOfTurn(), STTTurnResumed(), STTEagerEndOfTurn("hello"), STTTurnResumed(), STTEndOfTurn()
+    said = (*events[:-2], STTFinal(text=""), STTEndOfTurn())
+    capabilities = STTCapabilities(emits_end_of_turn=True)
+    run_virtual(check_stt(lambda: Recogniser(lambda: Judging(*said), capabilities), SPEECH))
 
 
 def test_a_recogniser_that_breaks_a_promise_is_found_out() -> None:

@@ -207,6 +207,8 @@ class Setting:
     has_interims: bool = True
     verdict_after: float | None = None
     """Seconds for a turn detector's verdict; None without one."""
+    judges: Literal["nothing", "turns", "and resumes"] = "nothing"
+    """Whether the recogniser judges turns: an eager end at each interim, perhaps taken back, an end at each final."""
 
 
 settings_of_a_call = st.builds(
@@ -217,6 +219,7 @@ settings_of_a_call = st.builds(
     min_silence=st.sampled_from([0.2, 0.5]),
     has_interims=st.sampled_from([True, True, False]),
     verdict_after=st.sampled_from([None, None, 0.1, HANG]),
+    judges=st.sampled_from(["nothing", "nothing", "turns", "and resumes"]),
     ahead=st.sampled_from(["nothing", "model", "voice"]),
     has_words=st.booleans(),
     wake_up=wake_ups,
@@ -251,11 +254,16 @@ class Call:
                 interruption=setting.interruption,
             ),
             wake_up=setting.wake_up,
-            stt=ScriptedSTT(capabilities=STTCapabilities(emits_interims=setting.has_interims)),
+            stt=ScriptedSTT(
+                capabilities=STTCapabilities(
+                    emits_interims=setting.has_interims, emits_end_of_turn=setting.judges != "nothing"
+                )
+            ),
             vad=None if setting.hears_by == "words" and is_cascade else vad,
             turn_detector=None if setting.verdict_after is None else ScriptedTurnDetector(delay=setting.verdict_after),
         )
         self.ears: dict[Pipeline, ScriptedSTT] = {self.harness.pipeline: self.harness.stt}
+        self.judges = setting.judges
         self.harness.caller = Caller(self._recognise)
         self.harness.preemptive = setting.ahead != "nothing"
         free_from, typed = 0.0, list[Action]()
@@ -285,6 +293,12 @@ class Call:
     def _recognise(self, text: str, is_final: bool, item_id: str) -> None:
         stt = self.ears[self.harness.session.pipeline]  # the present recogniser
         (stt.final if is_final else stt.interim)(text)
+        if self.judges != "nothing" and is_final:
+            stt.end_of_turn()
+        elif self.judges != "nothing":
+            stt.eager_end_of_turn()
+            if self.judges == "and resumes":
+                stt.turn_resumed()
 
     def _new_pipeline(self, action: Action) -> Pipeline:
         """A cascade, or a realtime model with separate ears: all share the model's script and the voice."""

@@ -87,7 +87,9 @@ class SessionMetrics:
         if record.e2e_latency is not None:
             meters.e2e_latency(record.e2e_latency, self._model)
         for stage in record.stages:
-            attributes = self._components.attributes(STAGES.get(stage.name, "llm")) or self._model
+            is_judged = stage.name == "end_of_turn_decision" and record.ended_by == "recogniser"
+            part = "stt" if is_judged else STAGES.get(stage.name, "llm")
+            attributes = self._components.attributes(part) or self._model
             of_stage = {"vivavoce.stage": stage.name, "vivavoce.stage.owner": stage.owner}
             meters.stage(stage.seconds, {**attributes, **of_stage})
         for cut in parts.interruptions:

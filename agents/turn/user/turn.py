@@ -241,9 +241,9 @@ class UserTurn:
     # --- its words
 
     def is_shown_since(self, since: float) -> bool:
-        """Return whether its newest word came since then, from a recogniser that was not replaced."""
+        """Return whether its newest word came after that time, from a recogniser that was not replaced."""
         left_at = self.past.left_at
-        return self.has_words and self.word_at >= since and (left_at is None or self.word_at > left_at)
+        return self.has_words and self.word_at > since and (left_at is None or self.word_at > left_at)
 
     def add_interim(self, text: str, now: float, item_id: str) -> None:
         """Replace the interim by a newer one."""

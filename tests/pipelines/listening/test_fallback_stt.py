@@ -8,7 +8,14 @@ import pytest
 from kit.fallback_listening import FLUSHED, LOST, First, Listening, Second, listen
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderConnectionError, ProviderError
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.stt.base import STTCapabilities, STTEndOfTurn, STTFinal, STTInterim
+from vivavoce.pipelines.stt.base import (
+    STTCapabilities,
+    STTEagerEndOfTurn,
+    STTEndOfTurn,
+    STTFinal,
+    STTInterim,
+    STTTurnResumed,
+)
 from vivavoce.pipelines.stt.fallback import FallbackSTT, FallbackSTTOptions
 from vivavoce.pipelines.testing import HANG, ScriptedSTT, VirtualClock, run_virtual
 from vivavoce.pipelines.testing.scripted_stt import ScriptedSTTStream
@@ -298,6 +305,68 @@ def test_end_of_turn_is_reported_only_if_all_report_it() -> None:
         assert stt.capabilities.emits_end_of_turn is is_told
         told = listen(stt, act).events
         assert any(isinstance(event, STTEndOfTurn) for _, event in told) is is_told
+
+
+@pytest.mark.parametrize("all_judge", [True, False])
+def test_eager_ends_pass_if_all_judge_turns_and_are_interims_if_not(all_judge: bool) -> None:
+    ends, words = STTCapabilities(emits_end_of_turn=True), STTFinal(text="a table")
+    first = First(capabilities=ends)
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.2)
+        first.eager_end_of_turn("a table")
+        first.eager_end_of_turn()
+        first.turn_resumed()
+        first.final("a table")
+        first.end_of_turn()
+        await listening.hear(0.1)
+
+    told = listen(FallbackSTT([first, Second(capabilities=ends if all_judge else None)]), act).events
+    eager = [STTEagerEndOfTurn("a table"), STTEagerEndOfTurn(), STTTurnResumed(), words, STTEndOfTurn()]
+    assert [event for _, event in told] == (eager if all_judge else [STTInterim(text="a table"), words])
+
+
+def test_one_that_judges_turns_owes_no_final_at_the_end_of_speech_and_its_successor_hears_the_turn_again() -> None:
+    ends = STTCapabilities(emits_end_of_turn=True)
+    first, second = First(capabilities=ends), Second(capabilities=ends)
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.5)
+        first.interim("a table")
+        await listening.hear(0.5)
+        listening.stream.speech_ended()
+        first.eager_end_of_turn("a table")
+        await listening.hear(4.0)
+        assert not second.streams
+        first.fail(LOST)
+        await listening.hear(0.1)
+        second.final("a table")
+        second.end_of_turn()
+        await listening.hear(0.1)
+
+    listening = listen(FallbackSTT([first, second]), act)
+    assert [event for _, event in listening.events][-2:] == [STTFinal(text="a table"), STTEndOfTurn()]
+    assert listening.finals == ["a table"]
+    assert len(first.streams[0].speech_ends) == 1
+    assert (first.streams[0].flushes, second.streams[0].flushes) == ([], [])
+    assert second.streams[0].pushed_seconds > 5.0
+
+
+def test_noise_is_no_speech_that_one_that_judges_turns_is_late_with() -> None:
+    ends = STTCapabilities(emits_end_of_turn=True)
+    first, second = First(capabilities=ends), Second(capabilities=ends)
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(0.5)
+        listening.stream.speech_ended()
+        await listening.hear(5.0)
+
+    listen(FallbackSTT([first, second]), act)
+    assert not second.streams
 
 
 def test_its_capabilities_are_computed_from_all() -> None:

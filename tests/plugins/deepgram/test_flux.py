@@ -63,9 +63,9 @@ def plain(events: list[STTEvent]) -> list[str]:
     ]
 
 
-async def test_it_keeps_the_promises_of_an_stt(twin: DeepgramTwin) -> None:
+@pytest.mark.parametrize("options", [deepgram.FluxOptions(), EAGER], ids=["plain", "eager"])
+async def test_it_keeps_the_promises_of_an_stt(twin: DeepgramTwin, options: deepgram.FluxOptions) -> None:
     speech = twin.speech("Hello there.")
-    options = deepgram.FluxOptions()
     await check_stt(lambda: flux_on(twin, options=options), speech, expected="hello there", limit=LIMIT)
 
 
