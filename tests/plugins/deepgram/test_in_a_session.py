@@ -33,16 +33,18 @@ async def completed(harness: SessionHarness, count: int) -> None:
 def in_a_call(
     make: Callable[[DeepgramTwin], STT],
     act: Callable[[SessionHarness, DeepgramTwin], Awaitable[None]],
-    *answers: str,
+    llm: ScriptedLLM,
     vad: ScriptedVAD | None,
+    preemptive: bool = False,
 ) -> SessionHarness:
     """Run a call on a recogniser, and return its record."""
 
     async def main() -> SessionHarness:
         async with DeepgramTwin() as twin, make(twin) as stt:
-            llm = ScriptedLLM(*answers)
             pipeline = CascadingPipeline(stt=stt, llm=llm, tts=ScriptedTTS(), vad=vad)
-            async with SessionHarness(Agent("Be brief."), llm, pipeline=pipeline) as harness:
+            harness = SessionHarness(Agent("Be brief."), llm, pipeline=pipeline)
+            harness.preemptive = preemptive
+            async with harness:
                 await act(harness, twin)
         return harness
 
@@ -66,13 +68,13 @@ def test_a_call_on_nova_with_an_interruption_whose_heard_text_is_in_the_history(
         await completed(harness, 2)
 
     long = "We have one by the window at seven, one by the door at eight, and the large one in the garden at nine."
-    harness = in_a_call(nova, act, long, "Sure.", vad=ScriptedVAD())
+    harness = in_a_call(nova, act, ScriptedLLM(long, "Sure."), vad=ScriptedVAD())
     (first, asked), (_, heard), *rest = harness.messages
     assert (first, asked) == ("user", "A table for two, please.")
     assert long.startswith(heard)
     assert 0 < len(heard) < len(long)
     assert rest == [("user", "No, wait a moment."), ("assistant", "Sure.")]
-    finals = [event for event in harness.events if isinstance(event, UserTranscript) and event.is_final]
+    finals = [event for event in harness.recording.of(UserTranscript) if event.is_final]
     assert [event.text for event in finals] == ["A table for two, please.", "No, wait a moment."]
 
 
@@ -83,7 +85,7 @@ def test_a_connection_lost_in_mid_utterance_does_not_show_in_the_call() -> None:
         twin.connection.abort()
         await completed(harness, 1)
 
-    harness = in_a_call(nova, act, "Sure.", vad=ScriptedVAD())
+    harness = in_a_call(nova, act, ScriptedLLM("Sure."), vad=ScriptedVAD())
     assert harness.messages == [("user", "A table for two, please."), ("assistant", "Sure.")]
 
 
@@ -95,6 +97,15 @@ def test_a_call_on_flux_without_vad_and_detector_answers_at_the_vendors_end_of_t
         speaks(harness, twin, "Thank you.", round(harness.now + 0.5, 1))
         await completed(harness, 2)
 
-    harness = in_a_call(flux, act, "Never said.", "For when?", "Bye.", vad=None)
-    assert [text for role, text in harness.messages if role == "user"] == ["A table for two, please.", "Thank you."]
-    assert [text for role, text in harness.messages if role == "assistant"] == ["For when?", "Bye."]
+    llm = ScriptedLLM(default="Begun too soon.").when("please", "For when?").when("Thank you.", "Bye.")
+    harness = in_a_call(flux, act, llm, vad=None, preemptive=True)
+    assert harness.messages == [
+        ("user", "A table for two, please."),
+        ("assistant", "For when?"),
+        ("user", "Thank you."),
+        ("assistant", "Bye."),
+    ]
+    words = [request.context.messages("user")[-1].content for request in harness.llm.requests]
+    assert "A table" in words, "begun ahead, and dropped"
+    assert harness.session.turns[-1].preemptive, "begun at the eager end, and used"
+    assert all(turn.ended_by == "recogniser" for turn in harness.session.turns)
