@@ -67,6 +67,8 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.openai.TTSOptions",
         "vivavoce.plugins.openai.RealtimeOptions",
         "vivavoce.plugins.openai.ConnectionOptions",
+        "vivavoce.plugins.deepgram.STTOptions",
+        "vivavoce.plugins.deepgram.FluxOptions",
         "vivavoce.plugins.google.RealtimeOptions",
         "vivavoce.plugins.pocketsphinx.STTOptions",
         "vivavoce.plugins.espeak.TTSOptions",

@@ -147,7 +147,7 @@ class NovaSession:
             "words": words,
         }
         if self._one("language", "en") == "multi" and words:
-            languages = [word["language"] for word in words]
+            languages = [word.said.language for word in self._words]
             alternative["languages"] = sorted(dict.fromkeys(languages), key=languages.count, reverse=True)
         return {
             "type": "Results",
