@@ -1,7 +1,8 @@
 """The network under providers: HTTP requests, websockets, warm connections, and their failures, on aiohttp.
 
-    client = Client("deepgram.STT", "deepgram", base_url, headers={"Authorization": f"Token {key}"}, options=options)
-    socket = await open_socket(client, "v1/listen", query, failures, on_frame=…, on_lost=…, component="stt")
+    client = Client("deepgram.STT", base_url, headers={"Authorization": f"Token {key}"}, options=options)
+    failures = Failures(provider="deepgram", redact=Redaction(client.secrets), statuses={…}, remedies={…})
+    socket = await open_socket(client, "v1/listen", query, failures, on_message=…, on_lost=…, component="stt")
     async with client.request("v1/messages", failures, json=body) as response:
         async for event in sse(response):
             …

@@ -49,12 +49,14 @@ class KeptAudio(Generic[A]):
         """The position of the oldest audio that is kept."""
         return self._pieces[0].start if self._pieces else self.end
 
-    def push(self, item: A, seconds: float) -> None:
-        """Keep a piece of audio; or, with 0 seconds, a mark."""
-        self._pieces.append(Piece(item, self.end, self.end + seconds))
-        self.end += seconds
+    def push(self, item: A, seconds: float) -> Piece[A]:
+        """Keep a piece of audio, or, with 0 seconds, a mark; return it with its position."""
+        piece = Piece(item, self.end, self.end + seconds)
+        self._pieces.append(piece)
+        self.end = piece.end
         while self.end - self._pieces[0].end > self._limit:
             self._drop()
+        return piece
 
     def settle(self, until: float) -> None:
         """Note that all words before this position are known; a mark up to there is answered."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Generic, TypeVar
 
 import anyio
 
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderStatusError
 from vivavoce.pipelines.core.incidents import dropping
@@ -46,10 +48,19 @@ class ReopeningOptions:
         waits: Seconds before each try. A connection that lived for `STABLE_AFTER` seconds gives the next one all tries
             again; a handshake alone does not.
         keep_seconds: Seconds of audio without settled words that are kept.
+        speed: Seconds of audio a second with which kept audio is sent again to a server that takes none faster; below 1
+            it never catches up. None: at once.
     """
 
     waits: tuple[float, ...] = (0.0, 0.5, 2.0)
     keep_seconds: float = 30.0
+    speed: float | None = None
+
+    def __post_init__(self) -> None:
+        for wait in self.waits:
+            check_number("waits", wait, at_least=0, unit="s")
+        check_number("keep_seconds", self.keep_seconds, above=0, unit="s")
+        check_number("speed", self.speed, above=0, or_none=True)
 
 
 class ReopeningSocket(Generic[A]):
@@ -86,6 +97,8 @@ class ReopeningSocket(Generic[A]):
         self._tell_dropped = dropping(component)
         self._kept: KeptAudio[A] = KeptAudio(self._options.keep_seconds, self._note_dropped)
         self._tasks = OwnedTasks(f"reopening socket of {component}")
+        self._behind: deque[Piece[A]] = deque()
+        """Pieces that are sent later, since kept audio goes before them."""
         self._socket: Socket | None = None
         self._number = 0
         self._offset = 0.0
@@ -127,17 +140,12 @@ class ReopeningSocket(Generic[A]):
     def push(self, audio: A, seconds: float) -> None:
         """Send a piece of audio, and keep it until its words are settled."""
         if not self._is_over:
-            self._kept.push(audio, seconds)
-            if self._socket is not None and not self._socket.post(self._encode(audio), is_audio=True):
-                text = "the connection was lost: it is too slow for audio"  # its times would not be those of the stream
-                self._lose(self._number, ProviderConnectionError(text, provider=self._provider))
+            self._send(self._kept.push(audio, seconds))
 
     def mark(self, item: A) -> None:
         """Send what belongs between two pieces of audio, such as the end of an utterance, and keep it as these."""
         if not self._is_over:
-            self._kept.push(item, 0.0)
-            if self._socket is not None:
-                self._socket.post(self._encode(item))
+            self._send(self._kept.push(item, 0.0))
 
     def post(self, message: Message) -> None:
         """Send a message that only the present connection needs."""
@@ -175,8 +183,31 @@ class ReopeningSocket(Generic[A]):
             return
         self._socket, self._opened_at = socket, self._clock.now()
         self._offset = self._kept.start
-        for piece in self._kept.pieces():
+        pieces = self._kept.pieces()
+        if pieces and self._options.speed is not None:
+            self._behind.extend(pieces)
+            self._tasks.start(self._catch_up(socket, self._options.speed), "catching up")
+            return
+        for piece in pieces:
             socket.post(self._encode(piece.item))
+
+    async def _catch_up(self, socket: Socket, speed: float) -> None:
+        """Send kept audio, and what comes meanwhile behind it, faster than it is spoken and slower than at once."""
+        while self._behind and socket is self._socket:
+            piece = self._behind[0]
+            socket.post(self._encode(piece.item))
+            await anyio.sleep((piece.end - piece.start) / speed)
+            if socket is self._socket:
+                self._behind.popleft()
+
+    def _send(self, piece: Piece[A]) -> None:
+        if self._socket is None:
+            return
+        if self._behind:
+            self._behind.append(piece)
+        elif not self._socket.post(self._encode(piece.item), is_audio=piece.end > piece.start):
+            text = "the connection was lost: it is too slow for audio"  # its times would not be those of the stream
+            self._lose(self._number, ProviderConnectionError(text, provider=self._provider))
 
     def _take(self, number: int, message: Message) -> None:
         if number == self._number:
@@ -187,6 +218,7 @@ class ReopeningSocket(Generic[A]):
             return
         self._number += 1  # what still comes of that connection is of no use: its audio will be heard again
         self._loss = error
+        self._behind.clear()
         socket, self._socket = self._socket, None
         if socket is not None:
             self._tasks.start(socket.aclose(), "closing")

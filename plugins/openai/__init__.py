@@ -1,4 +1,4 @@
-"""Models of OpenAI, and of every server that speaks its API, through the official `openai` SDK.
+"""Models of OpenAI, and of every server that speaks its API.
 
     openai.LLM()                                                                    # OPENAI_API_KEY
     openai.LLM(model="gpt-5.5", api="responses")
@@ -8,8 +8,9 @@
     openai.RealtimeModel()                                                          # speech to speech
     openai.RealtimeModel(model="<deployment>", base_url="https://<resource>.openai.azure.com/openai/v1", api_key=…)
 
-Install it with `pip install 'vivavoce[openai]'`. This package does not hide the SDK: inside it, `import openai` is an
-absolute import and means the SDK; only a file of this folder that is run as a script would import itself.
+`openai.LLM` uses the official SDK: `pip install 'vivavoce[openai]'`. The other components need no package; they speak
+through `pipelines/net`. This package does not hide the SDK: inside it, `import openai` is an absolute import and means
+the SDK; only a file of this folder that is run as a script would import itself.
 
 Decisions:
 

@@ -1,4 +1,4 @@
-"""The clients of this plugin's components, one for the SDK's requests and one for websockets: key, address, limits."""
+"""The clients of this plugin's components, one of the SDK for the LLM and one for the others: key, address, limits."""
 
 from __future__ import annotations
 
@@ -17,37 +17,30 @@ if TYPE_CHECKING:
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 
+MODULES = ("openai", "openai.resources.chat", "openai.resources.responses")
+"""Modules of the SDK that are imported with a component: that takes most of a second, which would delay an answer."""
+
 
 class SDKClient:
-    """The SDK's client, made with the first request, for one event loop.
+    """The SDK's client of an LLM, made with the first request, for one event loop.
 
-    Args:
-        name: The component's name for errors, such as `"openai.LLM"`.
-        modules: Modules of the SDK to import now: that takes most of a second, which would delay the first answer.
     Raises:
         ConfigurationError: The SDK is not installed, the key is missing, or an argument is invalid.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | None,
-        base_url: str | None,
-        options: ConnectionOptions,
-        modules: tuple[str, ...],
-    ) -> None:
-        for module in ("openai", *modules):
+    def __init__(self, *, api_key: str | None, base_url: str | None, options: ConnectionOptions) -> None:
+        for module in MODULES:
             try:
                 importlib.import_module(module)
             except ImportError as error:
                 raise ConfigurationError(
-                    f"{name} needs the openai SDK, which does not import ({error}); run: pip install 'vivavoce[openai]'"
+                    f"openai.LLM needs the openai SDK, which does not import ({error}); run: pip install "
+                    "'vivavoce[openai]'"
                 ) from error
         self.base_url = checked_url(base_url)
         self.key = checked_key(api_key, base_url)
         self.options = options
-        self._sdk = OneLoop(name, lambda: _sdk(self.key, self.base_url, options), lambda sdk: sdk.close())
+        self._sdk = OneLoop("openai.LLM", lambda: _sdk(self.key, self.base_url, options), lambda sdk: sdk.close())
 
     @property
     def shown_url(self) -> str:
@@ -84,8 +77,8 @@ class SDKClient:
         await self._sdk.aclose()
 
 
-def websocket_client(name: str, *, api_key: str | None, base_url: str | None, options: ConnectionOptions) -> Client:
-    """Return the client of a component that speaks over a websocket, for which the SDK is not needed.
+def net_client(name: str, *, api_key: str | None, base_url: str | None, options: ConnectionOptions) -> Client:
+    """Return the client of a component that does not need the SDK.
 
     Raises:
         ConfigurationError: The key is missing, or an argument is invalid.

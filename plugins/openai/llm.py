@@ -63,13 +63,7 @@ class LLM(OpenAIComponent[SDKClient], LLMPort):
             raise ConfigurationError(f"api must be one of {get_args(Api)}, got {api!r}")
         self._options = options or LLMOptions()
         self._api = api
-        client = SDKClient(
-            "openai.LLM",
-            api_key=api_key,
-            base_url=base_url,
-            options=self._options,
-            modules=("openai.resources.chat", "openai.resources.responses"),
-        )
+        client = SDKClient(api_key=api_key, base_url=base_url, options=self._options)
         super().__init__(checked_model(model, base_url, DEFAULT_MODEL, "; ask it with GET /models"), client)
         self._defaults = request_defaults(model, base_url, self._options)
         if api == "responses":

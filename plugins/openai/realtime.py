@@ -25,7 +25,7 @@ from vivavoce.pipelines.realtime_model.base import (
 from vivavoce.pipelines.realtime_model.base import RealtimeModel as RealtimeModelPort
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts.base import AudioChunk
-from vivavoce.plugins.openai.client import checked_model, websocket_client
+from vivavoce.plugins.openai.client import checked_model, net_client
 from vivavoce.plugins.openai.component import OpenAIComponent
 from vivavoce.plugins.openai.failures import openai_failures
 from vivavoce.plugins.openai.realtime_answer import RealtimeAnswer
@@ -66,7 +66,7 @@ class RealtimeModel(OpenAIComponent[Client], RealtimeModelPort):
     ) -> None:
         self._options = options or RealtimeOptions()
         limits = self._options.connection
-        client = websocket_client("openai.RealtimeModel", api_key=api_key, base_url=base_url, options=limits)
+        client = net_client("openai.RealtimeModel", api_key=api_key, base_url=base_url, options=limits)
         super().__init__(checked_model(model, base_url, DEFAULT_REALTIME_MODEL, "; on Azure, the deployment"), client)
 
     def __repr__(self) -> str:

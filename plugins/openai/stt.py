@@ -24,7 +24,7 @@ from vivavoce.pipelines.net.sockets import Socket, open_socket
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent
-from vivavoce.plugins.openai.client import checked_model, websocket_client
+from vivavoce.plugins.openai.client import checked_model, net_client
 from vivavoce.plugins.openai.component import OpenAIComponent
 from vivavoce.plugins.openai.failures import openai_failures
 from vivavoce.plugins.openai.realtime_messages import AUDIO, RATE, Message, transcription_settings
@@ -88,7 +88,7 @@ class STT(OpenAIComponent[Client], base.STT):
     ) -> None:
         self._language = language
         self._options = options or STTOptions()
-        client = websocket_client("openai.STT", api_key=api_key, base_url=base_url, options=self._options.connection)
+        client = net_client("openai.STT", api_key=api_key, base_url=base_url, options=self._options.connection)
         super().__init__(checked_model(model, base_url, DEFAULT_STT_MODEL), client)
 
     def __repr__(self) -> str:

@@ -1,24 +1,23 @@
-"""TTS: OpenAI's voices, streamed as PCM over the official SDK."""
+"""TTS: OpenAI's voices, streamed as PCM."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderProtocolError
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
+from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
-from vivavoce.plugins.openai.client import SDKClient, checked_model
+from vivavoce.plugins.openai.client import checked_model, net_client
 from vivavoce.plugins.openai.component import OpenAIComponent
-from vivavoce.plugins.openai.failures import openai_failures, provider_error, sdk_errors
+from vivavoce.plugins.openai.failures import openai_failures
 from vivavoce.plugins.openai.wire import PROVIDER, drop_nones
-
-if TYPE_CHECKING:
-    import httpx2
 
 DEFAULT_TTS_MODEL = "gpt-4o-mini-tts"
 RATE = 24000
@@ -48,7 +47,7 @@ class TTSOptions:
             raise ConfigurationError(f"need speed <= 4, got {self.speed!r}")
 
 
-class TTS(OpenAIComponent[SDKClient], base.TTS):
+class TTS(OpenAIComponent[Client], base.TTS):
     """A voice of OpenAI, or of a server that has its `audio/speech`; share one between sessions of one event loop.
 
     The API has no word times: heard text is estimated.
@@ -57,7 +56,7 @@ class TTS(OpenAIComponent[SDKClient], base.TTS):
         model: `DEFAULT_TTS_MODEL` unless given; a server at `base_url` needs one.
         api_key: Else the environment's `OPENAI_API_KEY`, if there is no `base_url`.
     Raises:
-        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument is invalid.
+        ConfigurationError: The key or the model is missing, or an argument is invalid.
     """
 
     def __init__(
@@ -71,13 +70,7 @@ class TTS(OpenAIComponent[SDKClient], base.TTS):
     ) -> None:
         self._voice = voice
         self._options = options or TTSOptions()
-        client = SDKClient(
-            "openai.TTS",
-            api_key=api_key,
-            base_url=base_url,
-            options=self._options.connection,
-            modules=("openai.resources.audio",),
-        )
+        client = net_client("openai.TTS", api_key=api_key, base_url=base_url, options=self._options.connection)
         super().__init__(checked_model(model, base_url, DEFAULT_TTS_MODEL), client)
 
     def __repr__(self) -> str:
@@ -91,24 +84,24 @@ class TTS(OpenAIComponent[SDKClient], base.TTS):
         """Speak; see the port. Closing it closes the HTTP response.
 
         Raises:
-            ProviderError: As `failures` and `wire` map it; the SDK makes no retries.
+            ProviderError: There is no audio, or it broke off; the request is sent once.
             ConfigurationError: It is closed, or belongs to another event loop.
         """
         has_audio = False
         for piece in pieces(text):
             heading, rest = piece, b""
-            async for data in self._audio(piece):
-                data = rest + data
-                whole = len(data) - len(data) % BYTES_PER_SAMPLE
-                data, rest = data[:whole], data[whole:]
-                if data:
-                    yield AudioChunk(AudioFrame(data, RATE), text=heading)
-                    heading, has_audio = "", True
+            async with aclosing(self._audio(piece)) as audio:
+                async for data in audio:
+                    data = rest + data
+                    whole = len(data) - len(data) % BYTES_PER_SAMPLE
+                    data, rest = data[:whole], data[whole:]
+                    if data:
+                        yield AudioChunk(AudioFrame(data, RATE), text=heading)
+                        heading, has_audio = "", True
         if has_audio:
             yield AudioChunk(AudioFrame(b"", RATE), is_end=True)
 
     async def _audio(self, text: str) -> AsyncGenerator[bytes, None]:
-        sdk = self._client.here()
         body: dict[str, Any] = drop_nones(
             model=self._model,
             voice=self._voice,
@@ -117,16 +110,14 @@ class TTS(OpenAIComponent[SDKClient], base.TTS):
             speed=self._options.speed,
             instructions=self._options.instructions or None,
         )
-        try:
-            request = sdk.audio.speech.with_streaming_response.create(**body, extra_headers=self._client.headers)
-            async with request as response:
-                _check_kind(response.headers)
-                async for data in response.iter_bytes():
+        failures = openai_failures(self._client.secrets, lambda: (text,))
+        async with self._client.request("audio/speech", failures, json=body) as response:
+            if response.kind.startswith("text/") or response.kind.endswith("json"):
+                problem = f"needed audio, got {response.kind}; check base_url, and whether the server has audio/speech"
+                raise ProviderProtocolError(problem, provider=PROVIDER)
+            async with aclosing(response.chunks()) as chunks:
+                async for data in chunks:
                     yield data
-            return
-        except sdk_errors() as error:
-            failure = provider_error(error, openai_failures(self._client.secrets, lambda: (text,)))
-        raise failure
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -139,11 +130,3 @@ def pieces(text: str) -> Iterator[str]:
         yield text[:at]
         text = text[at:]
     yield text
-
-
-def _check_kind(headers: httpx2.Headers) -> None:
-    kind = headers.get("content-type", "").partition(";")[0].strip().casefold()
-    if kind.startswith("text/") or kind.endswith("json"):
-        raise ProviderProtocolError(
-            f"needed audio, got {kind}; check base_url, and whether the server has audio/speech", provider=PROVIDER
-        )

@@ -25,6 +25,7 @@ from vivavoce.pipelines.core.errors import (
     ProviderTimeoutError,
 )
 from vivavoce.pipelines.core.incidents import on_dropped_frames
+from vivavoce.pipelines.net import client
 from vivavoce.pipelines.net.outbox import MAX_QUEUED
 
 KEY = "a-very-secret-key-4711"
@@ -113,8 +114,11 @@ async def test_a_status_says_what_to_do_and_whether_to_try_again(user: User, sta
 
 
 @pytest.mark.parametrize("user", ALL, ids=str)
-async def test_a_status_is_told_also_if_its_text_does_not_come(user: User, serve: Serve) -> None:
-    error, _ = await refused(serve, user, Refuse(401, stalls=True), limit=SHORT)
+async def test_a_status_is_told_also_if_its_text_does_not_come(
+    user: User, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "BODY_LIMIT", 0.1)
+    error, _ = await refused(serve, user, Refuse(401, stalls=True), limit=SHORT if user.has_sdk else LIMIT)
     assert isinstance(error, ProviderTimeoutError if user.has_sdk else ProviderStatusError)
 
 

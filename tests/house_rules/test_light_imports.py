@@ -64,7 +64,7 @@ UNLOADED = {
     "import vivavoce.pipelines.net.reopening_socket, vivavoce.pipelines.net.streams, vivavoce.pipelines.net.pool": (
         "aiohttp numpy yarl vivavoce.pipelines.media"
     ),
-    "from vivavoce.plugins import openai; openai.STT(api_key='k'); openai.RealtimeModel(api_key='k')": "openai httpx2",
+    "from vivavoce.plugins import openai; openai.STT(api_key='k'); openai.TTS(api_key='k')": "openai httpx2",
     "import vivavoce.plugins.smart_turn": "numpy onnxruntime",
     CALL: "opentelemetry.sdk opentelemetry.exporter",  # of OpenTelemetry nothing but its interface
 }

@@ -9,7 +9,7 @@ import anyio
 
 from vivavoce.agents import Agent, AgentSession, MemoryOptions, SessionOptions
 from vivavoce.agents.budget import BudgetOptions
-from vivavoce.agents.memory import InProcessStore, StoreUnavailable
+from vivavoce.agents.memory import InProcessStore, StoreUnavailable, StoreValueError
 from vivavoce.agents.memory.stores.store import Change, LogState, Place, Record
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock
 from vivavoce.agents.transports.local import LocalTransport
@@ -75,6 +75,8 @@ class ScriptedStore(InProcessStore):
         self.hangs = False
         self.is_full = False
         """Whether it takes neither values nor records; it keeps leases still, and can be read."""
+        self.refused = ""
+        """Text that no record of a log may hold; empty: any may."""
         self.calls = 0
         self.written: list[str] = []
         """The names of the namespaces and logs that were written to, in this order."""
@@ -114,6 +116,8 @@ class ScriptedStore(InProcessStore):
 
     async def log(self, place: Place, texts: Sequence[str], *, keep: int, closes: str = "") -> int | None:
         await self._write(place.name)
+        if self.refused and any(self.refused in text for text in texts):
+            raise StoreValueError("scripted: the store refuses a text")
         return await super().log(place, texts, keep=keep, closes=closes)
 
     async def log_state(self, place: Place) -> LogState:

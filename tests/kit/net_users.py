@@ -371,7 +371,6 @@ class OpenAITTS(RequestUser):
     """A voice of OpenAI."""
 
     name = "openai.TTS"
-    has_sdk = True
     good = Body((b"\x01\x02" * 100 + b"\x03", b"\x04" + b"\x05\x06" * 100), "audio/pcm")
 
     async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:

@@ -56,7 +56,7 @@ def test_audio_that_stops_in_mid_speech_does_not_hold_the_agent() -> None:
 
 
 def test_words_said_before_and_after_typing_reach_a_recogniser_that_needs_a_vad_as_one_utterance() -> None:
-    stt = ScriptedSTT(["six seven eight"], capabilities=STTCapabilities(needs_flush=True))
+    stt = ScriptedSTT(["six seven eight"], capabilities=STTCapabilities(needs_flush=True, emits_interims=False))
     llm = ScriptedLLM("Never heard.", "All right.", delay=0.1)
     harness = SessionHarness(Agent("Help."), llm, stt=stt)
     harness.caller.makes_noise(0.5, 2.5)

@@ -201,12 +201,13 @@ def test_a_session_whose_lease_fails_in_an_unknown_way_counts_the_writes_that_it
 def test_after_a_write_that_the_store_refused_the_close_gives_the_lease_up() -> None:
     async def test() -> None:
         store = ScriptedStore()
+        store.refused = "secret"
         session = session_with(MemoryOptions(store=store))
         await started(session)
         await anyio.sleep(1.0)
         store.is_down = True
         await anyio.sleep(10.0)
-        await session.say("The file \udcff is there.")
+        await session.say("The secret is there.")
         await anyio.sleep(30.0)
         store.is_down = False
         await anyio.sleep(30.0)

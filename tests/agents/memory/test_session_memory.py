@@ -468,14 +468,16 @@ async def test_the_close_counts_the_writes_that_the_store_did_not_get() -> None:
 
 
 @virtually
-async def test_text_that_no_store_can_encode_costs_one_line_of_the_transcript_and_no_word_of_the_call() -> None:
-    session = session_with(MemoryOptions(store=in_process()))
+async def test_text_that_a_store_refuses_costs_one_line_of_the_transcript_and_no_word_of_the_call() -> None:
+    store = ScriptedStore()
+    store.refused = "secret"
+    session = session_with(MemoryOptions(store=store))
     await started(session)
-    await session.say("The file \udcff is there.")
+    await session.say("The secret is there.")
     await session.say("Good.")
     report = await session.close()
     assert report.lost_writes == 1
-    assert [message.content for message in session.history.messages()] == ["The file \udcff is there.", "Good."]
+    assert [message.content for message in session.history.messages()] == ["The secret is there.", "Good."]
 
 
 def test_an_unused_memory_makes_no_task_and_no_step_of_the_close() -> None:

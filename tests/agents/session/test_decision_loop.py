@@ -87,7 +87,7 @@ def test_a_session_whose_steps_go_on_raising_closes_and_says_why() -> None:
     harness.expects_error("session").expects_error("decision loop").run(scenario)
     assert {error.source for error in harness.recording.of(ErrorOccurred)} == {"decision loop"}
     assert harness.close_report is not None
-    assert (harness.close_report.reason, harness.close_report.error) == ("error", "AttributeError")
+    assert (harness.close_report.reason, harness.close_report.error) == ("error", "TypeError")
 
 
 def test_an_input_that_raises_is_an_error_event_and_the_next_turn_is_answered() -> None:

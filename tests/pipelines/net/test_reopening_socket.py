@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -13,7 +14,12 @@ import pytest
 from kit.net_users import net_client
 from kit.servers.faulty_server import LIMIT, Cut, FaultyServer, Message, Refuse, faulty_server
 from vivavoce.pipelines.core.clock import LoopClock
-from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderStatusError
+from vivavoce.pipelines.core.errors import (
+    ConfigurationError,
+    ProviderConnectionError,
+    ProviderError,
+    ProviderStatusError,
+)
 from vivavoce.pipelines.core.incidents import on_dropped_frames
 from vivavoce.pipelines.core.reconnect import STABLE_AFTER
 from vivavoce.pipelines.core.retry import on_retry
@@ -104,9 +110,11 @@ class Recogniser:
 
 
 @asynccontextmanager
-async def recogniser(*waits: float, keep: float = 30.0) -> AsyncIterator[tuple[Recogniser, FaultyServer]]:
+async def recogniser(
+    *waits: float, keep: float = 30.0, speed: float | None = None
+) -> AsyncIterator[tuple[Recogniser, FaultyServer]]:
     async with faulty_server() as server:
-        one = Recogniser(server, ReopeningOptions(waits=waits, keep_seconds=keep))
+        one = Recogniser(server, ReopeningOptions(waits=waits, keep_seconds=keep, speed=speed))
         await one.socket.open()
         try:
             yield one, server
@@ -200,6 +208,36 @@ async def test_a_connection_that_is_too_slow_for_audio_is_left() -> None:
         second = await server.connected(2)
         assert (await second.got(5))[-3:] == list("abc")
         assert one.messages == []
+
+
+async def test_a_server_that_takes_no_audio_faster_gets_the_kept_audio_bit_by_bit_and_in_order() -> None:
+    async with recogniser(0.0, 0.0, speed=50.0) as (one, server):
+        one.push("abcd")
+        server.peer().abort()
+        second = await server.connected(2)
+        await second.got(2)
+        one.push("ef")
+        one.socket.mark(FLUSH)
+        one.push("g")
+        assert await second.got(9) == ["hello", *"abcdef", FLUSH, "g"]
+        second.abort()
+        third = await server.connected(3)
+        await third.got(2)
+        one.clock.ahead += STABLE_AFTER
+        third.abort()  # while audio waits
+        assert await (await server.connected(4)).got(9) == ["hello", *"abcdef", FLUSH, "g"]
+        assert one.lost == []
+
+
+async def test_kept_audio_that_waits_holds_up_what_comes_behind_it() -> None:
+    async with recogniser(0.0, speed=0.001) as (one, server):
+        one.push("ab")
+        server.peer().abort()
+        second = await server.connected(2)
+        await second.got(2)
+        one.push("c")
+        one.socket.post("now")  # what only the connection needs does not wait
+        assert await second.got(3) == ["hello", "a", "now"]
 
 
 async def test_a_handshake_is_no_recovery() -> None:
@@ -354,3 +392,9 @@ async def test_a_hundred_losses_lose_no_audio() -> None:
         await server.connected(101)
         assert one.socket.position == 100 * SECONDS
         assert one.lost == []
+
+
+@pytest.mark.parametrize("fields", [{"waits": (-1.0,)}, {"keep_seconds": 0.0}, {"speed": 0.0}])
+def test_options_check_themselves(fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        ReopeningOptions(**fields)

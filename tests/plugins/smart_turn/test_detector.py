@@ -186,7 +186,7 @@ def test_numbers_out_of_range_are_refused(network: Path) -> None:
 
 def test_without_onnxruntime_the_error_names_the_extra(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'vivavoce\[smart_turn\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'vivavoce\[smart-turn\]'"):
         smart_turn.TurnDetector(network)
 
 
