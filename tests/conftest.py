@@ -46,6 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not all_are_wanted():
         items[:] = kinds[False]
         config.hook.pytest_deselected(items=kinds[True])
+    _leave_live_tests_out(config, items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -53,6 +54,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     deselected = terminalreporter.stats.get("deselected", [])
     if left_out := sum(_is_of_test_all(item) for item in deselected):
         terminalreporter.write_line(f"{left_out} tests of make test-all are left out; {SUITE}=all runs them")
+
+
+def _leave_live_tests_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests against a vendor out, unless they are asked for and their key is set."""
+    is_asked = "live" in config.getoption("markexpr")
+    live = {item: mark for item in items if (mark := item.get_closest_marker("live")) is not None}
+    left_out = [item for item, mark in live.items() if not (is_asked and os.environ.get(mark.args[0]))]
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 def _is_of_test_all(item: pytest.Item) -> bool:

@@ -21,7 +21,13 @@ KEY_VARIABLE = "DEEPGRAM_API_KEY"
 Region = Literal["", "eu", "au", "in"]
 """Where the audio is processed; empty: anywhere. Source: https://developers.deepgram.com/reference/regional-endpoints."""
 
-STATUSES: Mapping[int | str, int] = {"DATA-0000": 400, "NET-0000": 503, "NET-0001": 408, "NET-0002": 503, "INTERNAL_SERVER_ERROR": 500}
+STATUSES: Mapping[int | str, int] = {
+    "DATA-0000": 400,
+    "NET-0000": 503,
+    "NET-0001": 408,
+    "NET-0002": 503,
+    "INTERNAL_SERVER_ERROR": 500,
+}
 """Names of errors, also in the reason of a close, that mean a status. Source:
 https://developers.deepgram.com/docs/stt-troubleshooting-websocket-data-and-net-errors."""
 

@@ -61,6 +61,7 @@ UNLOADED = {
     SILENT: f"livekit numpy soxr aiohttp vivavoce.pipelines.cascading {TELEMETRY}",
     f"from vivavoce.agents import Agent, AgentSession, MCPServerHTTP; {SERVER}": "mcp httpx2 starlette",
     "from vivavoce.plugins import openai": "openai aiohttp",
+    "from vivavoce.plugins import deepgram": "aiohttp numpy vivavoce.plugins.deepgram.twin",
     "import vivavoce.pipelines.net.reopening_socket, vivavoce.pipelines.net.streams, vivavoce.pipelines.net.pool": (
         "aiohttp numpy yarl vivavoce.pipelines.media"
     ),

@@ -12,11 +12,14 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEndOfTurn, STTEvent, STTFinal, STTStream
 from vivavoce.pipelines.testing.promises import frames_of
 
+RATE = 16_000
+"""Hz of the frames."""
+
 
 def push(stream: STTStream, *audio: AudioFrame) -> None:
     """Push audio as a pipeline does."""
     for one in audio:
-        for frame in frames_of(one, one.sample_rate):
+        for frame in frames_of(one, RATE):
             stream.push(frame)
 
 
