@@ -142,7 +142,7 @@ class NovaSession:
     ) -> Message:
         words = [self._word(word) for word in self._words]
         alternative: Message = {
-            "transcript": " ".join(word.get("punctuated_word", word["word"]) for word in words),
+            "transcript": " ".join(str(word.get("punctuated_word", word["word"])) for word in words),
             "confidence": min((word["confidence"] for word in words), default=0.0),
             "words": words,
         }
