@@ -1,9 +1,10 @@
-"""Deepgram's recognisers, over their websockets; no package but vivavoce is needed.
+"""Deepgram's recognisers and voices; no package but vivavoce is needed.
 
     deepgram.STT()                                       # Nova-3, English; DEEPGRAM_API_KEY
     deepgram.STT(language="multi")                       # ten languages, also within one sentence
     deepgram.STT("nova-3-medical", region="eu")
     deepgram.FluxSTT()                                   # judges the ends of turns; needs no turn detector
+    deepgram.TTS("aura-2-thalia-en")                     # a voice, which has its language
     deepgram.STT(base_url="https://deepgram.example.com", api_key=None)    # a server of your own
 
 `vivavoce.plugins.deepgram.twin` is a server on loopback for tests without a key.
@@ -23,8 +24,12 @@ from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.plugins.deepgram.flux import DEFAULT_FLUX_MODEL, FluxOptions, FluxSTT
 from vivavoce.plugins.deepgram.options import STTOptions
 from vivavoce.plugins.deepgram.stt import DEFAULT_STT_MODEL, STT
+from vivavoce.plugins.deepgram.tts import DEFAULT_VOICE, TTS, TTSOptions
 
 __all__ = [
+    "DEFAULT_VOICE",
+    "TTS",
+    "TTSOptions",
     "DEFAULT_FLUX_MODEL",
     "DEFAULT_STT_MODEL",
     "STT",

@@ -57,3 +57,29 @@ def has_language(model: str, language: str) -> bool:
 def languages_of(model: str) -> tuple[str, ...]:
     """Return the languages that a model is known to have."""
     return tuple(language for language in NOVA_LANGUAGES if has_language(model, language))
+
+
+AURA_2_VOICES = {
+    "en": (
+        "amalthea andromeda apollo arcas aries asteria athena atlas aurora callista cora cordelia delia draco "
+        "electra harmonia helena hera hermes hyperion iris janus juno jupiter luna mars minerva neptune "
+        "odysseus ophelia orion orpheus pandora phoebe pluto saturn selene thalia theia vesta zeus"
+    ),
+    "es": (
+        "agustina alvaro antonia aquila carina celeste diana estrella gloria javier luciano nestor olivia "
+        "selena silvia sirio valerio"
+    ),
+    "de": "aurelia elara fabian julius kara lara viktoria",
+    "nl": "beatrix cornelia daphne hestia lars leda rhea roman sander",
+    "fr": "agathe hector",
+    "it": "cesare cinzia demetra dionisio elio flavio livia maia melia",
+    "ja": "ama ebisu fujin izanami uzume",
+}
+"""The names of the Aura-2 voices, by language; the name of the model is `aura-2-NAME-LANGUAGE`."""
+
+
+def voices_of(language: str) -> tuple[str, ...]:
+    """Return the models of the voices of a language; of an unknown one, a voice of each language."""
+    if language in AURA_2_VOICES:
+        return tuple(f"aura-2-{name}-{language}" for name in AURA_2_VOICES[language].split())
+    return tuple(f"aura-2-{names.split()[0]}-{one}" for one, names in AURA_2_VOICES.items())

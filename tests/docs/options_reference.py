@@ -69,6 +69,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.openai.ConnectionOptions",
         "vivavoce.plugins.deepgram.STTOptions",
         "vivavoce.plugins.deepgram.FluxOptions",
+        "vivavoce.plugins.deepgram.TTSOptions",
         "vivavoce.plugins.deepgram.ConnectionOptions",
         "vivavoce.plugins.google.RealtimeOptions",
         "vivavoce.plugins.pocketsphinx.STTOptions",

@@ -379,6 +379,18 @@ class OpenAITTS(RequestUser):
             return [chunk async for chunk in tts.synthesize("Hello there.")]
 
 
+class DeepgramTTS(RequestUser):
+    """A voice of Deepgram."""
+
+    name = "deepgram.TTS"
+    good = OpenAITTS.good
+
+    async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:
+        options = deepgram.TTSOptions(connection=limits(limit))
+        async with deepgram.TTS(base_url=url, api_key=key, options=options) as tts:
+            return [chunk async for chunk in tts.synthesize("Hello there.")]
+
+
 def _events(*events: dict[str, object] | str) -> bytes:
     return b"".join(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode() for event in events)
 
@@ -416,6 +428,7 @@ REQUEST_USERS: tuple[RequestUser, ...] = (
     OpenAILLM("chat", CHAT),
     OpenAILLM("responses", RESPONSES),
     OpenAITTS(),
+    DeepgramTTS(),
 )
 
 

@@ -50,7 +50,7 @@ def check(path: str, query: Mapping[str, list[str]], authorization: str, key: st
         authorization: The head of this name; both schemes are in use (docs/authenticating).
         key: The right key.
     """
-    if authorization not in (f"Token {key}", f"Bearer {key}", f"token {key}"):
+    if not has_key(authorization, key):
         return REFUSALS[401]
     if path == "/v1/listen":
         return _nova(query) or _audio(query)
@@ -59,18 +59,23 @@ def check(path: str, query: Mapping[str, list[str]], authorization: str, key: st
     return REFUSALS[404]
 
 
+def has_key(authorization: str, key: str) -> bool:
+    """Return whether the head of this name has the key; both schemes are in use (docs/authenticating)."""
+    return authorization in (f"Token {key}", f"Bearer {key}", f"token {key}")
+
+
 def _flux(query: Mapping[str, list[str]]) -> Refusal | None:
     if _one(query, "model") not in FLUX_MODELS:
         return REFUSALS[400]
     for name, least, most in FLUX_RANGES:
         value = _one(query, name, str(least))
         if not value.replace(".", "", 1).isdecimal() or not least <= float(value) <= most:
-            return _bad(f"{name} must be between {least} and {most}.")
+            return bad(f"{name} must be between {least} and {most}.")
     eager, sure = float(_one(query, "eager_eot_threshold", "0.3")), float(_one(query, "eot_threshold", "0.7"))
     if eager > sure:
-        return _bad("eager_eot_threshold must not be above eot_threshold.")
+        return bad("eager_eot_threshold must not be above eot_threshold.")
     if "language_hint" in query and _one(query, "model") != "flux-general-multi":
-        return _bad("language_hint needs flux-general-multi.")
+        return bad("language_hint needs flux-general-multi.")
     return None
 
 
@@ -79,27 +84,28 @@ def _nova(query: Mapping[str, list[str]]) -> Refusal | None:
     if model in FLUX_MODELS or model not in NOVA_MODELS or not has_language(model, language):
         return REFUSALS[400]
     if query.get("keyterm") and not model.startswith("nova-3"):
-        return _bad("Keyterm Prompting is only available with the Nova-3 models.")
+        return bad("Keyterm Prompting is only available with the Nova-3 models.")
     if query.get("keywords") and model.startswith("nova-3"):
-        return _bad("Keywords are not available with the Nova-3 models; use keyterm.")
+        return bad("Keywords are not available with the Nova-3 models; use keyterm.")
     if "utterance_end_ms" in query:
         if _one(query, "interim_results") != "true":
-            return _bad("utterance_end_ms needs interim_results=true.")
+            return bad("utterance_end_ms needs interim_results=true.")
         if int(_one(query, "utterance_end_ms")) < 1000:
-            return _bad("utterance_end_ms must be at least 1000.")
+            return bad("utterance_end_ms must be at least 1000.")
     if "detect_language" in query:
-        return _bad("detect_language is not available for streams; use language=multi.")
+        return bad("detect_language is not available for streams; use language=multi.")
     return None
 
 
 def _audio(query: Mapping[str, list[str]]) -> Refusal | None:
     if _one(query, "encoding") != "linear16":
-        return _bad("This twin hears encoding=linear16 only.")
+        return bad("This twin hears encoding=linear16 only.")
     rate = _one(query, "sample_rate", "0")
-    return None if rate.isdecimal() and int(rate) in RATES else _bad("Invalid sample_rate.")
+    return None if rate.isdecimal() and int(rate) in RATES else bad("Invalid sample_rate.")
 
 
-def _bad(text: str) -> Refusal:
+def bad(text: str) -> Refusal:
+    """Return the refusal of settings."""
     return Refusal(400, "Bad Request", f"Bad Request: {text}")
 
 

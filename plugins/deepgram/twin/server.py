@@ -14,10 +14,11 @@ from aiohttp import WSMsgType, web
 
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.plugins.deepgram.twin.answers import Answer, Close, Session
-from vivavoce.plugins.deepgram.twin.ear import Lexicon, Said
+from vivavoce.plugins.deepgram.twin.ear import Lexicon, Said, words_of
 from vivavoce.plugins.deepgram.twin.flux import FluxSession
-from vivavoce.plugins.deepgram.twin.handshake import Refusal, check, refusal
+from vivavoce.plugins.deepgram.twin.handshake import Refusal, check, has_key, refusal
 from vivavoce.plugins.deepgram.twin.listen import NovaSession
+from vivavoce.plugins.deepgram.twin.speak import check_speak
 
 LIMIT = 10.0
 """Seconds for which a test waits for a message."""
@@ -142,6 +143,8 @@ class DeepgramTwin:
         """Such as `"http://127.0.0.1:40123"`, as `base_url` of this plugin and of Deepgram's SDK."""
         self.handshakes: list[tuple[str, dict[str, list[str]], str]] = []
         """Path, query and authorization of each try to connect, also of refused ones."""
+        self.spoken: list[tuple[str, dict[str, list[str]]]] = []
+        """Text and query of each answered request to `/v1/speak`."""
         self.connections: list[TwinConnection] = []
         """All connections, oldest first, also closed ones."""
         self._lexicon = Lexicon()
@@ -152,6 +155,7 @@ class DeepgramTwin:
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_get("/{path:.*}", self._serve)
+        app.router.add_post("/v1/speak", self._speak)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -258,6 +262,25 @@ class DeepgramTwin:
         self._note()
         await connection.run()
         return socket
+
+    async def _speak(self, request: web.Request) -> web.StreamResponse:
+        query = {name: request.query.getall(name) for name in request.query}
+        authorization, request_id = request.headers.get("Authorization", ""), str(uuid4())
+        self.handshakes.append((request.path, query, authorization))
+        text = (await request.json()).get("text")
+        refused = self._refusals.pop(0) if self._refusals else check_speak(query, text)
+        if not has_key(authorization, self.key):
+            refused = refusal(401)
+        if refused is not None:
+            return _refused(refused, request_id)
+        rate = int(query.get("sample_rate", ["24000"])[0])
+        heads = {"dg-request-id": request_id, "dg-char-count": str(len(text)), "dg-model-name": query["model"][0]}
+        response = web.StreamResponse(headers={"Content-Type": f"audio/l16;rate={rate};channels=1", **heads})
+        await response.prepare(request)
+        for word in words_of(Said(text)):
+            await response.write(self._lexicon.speech(word, rate).data)
+        self.spoken.append((text, query))
+        return response
 
 
 def _refused(answer: Refusal, request_id: str) -> web.Response:

@@ -187,10 +187,39 @@ async def lk_refused(job: Job) -> Job:
     return {"key": 101}
 
 
+async def sdk_speak(job: Job) -> Job:
+    """Speak by the SDK's request."""
+    options = {"model": "aura-2-thalia-en", "encoding": "linear16", "container": "none", "sample_rate": 24_000}
+    told: Job = {"size": 0}
+    async for data in sdk(job).speak.v1.audio.generate(text="Hello there.", **options):
+        told["size"] += len(data)
+    try:
+        async for _ in sdk(job).speak.v1.audio.generate(text="Hello.", **(options | {"model": "aura-2-nobody-en"})):
+            break
+    except ApiError as error:
+        told["refused"] = [error.status_code, error.body]
+    return told
+
+
+async def lk_speak(job: Job) -> Job:
+    """Speak by the request of livekit's plugin."""
+    async with aiohttp.ClientSession() as session:
+        voice = deepgram.TTS(
+            model="aura-2-thalia-en", base_url=f"{job['url']}/v1/speak", api_key=job["key"], http_session=session
+        )
+        seconds = 0.0
+        async for audio in voice.synthesize("Hello there."):
+            seconds += audio.frame.duration
+        await voice.aclose()
+    return {"seconds": seconds}
+
+
 CLIENTS: tuple[Callable[[Job], Awaitable[Job]], ...] = (
     sdk_nova,
     sdk_refused,
     sdk_flux,
+    sdk_speak,
+    lk_speak,
     lk_nova,
     lk_refused,
     lk_flux,

@@ -42,6 +42,12 @@ async def test_the_vendor_hears_a_sentence(make: Callable[[], STT]) -> None:
     assert 1.0 < final.words[0].start < final.words[-1].end < 6.0
 
 
+async def test_the_vendor_speaks_a_sentence() -> None:
+    async with deepgram.TTS(api_key=KEY) as tts:
+        seconds = sum([chunk.frame.duration async for chunk in tts.synthesize("Hello there, how are you today?")])
+    assert 1.0 < seconds < 6.0
+
+
 async def test_the_vendor_refuses_a_wrong_key_and_a_model_that_does_not_exist() -> None:
     for stt, status in ((deepgram.STT(api_key="wrong"), 401), (deepgram.STT("nova-9", api_key=KEY), 400)):
         with pytest.raises(ProviderStatusError) as caught:

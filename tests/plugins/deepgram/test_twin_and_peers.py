@@ -86,3 +86,8 @@ async def test_the_vendors_sdk_and_livekits_plugin_hold_sessions_with_the_twin(t
     assert finals[1]["words"][0][1] == pytest.approx(2.78, abs=0.01)
     assert [event["type"] for event in events].count("end_of_speech") == 2
     assert seen["lk_refused"] == {"key": 401}
+
+    assert seen["sdk_speak"]["size"] == 2 * round(0.52 * 24_000)
+    status, body = seen["sdk_speak"]["refused"]
+    assert (status, body["err_code"]) == (400, "Bad Request")
+    assert seen["lk_speak"]["seconds"] == pytest.approx(0.52)
