@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-from pathlib import Path
-from typing import Any
-
-import anyio.to_thread
 import pytest
 
-from kit.servers import install
-from kit.servers.missing import missing
+from kit.peer_process import run_peer
 from vivavoce.pipelines.testing.realtime_server import (
     AskedFor,
     ScriptedAnswer,
     ScriptedCall,
     ScriptedRealtimeServer,
 )
-
-CLIENT = Path(__file__).resolve().parents[2] / "kit" / "peers" / "livekit_realtime.py"
-LIMIT = 90.0
-"""Seconds; importing livekit-agents takes ten of them on a busy machine."""
 
 
 def mind(asked: AskedFor) -> ScriptedAnswer | str:
@@ -33,32 +21,13 @@ def mind(asked: AskedFor) -> ScriptedAnswer | str:
     return ScriptedAnswer(text="One moment.", calls=(ScriptedCall(name="weather", arguments='{"city": "Oslo"}'),))
 
 
-async def talk(url: str) -> dict[str, Any]:
-    try:
-        python = await anyio.to_thread.run_sync(install.livekit_agents_python)
-    except install.InstallError as error:
-        missing("livekit-agents", str(error))
-    environment = {**os.environ, "PYTHONPATH": "", "NO_PROXY": "127.0.0.1"}
-    pipes: dict[str, Any] = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
-    child = await asyncio.create_subprocess_exec(str(python), str(CLIENT), url, env=environment, **pipes)
-    try:
-        out, errors = await asyncio.wait_for(child.communicate(), LIMIT)
-    finally:
-        if child.returncode is None:
-            child.kill()
-            await child.wait()
-    assert child.returncode == 0, errors.decode(errors="replace")[-3000:]
-    seen: dict[str, Any] = json.loads(out.splitlines()[-1])
-    return seen
-
-
 @pytest.mark.test_all("a process of livekit-agents costs ten seconds of a processor, and tries the test kit alone")
 @pytest.mark.e2e
 @pytest.mark.timeout(120)
 async def test_livekit_plugins_openai_talks_calls_a_tool_and_keeps_the_same_history() -> None:
     async with ScriptedRealtimeServer(mind=mind) as server:
         server.hears("What is the weather in Oslo?")
-        seen = await talk(server.url)
+        seen = await run_peer("livekit_realtime.py", {"url": server.url})
 
     assert seen["errors"] == []
     assert seen["transcripts"] == ["What is the weather in Oslo?"]
