@@ -261,8 +261,7 @@ async def _check_key_terms(stt: STT, limit: float) -> None:
 
 def _check_events(stt: STT, heard: list[STTEvent], seconds: float) -> None:
     """Check the events of a stream that heard `seconds` of speech between two silences."""
-    promises, shown, is_eager = stt.capabilities, "", False
-    at = SILENCE - RUN_UP
+    promises, shown, is_eager, at = stt.capabilities, "", False, SILENCE - RUN_UP
     for event in heard:
         require(isinstance(event, STTEvent), stt, "an STTEvent", event)
         if isinstance(event, STTInterim):

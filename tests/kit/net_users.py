@@ -26,7 +26,7 @@ from vivavoce.pipelines.net.sockets import OnLost, OnMessage, Socket, open_socke
 from vivavoce.pipelines.net.streams import json_lines, json_object, sse
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
 from vivavoce.pipelines.realtime_model.feed import Feed
-from vivavoce.plugins import anthropic, cartesia, google, openai
+from vivavoce.plugins import anthropic, cartesia, deepgram, google, openai
 from vivavoce.plugins.openai.options import Api
 
 SHORT = 0.3
@@ -239,6 +239,63 @@ class OpenAIRealtime(OpenAISocketUser):
                 await connection.aclose()
 
 
+class DeepgramSTT(SocketUser):
+    """A Nova recogniser of Deepgram, which makes no further try, so that a loss shows."""
+
+    name = "deepgram.STT"
+    drops = False
+    good = json.dumps(
+        {
+            "type": "Results",
+            "start": 0.0,
+            "duration": 1.0,
+            "is_final": True,
+            "speech_final": True,
+            "channel": {"alternatives": [{"transcript": "so", "confidence": 0.9, "words": []}]},
+        }
+    )
+
+    @asynccontextmanager
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        options = deepgram.STTOptions(connection=limits(limit), reopening=ReopeningOptions(waits=()))
+        async with deepgram.STT(base_url=url, api_key=key, options=options) as stt:
+            stream = await stt.open()
+            try:
+                yield Line(lambda: stream.push(LOW), stream.events(), stream.aclose)
+            finally:
+                await stream.aclose()
+
+
+class DeepgramFlux(SocketUser):
+    """A Flux recogniser of Deepgram, likewise."""
+
+    name = "deepgram.FluxSTT"
+    drops = False
+    good = json.dumps(
+        {
+            "type": "TurnInfo",
+            "event": "Update",
+            "turn_index": 0,
+            "audio_window_start": 0.0,
+            "audio_window_end": 1.0,
+            "transcript": "so",
+            "words": [],
+            "end_of_turn_confidence": 0.1,
+        }
+    )
+
+    @asynccontextmanager
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        options = deepgram.FluxOptions(connection=limits(limit), reopening=ReopeningOptions(waits=()))
+        async with deepgram.FluxSTT(base_url=url, api_key=key, options=options) as stt:
+            stream = await stt.open()
+            frame = AudioFrame.silence(0.08, LOW.sample_rate)  # one message
+            try:
+                yield Line(lambda: stream.push(frame), stream.events(), stream.aclose)
+            finally:
+                await stream.aclose()
+
+
 class GoogleRealtime(SocketUser):
     """Gemini Live, by Google's SDK and its websocket."""
 
@@ -390,6 +447,18 @@ class OpenAITTS(RequestUser):
             return [chunk async for chunk in tts.synthesize("Hello there.")]
 
 
+class DeepgramTTS(RequestUser):
+    """A voice of Deepgram."""
+
+    name = "deepgram.TTS"
+    good = OpenAITTS.good
+
+    async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:
+        options = deepgram.TTSOptions(connection=limits(limit))
+        async with deepgram.TTS(base_url=url, api_key=key, options=options) as tts:
+            return [chunk async for chunk in tts.synthesize("Hello there.")]
+
+
 def _events(*events: dict[str, object] | str) -> bytes:
     return b"".join(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode() for event in events)
 
@@ -425,6 +494,8 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     NetReopeningSocket(),
     OpenAISTT(),
     OpenAIRealtime(),
+    DeepgramSTT(),
+    DeepgramFlux(),
     GoogleRealtime(),
     CartesiaTTS(),
 )
@@ -435,6 +506,7 @@ REQUEST_USERS: tuple[RequestUser, ...] = (
     OpenAILLM("responses", RESPONSES),
     AnthropicLLM(MESSAGES),
     OpenAITTS(),
+    DeepgramTTS(),
 )
 
 

@@ -1,6 +1,6 @@
 """A conversation through livekit-plugins-openai's realtime model; run by the interpreter that has livekit-agents.
 
-    python livekit_realtime.py http://127.0.0.1:1234/v1
+    echo '{"url": "http://127.0.0.1:1234/v1"}' | python livekit_realtime.py
 
 Speaks a second of sound, answers the resulting tool call, asks for one more answer, adds and deletes an item, and
 prints its observations as one line of JSON. Imports nothing of vivavoce.
@@ -105,4 +105,4 @@ async def main(url: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(asyncio.wait_for(main(sys.argv[1]), LIMIT))))
+    print(json.dumps(asyncio.run(asyncio.wait_for(main(json.load(sys.stdin)["url"]), LIMIT))))

@@ -44,6 +44,8 @@ PEERS = (
     "anthropic==1.17.0",
     f"livekit-plugins-cartesia=={LIVEKIT_AGENTS_VERSION}",
     "cartesia[websockets]==4.2.0",
+    f"livekit-plugins-deepgram=={LIVEKIT_AGENTS_VERSION}",
+    "deepgram-sdk==7.17.0",
 )
 """Clients written elsewhere, in one environment: they prove the servers that our plugins are tested with."""
 
