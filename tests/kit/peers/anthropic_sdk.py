@@ -77,4 +77,4 @@ async def main(url: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(asyncio.wait_for(main(sys.argv[1]), LIMIT))))
+    print(json.dumps(asyncio.run(asyncio.wait_for(main(json.load(sys.stdin)["url"]), LIMIT))))

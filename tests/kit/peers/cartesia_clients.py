@@ -147,11 +147,10 @@ async def by_livekit(url: str, key: str, voice: str) -> Seen:
 
 
 async def main(url: str, key: str, voice: str) -> None:
-    """Hold the sessions, and print them."""
-    for name, session in {"sdk": by_sdk, "livekit": by_livekit}.items():
-        seen = await asyncio.wait_for(session(url, key, voice), LIMIT)
-        print(json.dumps({"client": name, **seen}))
+    """Hold the sessions, and print what each client saw."""
+    sessions = {"sdk": by_sdk, "livekit": by_livekit}
+    print(json.dumps({name: await asyncio.wait_for(hold(url, key, voice), LIMIT) for name, hold in sessions.items()}))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    asyncio.run(main(**json.load(sys.stdin)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.peers.talk import talk
-from kit.servers.install import livekit_agents_python
+from kit.peer_process import run_peer
 from vivavoce.pipelines.testing.realtime_server import (
     AskedFor,
     ScriptedAnswer,
@@ -28,7 +27,7 @@ def mind(asked: AskedFor) -> ScriptedAnswer | str:
 async def test_livekit_plugins_openai_talks_calls_a_tool_and_keeps_the_same_history() -> None:
     async with ScriptedRealtimeServer(mind=mind) as server:
         server.hears("What is the weather in Oslo?")
-        seen = await talk("livekit_realtime", livekit_agents_python, server.url)
+        seen = await run_peer("livekit_realtime.py", {"url": server.url})
 
     assert seen["errors"] == []
     assert seen["transcripts"] == ["What is the weather in Oslo?"]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.peers.talk import talk
-from kit.servers.install import livekit_agents_python
+from kit.peer_process import run_peer
 from vivavoce.plugins.anthropic.twin import CUT, Answer, Call, Fail, Refuse, Thought, Twin
 
 CALLS = (Call("weather", {"city": "Oslo"}), Call("weather", {"city": "Rome"}))
@@ -26,7 +25,7 @@ async def test_the_sdk_streams_calls_tools_returns_thoughts_and_reads_errors() -
             Answer("So", Fail()),
             Answer("So", CUT),
         )
-        seen = await talk("anthropic_sdk", livekit_agents_python, twin.url)
+        seen = await run_peer("anthropic_sdk.py", {"url": twin.url})
 
     called, told = seen["called"], seen["told"]
     assert "claude-haiku-5-5" in seen["models"]
@@ -61,7 +60,7 @@ async def test_the_sdk_streams_calls_tools_returns_thoughts_and_reads_errors() -
 async def test_livekits_plugin_streams_calls_tools_and_reads_errors() -> None:
     async with Twin(min_cached_tokens=10) as twin:
         twin.add(Answer("One moment.", *CALLS), Answer("It is cold."), Refuse(529), Answer(Fail()), Answer("So", CUT))
-        seen = await talk("livekit_anthropic", livekit_agents_python, twin.url)
+        seen = await run_peer("livekit_anthropic.py", {"url": twin.url})
 
     assert twin.refused == []
     assert seen["first"]["text"] == "One moment."

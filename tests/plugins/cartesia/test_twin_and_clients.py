@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-from pathlib import Path
-from typing import Any
-
-import anyio.to_thread
 import pytest
 
-from kit.servers import install
-from kit.servers.missing import missing
+from kit.peer_process import run_peer
 from vivavoce.plugins.cartesia.twin import CartesiaTwin
-
-CLIENTS = Path(__file__).resolve().parents[2] / "kit" / "peers" / "cartesia_clients.py"
-LIMIT = 150.0
-"""Seconds; importing livekit-agents takes ten of them on a busy machine."""
 
 VOICE = "f786b574-daa5-4673-aa0c-cbe3e8534c02"
 
@@ -30,33 +18,12 @@ HELLO = [
 ]
 
 
-async def sessions(twin: CartesiaTwin) -> dict[str, dict[str, Any]]:
-    """Return the observations of each client."""
-    try:
-        python = await anyio.to_thread.run_sync(install.livekit_agents_python)
-    except install.InstallError as error:
-        missing("livekit-agents", str(error))
-    environment = {**os.environ, "PYTHONPATH": "", "NO_PROXY": "127.0.0.1"}
-    pipes: dict[str, Any] = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
-    arguments = (str(CLIENTS), twin.url, twin.key, VOICE)
-    child = await asyncio.create_subprocess_exec(str(python), *arguments, env=environment, **pipes)
-    try:
-        out, errors = await asyncio.wait_for(child.communicate(), LIMIT)
-    finally:
-        if child.returncode is None:
-            child.kill()
-            await child.wait()
-    assert child.returncode == 0, errors.decode(errors="replace")[-3000:]
-    seen = [json.loads(line) for line in out.splitlines() if line.startswith(b'{"client"')]
-    return {each["client"]: each for each in seen}
-
-
 @pytest.mark.test_all("a process of livekit-agents costs ten seconds of a processor, and tries the test kit alone")
 @pytest.mark.e2e
 @pytest.mark.timeout(180)
 async def test_clients_written_elsewhere_speak_with_the_twin() -> None:
     async with CartesiaTwin(voices=(VOICE,)) as twin:
-        seen = await sessions(twin)
+        seen = await run_peer("cartesia_clients.py", {"url": twin.url, "key": twin.key, "voice": VOICE})
     sdk, livekit = seen["sdk"], seen["livekit"]
 
     first, second, flushed = sdk["first"], sdk["second"], sdk["flushed"]
