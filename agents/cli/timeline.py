@@ -122,7 +122,9 @@ def _seconds(at: float, trace: Trace) -> str:
 
 
 def _defaults(name: str) -> dict[str, Any]:
+    """Return the default values of a kind of input or effect as a trace has them."""
     kind = (GRAPH.types | TURN.types).get(name)
     if not is_dataclass(kind):
         return {}
-    return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+    defaults = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}

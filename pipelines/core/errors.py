@@ -311,10 +311,15 @@ def located(error: BaseException) -> str:
 
 def _own_place(error: BaseException) -> tuple[FrameType, int] | None:
     """Return the last line of `error`, or else of its cause, that is in the application's code."""
-    theirs = [place for place in traceback.walk_tb(error.__traceback__) if not _is_library(place[0])]
-    if theirs:
-        return theirs[-1]
-    return None if error.__cause__ is None else _own_place(first_error(error.__cause__))
+    cause: BaseException | None = error
+    seen: list[BaseException] = []
+    while cause is not None and cause not in seen:  # a group may be the cause of an error that is in it
+        seen.append(cause)
+        theirs = [place for place in traceback.walk_tb(cause.__traceback__) if not _is_library(place[0])]
+        if theirs:
+            return theirs[-1]
+        cause = None if cause.__cause__ is None else first_error(cause.__cause__)
+    return None
 
 
 def own_traceback(error: BaseException) -> str:

@@ -74,7 +74,7 @@ def test_the_recogniser_of_an_agent_gets_the_key_terms_too() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ("Vivavoce", "need key_terms as a list of str, got 'Vivavoce'; such as"),
+        ("Vivavoce", "need key_terms as a list of str, got 'Vivavoce'; give a list"),
         ([1], "need key_terms as a list of str, got 1 among them"),
         (["Vivavoce", " "], r"key_terms need words, got \('Vivavoce', ' '\); leave empty ones out"),
     ],
