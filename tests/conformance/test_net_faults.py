@@ -14,7 +14,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from kit.net_users import REQUEST_USERS, SHORT, SOCKET_USERS, RequestUser, SocketUser, check_clean
+from kit.net_users import SHORT, RequestUser, SocketUser, check_clean
+from kit.provider_net_users import REQUEST_USERS, SOCKET_USERS
 from kit.servers.faulty_server import LIMIT, Body, Cut, Fault, FaultyServer, Refuse, Stall, faulty_server, raw_server
 from kit.servers.scripted_gemini import make_certificate
 from vivavoce.pipelines.core.errors import (
