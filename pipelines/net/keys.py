@@ -42,6 +42,11 @@ def checked_url(base_url: str, example: str) -> str:
     return base_url
 
 
+def is_server_of(base_url: str, domain: str) -> bool:
+    """Whether the address is of that domain, such as `"deepgram.com"`, or of a part of it."""
+    return f".{urlsplit(base_url).hostname}".endswith(f".{domain}")
+
+
 def shown_url(base_url: str) -> str:
     """Return the URL without parts that may be secret: a password before the host, a query."""
     scheme, separator, rest = base_url.rpartition("://")

@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 
@@ -17,7 +16,7 @@ from vivavoce.pipelines.llm.base import LLM as LLMPort
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities, LLMEvent
 from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.failures import Failures
-from vivavoce.pipelines.net.keys import checked_url, find_key
+from vivavoce.pipelines.net.keys import checked_url, find_key, is_server_of
 from vivavoce.pipelines.net.redaction import Redaction
 from vivavoce.pipelines.net.streams import ServerEvent, sse
 from vivavoce.plugins.anthropic.messages import RequestDefaults, request_body
@@ -72,7 +71,7 @@ class LLM(LLMPort):
         server = server.rstrip("/").removesuffix("/v1/messages").removesuffix("/v1")
         self._client = Client("anthropic.LLM", server, headers=headers, options=options)
         self._model = model or DEFAULT_MODEL
-        is_own = f".{urlsplit(server).hostname}".endswith(".anthropic.com")
+        is_own = is_server_of(server, "anthropic.com")
         self._defaults = RequestDefaults(
             model=self._model,
             maker=f"{PROVIDER} {self._client.shown_url} {self._model}",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from urllib.parse import urlsplit
 
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.net.client import Client
-from vivavoce.pipelines.net.keys import checked_url, find_key
+from vivavoce.pipelines.net.keys import checked_url, find_key, is_server_of
 from vivavoce.pipelines.net.one_loop import OneLoop
 from vivavoce.pipelines.net.pool import Address, Pool
 from vivavoce.pipelines.realtime_model.feed import Feed
@@ -74,7 +73,9 @@ class TTS(base.TTS):
         self._options.check_model(model)
         self._model, self._voice, self._language = model, voice, language
         self._fields = wire.settings(model, voice, language, self._options)
-        key = find_key(api_key, (KEY_VARIABLE,) if _is_vendor(checked_url(base_url, DEFAULT_BASE_URL)) else ())
+        key = find_key(
+            api_key, (KEY_VARIABLE,) if is_server_of(checked_url(base_url, DEFAULT_BASE_URL), "cartesia.ai") else ()
+        )
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = Client(
             "cartesia.TTS",
@@ -261,8 +262,3 @@ async def _sentences(text: AsyncIterator[str]) -> AsyncGenerator[str, None]:
 
 def _has_words(text: str) -> bool:
     return any(letter.isalnum() for letter in text)
-
-
-def _is_vendor(base_url: str) -> bool:
-    host = (urlsplit(base_url).hostname or "").casefold()
-    return host == "cartesia.ai" or host.endswith(".cartesia.ai")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
-from urllib.parse import urlsplit
 
 from vivavoce.pipelines.core.checks import check_choice
 from vivavoce.pipelines.core.component import Component
@@ -91,8 +90,7 @@ def client_of(
     url = f"https://api.{region}.deepgram.com" if region else "https://api.deepgram.com"
     if base_url is not None:
         url = keys.checked_url(base_url, "https://deepgram.example.com")
-    host = urlsplit(url).hostname or ""
-    is_theirs = host == "deepgram.com" or host.endswith(".deepgram.com")
+    is_theirs = keys.is_server_of(url, "deepgram.com")
     remedy = ", or give base_url for a server of your own"
     key = keys.find_key(api_key, (KEY_VARIABLE,) if is_theirs else (), remedy=remedy)
     scheme = "Bearer" if key.startswith("eyJ") else "Token"  # a temporary token is a JWT
