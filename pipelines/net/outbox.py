@@ -46,6 +46,9 @@ class Outbox(Generic[M]):
         self._queue: deque[M] = deque()
         self._has_more = asyncio.Event()
         self._dropped = 0
+        self._is_sending = False
+        self._moved_at = 0.0
+        """When the last message was sent, or the first one after a pause began to be."""
 
     def post(self, message: M, *, is_audio: bool = False) -> bool:
         """Send this after earlier messages; return False for audio that is dropped."""
@@ -70,29 +73,42 @@ class Outbox(Generic[M]):
             ProviderConnectionError: Nothing could be sent for `SEND_LIMIT` seconds.
             Exception: Of `send`.
         """
-        while True:
-            while self._queue:
-                await self._send_in_time(send, self._queue.popleft())
-            self._has_more.clear()
-            await self._wait_for_more()
-
-    async def _send_in_time(self, send: Callable[[M], Awaitable[object]], message: M) -> None:
+        clock = asyncio.get_running_loop().time
+        self._moved_at = clock()
         try:
-            async with asyncio.timeout(SEND_LIMIT) as limit:
-                await send(message)
-            return
+            async with asyncio.timeout(None) as limit:
+                self._watch(limit)
+                while True:
+                    while self._queue:
+                        self._is_sending = True
+                        await send(self._queue.popleft())
+                        self._is_sending, self._moved_at = False, clock()
+                    self._has_more.clear()
+                    await self._has_more.wait()
+                    self._moved_at = clock()
         except TimeoutError:
             if not limit.expired():
                 raise
+        finally:
+            self._timer.cancel()
         text = f"the connection was lost: nothing could be sent for {SEND_LIMIT} s"
         raise ProviderConnectionError(text, provider=self._provider)
 
-    async def _wait_for_more(self) -> None:
-        if self._keep_alive is None:
-            await self._has_more.wait()
+    def _watch(self, limit: asyncio.Timeout) -> None:
+        """Look whether a limit has passed, and look again when the next one may have.
+
+        One timer for all messages: a timeout around each was a fifth of what a call's audio cost.
+        """
+        loop = asyncio.get_running_loop()
+        rest = loop.time() - self._moved_at
+        if self._is_sending and rest >= SEND_LIMIT:
+            limit.reschedule(loop.time())
             return
-        try:
-            async with asyncio.timeout(self._keep_alive.after):
-                await self._has_more.wait()
-        except TimeoutError:
-            self._queue.append(self._keep_alive.message)
+        wait = SEND_LIMIT - rest if self._is_sending else SEND_LIMIT
+        alive = self._keep_alive
+        if alive is not None and not self._is_sending:
+            if rest >= alive.after:
+                self.post(alive.message)
+                rest = 0.0
+            wait = min(wait, alive.after - rest)
+        self._timer = loop.call_later(wait, self._watch, limit)
