@@ -13,6 +13,7 @@ from aiohttp.test_utils import TestServer
 from vivavoce.agents.cli.doctor import machine, servers
 from vivavoce.agents.cli.doctor.findings import Finding, Health, is_healthy
 from vivavoce.agents.cli.environment import masked
+from vivavoce.agents.cli.extras import needs
 from vivavoce.agents.dev_room import RoomServer, RoomServerOptions
 from vivavoce.pipelines.core.clock import LoopClock
 
@@ -207,7 +208,7 @@ def test_secrets_are_masked() -> None:
 
 
 def test_each_extra_of_the_package_is_known_by_what_it_needs() -> None:
-    needed = machine.needs()
+    needed = needs()
     assert "anyio" in needed[""]
     assert {"aiortc", "pyOpenSSL", "cryptography"} <= set(needed["room"])
     assert "dev" not in needed

@@ -1,0 +1,77 @@
+"""The facts of plugins: complete, true to the classes, and readable without what an extra brings."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from vivavoce.agents.cli.catalogue.providers import Listed, capabilities_of, find_plugins, plugin_names
+from vivavoce.pipelines.about import Part, Provider
+from vivavoce.pipelines.denoise.base import Denoiser
+from vivavoce.pipelines.llm.base import LLM
+from vivavoce.pipelines.realtime_model.base import RealtimeModel
+from vivavoce.pipelines.stt.base import STT
+from vivavoce.pipelines.tts.base import TTS
+from vivavoce.pipelines.turn_detector.base import TurnDetector
+from vivavoce.pipelines.vad.base import VAD
+
+ROOT = Path(__file__).parents[3]
+LISTED, UNREADABLE = find_plugins()
+BY_NAME = {each.provider.name: each for each in LISTED}
+PORTS = {
+    "stt": STT,
+    "llm": LLM,
+    "tts": TTS,
+    "realtime": RealtimeModel,
+    "vad": VAD,
+    "turn_detector": TurnDetector,
+    "denoise": Denoiser,
+}
+PARTS = [
+    pytest.param(each.provider, part, id=f"{each.provider.name}-{part.make.__qualname__}")
+    for each in LISTED
+    for part in each.provider.parts
+]
+
+
+def test_every_plugin_tells_its_facts_and_none_twice() -> None:
+    assert UNREADABLE == []
+    assert {each.plugin for each in LISTED} == {path.parent.name for path in ROOT.glob("plugins/*/__init__.py")}
+    assert len(BY_NAME) == len(LISTED)
+
+
+@pytest.mark.parametrize(("provider", "part"), PARTS)
+def test_a_part_is_a_public_name_of_its_plugin_and_of_its_kind(provider: Provider, part: Part) -> None:
+    ast.parse(part.expression, mode="eval")
+    plugin = import_module(f"vivavoce.plugins.{part.package}")
+    assert part.make.__qualname__.split(".")[0] in plugin.__all__
+    if part.kind in PORTS and isinstance(part.make, type):
+        assert issubclass(part.make, PORTS[part.kind])
+
+
+@pytest.mark.parametrize(("provider", "part"), PARTS)
+def test_the_capabilities_of_a_part_are_read_without_a_key(provider: Provider, part: Part) -> None:
+    if part.package == "smart_turn" or part.kind == "text_filter":  # weights are missing; a filter has none
+        assert capabilities_of(provider, part) == {}
+    else:
+        assert capabilities_of(provider, part)
+
+
+@pytest.mark.parametrize("listed", [pytest.param(each, id=each.provider.name) for each in LISTED])
+def test_a_provider_with_a_key_says_where_to_get_one_and_how_it_is_tried(listed: Listed) -> None:
+    provider = listed.provider
+    assert bool(provider.keys) == bool(provider.get_key)
+    assert provider.check is None or provider.keys
+    if provider.check is not None:
+        assert provider.check.source
+
+
+def test_a_folder_of_another_distribution_is_looked_through_too(tmp_path: Path) -> None:
+    for name in ("theirs", "no-name", "empty"):
+        (tmp_path / name).mkdir()
+    for name in ("theirs", "no-name"):
+        (tmp_path / name / "__init__.py").touch()
+    assert plugin_names([tmp_path, tmp_path / "nowhere"]) == ["theirs"]
