@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 WITHOUT_USE = frozenset({"dev", "lock", "mutate"})
 """Extras without a use for users: they are for developers."""
@@ -26,6 +26,14 @@ def needs() -> dict[str, list[str]]:
             continue
         needed.setdefault(match["extra"] or "", []).append(match["name"])
     return needed
+
+
+def names() -> frozenset[str]:
+    """Return the names of all extras, also of those that need no package."""
+    try:
+        return frozenset(metadata("vivavoce").get_all("Provides-Extra") or ())
+    except PackageNotFoundError:
+        return frozenset()
 
 
 def installed_version(name: str) -> str | None:

@@ -8,6 +8,7 @@ from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.plugins.deepgram.client import KEY_VARIABLE, PROVIDER, client_of
 from vivavoce.plugins.deepgram.flux import FluxSTT
 from vivavoce.plugins.deepgram.models import AURA_2_VOICES, FLUX_MODELS, NOVA_LANGUAGES, NOVA_MODELS, voices_of
+from vivavoce.plugins.deepgram.options import STTOptions
 from vivavoce.plugins.deepgram.stt import STT
 from vivavoce.plugins.deepgram.tts import TTS
 
@@ -25,9 +26,10 @@ PROVIDERS = (
             Part(
                 kind="stt",
                 make=STT,
+                sample={"options": STTOptions(diarize=True)},
                 models=NOVA_MODELS,
                 languages=NOVA_LANGUAGES,
-                note="Key terms need a Nova-3 model. `diarize` is an option. `multi` detects the languages.",
+                note="Key terms need a Nova-3 model, speakers the option `diarize`. `multi` detects the languages.",
             ),
             Part(
                 kind="stt",

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from vivavoce.agents.cli.extras import installed_version, needs
+from vivavoce.agents.cli import extras
 from vivavoce.pipelines import about
 from vivavoce.pipelines.about import Part, Provider
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -27,7 +27,7 @@ class Listed:
 
     Args:
         plugin: The folder of its plugin.
-        extra: The extra of vivavoce that brings what it needs; "" if it needs nothing.
+        extra: The extra of vivavoce for it, which may need no package; "" without one.
         missing: Packages of the extra that are not installed.
         twin: The module with its server on loopback; "" without one.
     """
@@ -65,7 +65,7 @@ def find_plugins() -> tuple[list[Listed], list[Unreadable]]:
     """Return the providers of all plugins that are there, by name, also of other distributions."""
     listed: list[Listed] = []
     unreadable: list[Unreadable] = []
-    packages = needs()
+    packages, named = extras.needs(), extras.names()
     for plugin in plugin_names(_folders()):
         module = f"{NAMESPACE}.{plugin}.about"
         try:
@@ -77,11 +77,10 @@ def find_plugins() -> tuple[list[Listed], list[Unreadable]]:
             unreadable.append(Unreadable(plugin, f"about.py fails: {type(error).__name__}: {error}"))
         else:
             extra = plugin.replace("_", "-")
-            needed = packages.get(extra, [])
-            missing = tuple(name for name in needed if installed_version(name) is None)
+            missing = tuple(name for name in packages.get(extra, ()) if extras.installed_version(name) is None)
             twin = f"{NAMESPACE}.{plugin}.twin"
             twin = twin if find_spec(twin) is not None else ""
-            listed += (Listed(one, plugin, extra if needed else "", missing, twin) for one in providers)
+            listed += (Listed(one, plugin, extra if extra in named else "", missing, twin) for one in providers)
     return sorted(listed, key=lambda each: each.provider.name), unreadable
 
 

@@ -1,4 +1,4 @@
-"""The checks of this machine: Python, the packages of the core and of each extra, audio devices, provider keys."""
+"""The checks of this machine: Python, the packages of the core and of each extra, audio devices."""
 
 from __future__ import annotations
 
@@ -8,17 +8,11 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 
 from vivavoce.agents.cli.doctor.findings import Finding, Health
-from vivavoce.agents.cli.environment import masked
 from vivavoce.agents.cli.extras import installed_version, needs
 from vivavoce.agents.cli.running import own_version
 from vivavoce.pipelines.core.native_threads import LIBRARIES
 
 OLDEST_PYTHON = (3, 11)
-PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
-    "openai": ("OPENAI_API_KEY",),
-    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-}
-"""For each provider, the variables from which its plugin reads its key."""
 
 
 def python() -> Iterator[Finding]:
@@ -110,17 +104,3 @@ def audio_devices() -> Iterator[Finding]:
             )
         else:
             yield Finding(kind, Health.OK, f"{chosen} ({len(fit)} in all)")
-
-
-def provider_keys(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Check that the providers' keys are present; only the provider knows whether they are valid."""
-    for provider, names in PROVIDER_KEYS.items():
-        given = next((name for name in names if environment.get(name)), None)
-        if given is None:
-            remedy = f"only if you want {provider}: set {names[0]} in the environment or in .env"
-            yield Finding(f"key of {provider}", Health.ABSENT, f"{' and '.join(names)} not set", remedy)
-        elif environment[given] != environment[given].strip():
-            remedy = f"take the blanks around the value of {given} away"
-            yield Finding(f"key of {provider}", Health.PROBLEM, f"{given} begins or ends with a blank", remedy)
-        else:
-            yield Finding(f"key of {provider}", Health.OK, f"{given} {masked(environment[given])}")
