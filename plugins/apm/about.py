@@ -9,7 +9,6 @@ PROVIDERS = (
     Provider(
         name="apm",
         title="WebRTC audio processing",
-        docs="https://docs.livekit.io",
         parts=(
             Part(
                 kind="denoise",

@@ -23,9 +23,9 @@ PROVIDERS = (
         title="OpenAI",
         docs="https://platform.openai.com/docs",
         parts=(
-            Part(kind="stt", make=STT, note="It needs a VAD, which cuts the utterances."),
+            Part(kind="stt", make=STT),
             Part(kind="llm", make=LLM, note="With `base_url`, of every server that has OpenAI's API."),
-            Part(kind="tts", make=TTS, note="Times of words are estimated."),
+            Part(kind="tts", make=TTS, note="The option `instructions` says how it speaks."),
             Part(kind="realtime", make=RealtimeModel),
         ),
         keys=(KEY_VARIABLE,),

@@ -16,7 +16,7 @@ PROVIDERS = (
                 make=STT,
                 arguments="grammar=GRAMMAR",
                 languages=("en",),
-                note="It hears the sentences of a grammar, and needs a VAD.",
+                note="It hears the sentences of a grammar only.",
             ),
         ),
     ),

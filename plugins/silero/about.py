@@ -10,6 +10,6 @@ PROVIDERS = (
         name="silero",
         title="Silero VAD",
         docs="https://github.com/snakers4/silero-vad",
-        parts=(Part(kind="vad", make=VAD),),
+        parts=(Part(kind="vad", make=VAD, note="It costs 0.1 ms for 32 ms of sound."),),
     ),
 )

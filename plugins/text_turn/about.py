@@ -10,6 +10,13 @@ PROVIDERS = (
         name="text_turn",
         title="Text turn",
         docs="",
-        parts=(Part(kind="turn_detector", make=TurnDetector, languages=("en", "de"), note="It judges the words."),),
+        parts=(
+            Part(
+                kind="turn_detector",
+                make=TurnDetector,
+                languages=("en", "de"),
+                note="Other languages: `rules` of your own.",
+            ),
+        ),
     ),
 )
