@@ -84,11 +84,11 @@ async def try_key(provider: Provider, *, api_key: str | None = None, base_url: s
     remedies = dict.fromkeys(check.refused, "")  # the caller has a better one
     failures = Failures(provider=provider.name, redact=Redaction(client.secrets), remedies=remedies)
     answer = Answer(Verdict.UNREACHABLE, f"no answer within {LIMIT:g} s")
-    with anyio.move_on_after(LIMIT):
-        try:
+    try:
+        with anyio.move_on_after(LIMIT):
             answer = await _asked(client, check, failures)
-        finally:
-            await client.aclose()
+    finally:
+        await client.aclose()
     return Answer(answer.verdict, answer.text, client.shown_url)
 
 

@@ -27,7 +27,7 @@ KINDS: Mapping[Kind, str] = {
 CODE_WIDTH = 32
 """Characters of the code that are shown."""
 
-READY, NO_KEY, ABSENT = (("✓", "green"), ("!", "yellow"), ("–", "dim"))
+READY, NO_KEY, ABSENT = (("✓", "green"), ("○", "yellow"), ("–", "dim"))
 
 
 def parts_of(listed: Sequence[Listed], kind: Kind) -> Iterator[tuple[Listed, Part]]:
@@ -50,7 +50,7 @@ def as_page(listed: Sequence[Listed], unreadable: Sequence[Unreadable], environm
         blocks += [Text("Install the rest", "bold"), Text(f"  pip install 'vivavoce[{','.join(extras)}]'"), Text()]
     for plugin in unreadable:
         blocks.append(Text(f"✗ vivavoce.plugins.{plugin.plugin}: {plugin.reason}", "bold red"))
-    blocks.append(Text("✓ ready   ! needs a key   – not installed      vivavoce doctor tries the keys", "dim"))
+    blocks.append(Text("✓ ready   ○ needs a key   – not installed      vivavoce doctor tries the keys", "dim"))
     return Group(*blocks)
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from vivavoce.agents.cli.app import app
 from vivavoce.agents.cli.catalogue.abilities import abilities
-from vivavoce.agents.cli.catalogue.providers import Listed, Unreadable, capabilities_of, find_plugins, plugin_names
+from vivavoce.agents.cli.catalogue.providers import Listed, Unreadable, capabilities_of, find_plugins
 from vivavoce.agents.cli.catalogue.view import as_page
 from vivavoce.pipelines.about import Part, Provider
 from vivavoce.pipelines.denoise.base import Denoiser
@@ -86,7 +86,7 @@ def test_the_page_of_the_plugins_fits_a_terminal_and_shows_no_key(monkeypatch: p
     lines = printed.splitlines()
     assert max(map(len, lines)) <= 80
     assert next(line for line in lines if "deepgram.FluxSTT()" in line).startswith("✓")
-    assert next(line for line in lines if "cartesia.TTS()" in line).startswith("!")
+    assert next(line for line in lines if "cartesia.TTS()" in line).startswith("○")
     assert "https://play.cartesia.ai/keys" in printed
     assert KEY not in printed
 
@@ -125,9 +125,29 @@ def test_a_capability_without_a_word_of_its_own_shows_its_name() -> None:
     ]
 
 
-def test_a_folder_of_another_distribution_is_looked_through_too(tmp_path: Path) -> None:
-    for name in ("theirs", "no-name", "empty"):
-        (tmp_path / name).mkdir()
-    for name in ("theirs", "no-name"):
-        (tmp_path / name / "__init__.py").touch()
-    assert plugin_names([tmp_path, tmp_path / "nowhere"]) == ["theirs"]
+THEIRS = """
+from vivavoce.pipelines.about import Part, Provider
+from vivavoce.pipelines.testing import ScriptedSTT
+
+PROVIDERS = (Provider(name="theirs", title="Theirs", parts=(Part(kind="stt", make=ScriptedSTT),)),)
+"""
+
+
+def test_plugins_of_other_distributions_are_found_and_one_that_fails_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = {"theirs": THEIRS, "broken": "1 / 0", "needy": "import nothing_of_this_name", "mute": None, "no-name": ""}
+    for name, source in sources.items():
+        folder = tmp_path / "vivavoce" / "plugins" / name
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+        if source is not None:
+            (folder / "about.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    listed, unreadable = find_plugins()
+    assert {each.provider.name for each in listed} == {*BY_NAME, "theirs"}
+    assert {each.plugin: each.reason for each in unreadable} == {
+        "broken": "about.py fails: ZeroDivisionError: division by zero",
+        "mute": "it has no about.py",
+        "needy": "about.py needs nothing_of_this_name",
+    }
