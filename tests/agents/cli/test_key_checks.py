@@ -73,7 +73,7 @@ async def google() -> AsyncIterator[tuple[str, str]]:
             return web.json_response({"error": error}, status=400)
         return web.json_response({"models": [], "asked": request.query["pageSize"]})
 
-    async with serving("/v1beta/models", answer) as place:
+    async with serving("/{path:.*}models", answer) as place:
         yield f"http://{place}", KEY
 
 
