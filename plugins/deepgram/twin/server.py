@@ -13,8 +13,8 @@ import anyio
 from aiohttp import WSMsgType, web
 
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.testing.ear import Lexicon, Said, words_of
 from vivavoce.plugins.deepgram.twin.answers import Answer, Close, Session
-from vivavoce.plugins.deepgram.twin.ear import Lexicon, Said, words_of
 from vivavoce.plugins.deepgram.twin.flux import FluxSession
 from vivavoce.plugins.deepgram.twin.handshake import Refusal, check, has_key, refusal
 from vivavoce.plugins.deepgram.twin.listen import NovaSession
