@@ -19,7 +19,8 @@ in this repository's tests, before our plugin does.
 Only the recogniser is scripted. It hears two kinds of sound: any sound, for the texts of `hears()`; and `speech()`,
 whose samples carry the words, so that a second hearing of the same audio finds the same words.
 
-All decisions count seconds of audio and none of the clock. So a session in virtual time gives the same events each time.
+All decisions count seconds of audio and none of the clock. So a session in virtual time gives the same events each
+time.
 
 Sources: https://www.assemblyai.com/docs/streaming/ (message-sequence, turn-detection,
 common-session-errors-and-closures, label-speakers-and-separate-channels), and the messages' fields: assemblyai 1.8.2,

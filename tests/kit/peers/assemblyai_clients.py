@@ -24,7 +24,7 @@ from assemblyai.streaming.v3 import (
     RealTimeTranscriberOptions,
 )
 from livekit import rtc
-from livekit.agents import APIError, APIConnectOptions
+from livekit.agents import APIConnectOptions, APIError
 from livekit.plugins import assemblyai
 
 RATE = 16_000
@@ -45,13 +45,17 @@ def pause(seconds: float) -> bytes:
     return bytes(round(seconds * RATE) * 2)
 
 
-async def sdk(job: Job, key: str = "", **settings: Any) -> tuple[AsyncRealTimeTranscriber, list[Job]]:
+async def sdk(
+    job: Job, key: str = "", failed: asyncio.Event | None = None, **settings: Any
+) -> tuple[AsyncRealTimeTranscriber, list[Job]]:
     """Return a client of the SDK that has tried to connect, and the list of its events."""
     seen: list[Job] = []
 
     def note(client: AsyncRealTimeTranscriber, event: Any) -> None:
         told = event.model_dump(mode="json") if hasattr(event, "model_dump") else {"code": event.code}
         seen.append({"class": type(event).__name__, **told})
+        if failed is not None and "code" in told:
+            failed.set()
 
     options = RealTimeTranscriberOptions(
         api_host=job["url"].replace("http", "ws", 1), api_key=key or job["key"], connect_timeout=10
@@ -61,12 +65,6 @@ async def sdk(job: Job, key: str = "", **settings: Any) -> tuple[AsyncRealTimeTr
         client.on(event, note)
     await client.connect(RealTimeParameters(sample_rate=RATE, **settings))
     return client, seen
-
-
-async def until(seen: list[Job], name: str, count: int = 1) -> None:
-    """Wait until that many events of a class were seen."""
-    while sum(event["class"] == name for event in seen) < count:
-        await asyncio.sleep(0.01)
 
 
 async def sdk_pro(job: Job) -> Job:
@@ -109,10 +107,11 @@ async def sdk_refused(job: Job) -> Job:
         ("mode", "", {"speech_model": "universal-streaming-english", "mode": "balanced"}),
         ("short", "", {"speech_model": "universal-3-6-pro"}),
     ):
-        client, seen = await sdk(job, key, **settings)
+        failed = asyncio.Event()
+        client, seen = await sdk(job, key, failed, **settings)
         if name == "short":
             await client.stream(pause(0.02))
-        await until(seen, "RealTimeError")
+        await failed.wait()
         await client.disconnect()
         told[name] = [event["code"] for event in seen if event["class"] == "RealTimeError"]
     return told

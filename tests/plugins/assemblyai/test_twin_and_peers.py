@@ -1,4 +1,4 @@
-"""The twin holds sessions with clients written elsewhere: AssemblyAI's SDK and livekit's plugin, in one child process."""
+"""The twin holds sessions with clients written elsewhere: the vendor's SDK and livekit's plugin, in one process."""
 
 from __future__ import annotations
 
