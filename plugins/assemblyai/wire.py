@@ -118,8 +118,8 @@ class TurnWire:
         """The numbers of turns of this connection that have ended, or are not wanted."""
         self._turn: object = None
         """The number of the newest turn."""
-        self._flushes: list[float] = []
-        """Positions where turns were ended by force, without an answer so far."""
+        self._forced_until = 0.0
+        """The position where a turn was ended by force last."""
         self._known_until = 0.0
         """Words up to there were settled, or are not wanted."""
         self._shown_until = 0.0
@@ -147,14 +147,14 @@ class TurnWire:
 
     def flush(self, position: float) -> None:
         """Note that the turn is over by another judgement; the service answers with its words."""
-        self._flushes.append(position)
+        self._forced_until = position
 
     def discard(self, position: float) -> None:
         """Forget the words of the audio up to there; the service is asked to end the turn."""
         if self._shown or self._unformatted is not None:
             self._done.add(self._turn)
         self._is_turn = self._is_eager = False
-        self._shown, self._unformatted, self._flushes = "", None, []
+        self._shown, self._unformatted = "", None
         self._known_until = self._counted = position
 
     def feed(self, message: str | bytes) -> None:
@@ -224,22 +224,18 @@ class TurnWire:
         if heard.text:  # an empty turn may be the answer to a `ForceEndpoint` before the first word
             self._done.add(heard.order)
         end = heard.words[-1].end if heard.words else self._known_until
-        is_forced = self._is_forced(heard)
-        if heard.words:  # the marks before a turn have no answer, and the one behind a forced turn has it now
-            self._flushes = [at for at in self._flushes if at > _middle(heard.words[0])]
-            end = max(end, self._flushes.pop(0)) if is_forced else end
         self._tell_settled(end)
         self._known_until, seconds, self._counted = max(self._known_until, end), end - self._counted, end
         had_words, self._shown = bool(self._shown or heard.text), ""
         self._is_turn, self._is_eager, self._unformatted = False, False, None
         if had_words:
             self._report(STTFinal(**heard.fields(), audio_seconds=max(0.0, seconds)))
-        if heard.text and self._rules.decides_turns and not is_forced:
+        if heard.text and self._rules.decides_turns and not self._is_forced(heard):
             self._report(STTEndOfTurn())
 
     def _is_forced(self, heard: Heard) -> bool:
-        """Return whether a turn was ended by force: one of the marks lies behind its beginning."""
-        return bool(heard.words) and any(at > _middle(heard.words[0]) for at in self._flushes)
+        """Return whether a turn began before the pipeline ended one: then no judgement of it is wanted."""
+        return bool(heard.words) and _middle(heard.words[0]) < self._forced_until
 
     def _heard(self, told: Mapping[str, Any]) -> Heard:
         """Return the words of a message that are not settled.
