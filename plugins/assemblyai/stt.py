@@ -16,7 +16,7 @@ from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
 from vivavoce.pipelines.net.sockets import OnLost, OnMessage, Socket
 from vivavoce.pipelines.stt import base
-from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent
+from vivavoce.pipelines.stt.base import STTCapabilities
 from vivavoce.pipelines.stt.reopening_stream import RATE, Query, ReopeningStream
 from vivavoce.plugins.assemblyai.client import PROVIDER, Region, client_of, failures_of
 from vivavoce.plugins.assemblyai.models import MODELS, UNIVERSAL_MODELS, is_pro, languages_of
@@ -140,7 +140,7 @@ class STT(base.STT):
         return stream
 
 
-class TurnStream(ReopeningStream):
+class TurnStream(ReopeningStream[TurnWire]):
     """One session's recognition."""
 
     def __init__(
@@ -148,22 +148,23 @@ class TurnStream(ReopeningStream):
     ) -> None:
         self._held = b""
         """Audio that is too short for a message."""
-        self._turns: TurnWire
-
-        def make_wire(
-            at: Callable[[float], float], settle: Callable[[float], None], report: Callable[[STTEvent], None]
-        ) -> TurnWire:
-            self._turns = TurnWire(rules, at=at, settle=settle, report=report, failures=failures)
-            return self._turns
-
-        super().__init__(client, "v3/ws", query, failures, options, make_wire, flush=FORCE_ENDPOINT, close=TERMINATE)
+        super().__init__(
+            client,
+            "v3/ws",
+            query,
+            failures,
+            options,
+            lambda at, settle, report: TurnWire(rules, at=at, settle=settle, report=report, failures=failures),
+            flush=FORCE_ENDPOINT,
+            close=TERMINATE,
+        )
 
     def push(self, frame: AudioFrame) -> None:
         data = self._held + frame.data
         for at in range(0, len(data) - CHUNK + 1, CHUNK):
             self._socket.push(data[at : at + CHUNK], CHUNK_SECONDS)
         self._held = data[len(data) - len(data) % CHUNK :]
-        self._turns.pushed(self._socket.position)
+        self._wire.pushed(self._socket.position)
 
     def discard(self) -> None:
         super().discard()
@@ -180,7 +181,7 @@ class TurnStream(ReopeningStream):
         """Connect, and wait for `Begin`: key and settings are checked behind the handshake."""
         socket = await super()._connect(on_message, on_lost)
         try:
-            await socket.until(lambda: self._turns.is_ready, self._client.options.connect_timeout)
+            await socket.until(lambda: self._wire.is_ready, self._client.options.connect_timeout)
         except BaseException:
             await socket.aclose(TERMINATE)
             raise
