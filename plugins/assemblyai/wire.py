@@ -188,11 +188,11 @@ class TurnWire:
         return self._failures.in_answer(None, text)
 
     def _take_turn(self, told: Mapping[str, Any]) -> None:
-        heard = self._heard(told)
-        if self._unformatted is not None and self._unformatted.order != heard.order:
+        heard, order = self._heard(told), told.get("turn_order")
+        if self._unformatted is not None and self._unformatted.order != order:
             self._finish(self._unformatted)  # its formatted words do not come any more
-        self._turn = heard.order
-        if heard.order in self._done:
+        self._turn = order
+        if heard is None or order in self._done:
             return
         if not told.get("end_of_turn"):
             self._show(heard, number_of(told, "end_of_turn_confidence", self._failures))
@@ -237,8 +237,8 @@ class TurnWire:
         """Return whether a turn began before the pipeline ended one: then no judgement of it is wanted."""
         return bool(heard.words) and _middle(heard.words[0]) < self._forced_until
 
-    def _heard(self, told: Mapping[str, Any]) -> Heard:
-        """Return the words of a message that are not settled.
+    def _heard(self, told: Mapping[str, Any]) -> Heard | None:
+        """Return the words of a message that are not settled; None if all of them are.
 
         Raises:
             ProviderProtocolError: It breaks the protocol.
@@ -248,6 +248,8 @@ class TurnWire:
             raise self._failures.malformed("a transcript in Turn", type(text).__name__)
         all_words = self._words(told.get("words"), told.get("speaker_label"))
         words = tuple(word for word in all_words if _middle(word) > self._known_until)
+        if all_words and not words:
+            return None
         spelt = joined(words)
         if len(words) < len(all_words) or len(letters_of(spelt)) > len(letters_of(text)):
             text = spelt  # words that may still change are in no transcript of a Universal-Streaming model

@@ -113,6 +113,17 @@ def test_an_empty_turn_is_no_end_takes_shown_words_back_and_hides_no_later_one()
     assert stream.texts == ["", "again"]
 
 
+def test_a_turn_of_words_that_were_settled_takes_nothing_back() -> None:
+    stream = Stream()
+    stream.wire.feed(turn("hello", end_of_turn=True))
+    stream.wire.feed(turn("and more", 2.0, 3.0, order=1))
+    stream.wire.begin()
+    stream.wire.feed(turn("hello", end_of_turn=True))
+    assert stream.texts == ["hello"]
+    stream.wire.feed(turn("and more", 2.0, 3.0, order=1, end_of_turn=True))
+    assert stream.texts == ["hello", "and more"]
+
+
 def test_between_turns_old_audio_is_settled_and_within_one_it_is_kept() -> None:
     stream = Stream()
     for _ in range(200):
@@ -222,5 +233,6 @@ def test_whatever_connections_are_lost_each_word_is_settled_once_in_order(
                 session = TurnSession(Settings(query), LEXICON, "s")
                 for piece in kept.pieces():
                     send(piece.item)
+    assert all(stream.texts), "no words were shown in vain"
     said = [part.strip(".,?").casefold() for part in script if isinstance(part, str) and part != "flush"]
     assert [word.strip(".,?").casefold() for word in " ".join(stream.texts).split()] == said
