@@ -72,6 +72,8 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.deepgram.FluxOptions",
         "vivavoce.plugins.deepgram.TTSOptions",
         "vivavoce.plugins.deepgram.ConnectionOptions",
+        "vivavoce.plugins.assemblyai.STTOptions",
+        "vivavoce.plugins.assemblyai.ConnectionOptions",
         "vivavoce.plugins.google.RealtimeOptions",
         "vivavoce.plugins.cartesia.TTSOptions",
         "vivavoce.plugins.cartesia.ConnectionOptions",

@@ -6,8 +6,10 @@ import anyio
 import pytest
 
 from kit.listening_streams import finals, push
-from vivavoce.pipelines.core.errors import ProviderStatusError
+from kit.servers.faulty_server import faulty_server
+from vivavoce.pipelines.core.errors import ProviderStatusError, ProviderTimeoutError
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
 from vivavoce.pipelines.stt.base import STTFinal
 from vivavoce.pipelines.testing import run_virtual
@@ -76,6 +78,16 @@ async def test_a_session_that_is_refused_while_it_is_opened_again_is_tried_again
             async for _ in stream.events():
                 pass
         await stream.aclose()
+
+
+async def test_a_session_that_does_not_begin_is_given_up_in_time_and_ended() -> None:
+    options = assemblyai.STTOptions(connection=ConnectionOptions(connect_timeout=0.3))
+    async with faulty_server() as server, assemblyai.STT(base_url=server.url, api_key="k", options=options) as stt:
+        with pytest.raises(ProviderTimeoutError) as caught:
+            await stt.open()
+        await server.peer().ended()
+    assert caught.value.retryable
+    assert server.peer().received == ['{"type": "Terminate"}']
 
 
 def test_a_session_without_audio_is_kept_and_later_words_have_the_streams_times() -> None:
