@@ -65,6 +65,7 @@ class AssemblyAITwin:
 
     async def __aenter__(self) -> Self:
         app = web.Application()
+        app.router.add_get("/v3/token", self._token)
         app.router.add_get("/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
         await self._runner.setup()
@@ -111,7 +112,7 @@ class AssemblyAITwin:
         return self._lexicon.level(Said(word) if isinstance(word, str) else word)
 
     def refuse(self, *refusals: int | tuple[int, str]) -> None:
-        """Refuse the next sessions, one each: with an HTTP status, or with an error's code and text."""
+        """Refuse the next sessions or requests, one each: with an HTTP status, or with an error's code and text."""
         self._refusals.extend(refusals)
 
     async def fail(self, code: int, text: str) -> None:
@@ -176,6 +177,21 @@ class AssemblyAITwin:
         self._note()
         await connection.run()
         return socket
+
+    async def _token(self, request: web.Request) -> web.StreamResponse:
+        """Answer with a temporary token: https://www.assemblyai.com/docs/streaming/api-spec/generate-streaming-token.
+
+        It is none that the twin takes. The status of a wrong key is that of the vendor's other requests.
+        """
+        refused = self._refusals.pop(0) if self._refusals else None
+        if isinstance(refused, int):
+            return web.json_response({"error": "The request was refused."}, status=refused)
+        if request.headers.get("Authorization", "") != self.key:
+            return web.json_response({"error": "Authentication error, API token missing/invalid"}, status=401)
+        seconds = int(request.query.get("expires_in_seconds", "0"))
+        if not 1 <= seconds <= 600:
+            return web.json_response({"error": "expires_in_seconds must be between 1 and 600"}, status=400)
+        return web.json_response({"token": str(uuid4()), "expires_in_seconds": seconds})
 
     def _session(self, query: dict[str, list[str]], authorization: str) -> TwinSession:
         """Return the session, or its refusal: the vendor checks key and settings behind the handshake."""
