@@ -27,8 +27,8 @@ PROVIDERS = (
                 sample={"options": STTOptions(diarize=True)},
                 models=MODELS,
                 languages=LANGUAGES,
-                note="Speakers need the option `diarize`; with `decides_turns=False` the pipeline ends turns. A session is "
-                "billed for its time, also in silence.",
+                note="Speakers need the option `diarize`; with `decides_turns=False` the pipeline ends turns. Silence is "
+                "billed too.",
             ),
         ),
         keys=(KEY_VARIABLE,),
