@@ -187,6 +187,19 @@ def test_a_lost_connection_takes_an_eager_end_back() -> None:
     assert isinstance(stream.events[-1], STTTurnResumed)
 
 
+def test_a_turn_of_words_that_were_settled_takes_nothing_back() -> None:
+    stream = Stream()
+    wire = stream.flux()
+    wire.feed(turn("EndOfTurn", "Hello", 1))
+    wire.feed(turn("Update", "A table", 2.5, turn_index=1))
+    wire.begin()  # and the new connection hears the first turn too
+    wire.feed(turn("Update", "Hello", 1))
+    wire.feed(turn("EndOfTurn", "Hello", 1))
+    assert [type(event) for event in stream.events] == [STTFinal, STTEndOfTurn, STTInterim]
+    wire.feed(turn("EndOfTurn", "A table", 3, turn_index=1))
+    assert stream.texts == ["Hello", "A table"]
+
+
 LEXICON = Lexicon()
 WORDS = [f"word{number}" for number in range(12)]
 AUDIO = {word: LEXICON.speech(Said(word), RATE).data for word in WORDS}
