@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from kit.listening_net_users import CartesiaInk, CartesiaTurns
 from kit.net_users import (
     FRAME,
     LOW,
@@ -304,6 +305,8 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     DeepgramFlux(),
     GoogleRealtime(),
     CartesiaTTS(),
+    CartesiaTurns(),
+    CartesiaInk(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (
     NetEvents(),
