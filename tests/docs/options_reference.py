@@ -73,6 +73,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.deepgram.TTSOptions",
         "vivavoce.plugins.deepgram.ConnectionOptions",
         "vivavoce.plugins.google.RealtimeOptions",
+        "vivavoce.plugins.cartesia.STTOptions",
         "vivavoce.plugins.cartesia.TTSOptions",
         "vivavoce.plugins.cartesia.ConnectionOptions",
         "vivavoce.plugins.pocketsphinx.STTOptions",
