@@ -27,8 +27,8 @@ PROVIDERS = (
                 sample={"options": STTOptions(diarize=True)},
                 models=MODELS,
                 languages=LANGUAGES,
-                note="Speakers need the option `diarize`; with `decides_turns=False` the pipeline ends turns. Silence is "
-                "billed too.",
+                note="Speakers need the option `diarize`; with `decides_turns=False` the pipeline ends turns. "
+                "Silence is billed too.",
             ),
         ),
         keys=(KEY_VARIABLE,),

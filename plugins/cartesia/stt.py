@@ -119,7 +119,7 @@ class STT(base.STT):
 
     async def _opened(self, terms: tuple[str, ...]) -> InkStream | TurnsStream:
         asked = asked_of(f"the model {self._model!r} and the language {self._language!r}", self._model, INK_LANGUAGES)
-        failures = failures_of(self._client, asked, terms)
+        failures = failures_of(self._client, f"{asked}; check model, language and base_url", terms)
         query = ink_query(self._model, self._language, terms, self._options, decides_turns=self._decides_turns)
         kind = TurnsStream if self._decides_turns else InkStream
         has_times = self._model.startswith(WHISPER)

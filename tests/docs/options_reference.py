@@ -75,6 +75,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.assemblyai.STTOptions",
         "vivavoce.plugins.assemblyai.ConnectionOptions",
         "vivavoce.plugins.google.RealtimeOptions",
+        "vivavoce.plugins.cartesia.STTOptions",
         "vivavoce.plugins.cartesia.TTSOptions",
         "vivavoce.plugins.cartesia.ConnectionOptions",
         "vivavoce.plugins.pocketsphinx.STTOptions",

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from kit.listening_net_users import CartesiaInk, CartesiaTurns
 from kit.net_users import (
     FRAME,
     LOW,
@@ -335,6 +336,8 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     AssemblyAISTT(),
     GoogleRealtime(),
     CartesiaTTS(),
+    CartesiaTurns(),
+    CartesiaInk(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (
     NetEvents(),

@@ -2,7 +2,8 @@
 
     python cartesia_clients.py < job.json
 
-The job has `url`, `key`, `voice` and, in base64, `speech`: 16 kHz PCM. Each client's observations are printed as one line of JSON. Imports nothing of vivavoce.
+The job has `url`, `key`, `voice` and, in base64, `speech`: 16 kHz PCM. Each client's observations are printed as one
+line of JSON. Imports nothing of vivavoce.
 """
 
 from __future__ import annotations
