@@ -191,7 +191,7 @@ class TurnStream(ReopeningStream[TurnWire]):
 def turn_query(model: str, languages: Sequence[str], terms: Sequence[str], options: STTOptions) -> Query:
     """Return the parameters of the handshake.
 
-    Source: https://www.assemblyai.com/docs/api-reference/streaming-api, and assemblyai 1.8.2,
+    Source: https://www.assemblyai.com/docs/streaming/api-spec/streaming-websocket, and assemblyai 1.8.2,
     `streaming/v3/models.py`.
     """
     least = options.min_silence

@@ -66,7 +66,7 @@ class TurnRules:
 class Heard:
     """The words of a turn, at the stream's times."""
 
-    order: object
+    order: int
     text: str = field(repr=False)
     words: tuple[STTWord, ...] = field(repr=False)
     languages: tuple[str, ...]
@@ -114,9 +114,9 @@ class TurnWire:
         self._is_eager = False
         self._unformatted: Heard | None = None
         """A turn that has ended, and whose formatted words are still to come."""
-        self._done: set[object] = set()
+        self._done: set[int] = set()
         """The numbers of turns of this connection that have ended, or are not wanted."""
-        self._turn: object = None
+        self._turn = 0
         """The number of the newest turn."""
         self._forced_until = 0.0
         """The position where a turn was ended by force last."""
@@ -135,7 +135,7 @@ class TurnWire:
         self.is_ready = False
         if self._unformatted is not None:
             self._finish(self._unformatted)
-        self._turn, self._done = None, set()
+        self._done = set()
         if self._is_eager:
             self._is_eager = False
             self._report(STTTurnResumed())
@@ -188,13 +188,19 @@ class TurnWire:
         return self._failures.in_answer(None, text)
 
     def _take_turn(self, told: Mapping[str, Any]) -> None:
-        heard, order = self._heard(told), told.get("turn_order")
+        order = told.get("turn_order")
+        if not isinstance(order, int):
+            raise self._failures.malformed("a number as turn_order", type(order).__name__)
+        heard = self._heard(told, order)
         if self._unformatted is not None and self._unformatted.order != order:
             self._finish(self._unformatted)  # its formatted words do not come any more
         self._turn = order
-        if heard is None or order in self._done:
+        if order in self._done:
             return
-        if not told.get("end_of_turn"):
+        if heard is None:
+            if told.get("end_of_turn") and not self._shown:
+                self._is_turn = False
+        elif not told.get("end_of_turn"):
             self._show(heard, number_of(told, "end_of_turn_confidence", self._failures))
         elif self._rules.formats_later and heard.text and not told.get("turn_is_formatted"):
             self._unformatted = heard
@@ -237,7 +243,7 @@ class TurnWire:
         """Return whether a turn began before the pipeline ended one: then no judgement of it is wanted."""
         return bool(heard.words) and _middle(heard.words[0]) < self._forced_until
 
-    def _heard(self, told: Mapping[str, Any]) -> Heard | None:
+    def _heard(self, told: Mapping[str, Any], order: int) -> Heard | None:
         """Return the words of a message that are not settled; None if all of them are.
 
         Raises:
@@ -254,7 +260,7 @@ class TurnWire:
         if len(words) < len(all_words) or len(letters_of(spelt)) > len(letters_of(text)):
             text = spelt  # words that may still change are in no transcript of a Universal-Streaming model
         languages = (language,) if isinstance(language, str) and language else self._rules.languages
-        return Heard(told.get("turn_order"), text.strip(), words, languages)
+        return Heard(order, text.strip(), words, languages)
 
     def _words(self, told: object, speaker: object) -> list[STTWord]:
         words: list[STTWord] = []

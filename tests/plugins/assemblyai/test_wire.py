@@ -139,6 +139,17 @@ def test_between_turns_old_audio_is_settled_and_within_one_it_is_kept() -> None:
     assert stream.kept.settled == pytest.approx(19.0)
 
 
+def test_a_turn_that_is_heard_again_and_brings_no_new_word_ends_as_well() -> None:
+    stream = Stream()
+    stream.kept.push(b"", 20.0)
+    stream.wire.feed(turn("hello", end_of_turn=True))
+    stream.wire.begin()
+    stream.wire.feed(json.dumps({"type": "SpeechStarted", "timestamp": 0}))
+    stream.wire.feed(turn("hello", end_of_turn=True))
+    stream.wire.pushed(20.0)
+    assert stream.kept.settled == pytest.approx(17.0)
+
+
 def test_an_unknown_speaker_has_no_name() -> None:
     stream = Stream()
     stream.wire.feed(turn("hello there", speaker_label="UNKNOWN", end_of_turn=True))
@@ -150,6 +161,7 @@ MALFORMED = [
     "{",
     "[]",
     turn("hello", transcript=5),
+    turn("hello", turn_order=[]),
     turn("hello", words=[{"text": 5}]),
     turn("hello", words=["hello"]),
     turn("hello", words=[{"text": "hello", "start": "soon", "end": 5}]),
