@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from kit.limits import LIMIT
-from vivavoce.agents import Agent
+from vivavoce.agents import Agent, SessionOptions
 from vivavoce.agents.events import TurnCompleted, UserTranscript
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, run_virtual
 from vivavoce.pipelines.cascading import CascadingPipeline
@@ -36,13 +36,14 @@ def in_a_call(
     llm: ScriptedLLM,
     vad: ScriptedVAD | None,
     preemptive: bool = False,
+    options: SessionOptions | None = None,
 ) -> SessionHarness:
     """Run a call on a recogniser, and return its record."""
 
     async def main() -> SessionHarness:
         async with AssemblyAITwin() as twin, make(twin) as stt:
             pipeline = CascadingPipeline(stt=stt, llm=llm, tts=ScriptedTTS(), vad=vad)
-            harness = SessionHarness(Agent("Be brief."), llm, pipeline=pipeline)
+            harness = SessionHarness(Agent("Be brief."), llm, pipeline=pipeline, options=options)
             harness.preemptive = preemptive
             async with harness:
                 await act(harness, twin)
@@ -140,3 +141,16 @@ def test_a_connection_lost_in_mid_turn_does_not_show_in_the_call() -> None:
 
     harness = in_a_call(pro, act, ScriptedLLM("Sure."), vad=ScriptedVAD())
     assert harness.messages == [("user", "A table for two, please."), ("assistant", "Sure.")]
+
+
+def test_the_key_terms_of_a_session_reach_the_vendor_with_those_of_the_recogniser() -> None:
+    def with_terms(twin: AssemblyAITwin) -> STT:
+        return assemblyai.STT(base_url=twin.url, api_key=twin.key, options=assemblyai.STTOptions(key_terms=("Ada",)))
+
+    async def act(harness: SessionHarness, twin: AssemblyAITwin) -> None:
+        speaks(harness, twin, "Hello there.", 0.5)
+        await completed(harness, 1)
+        assert twin.connection.session.key_terms == ["Ada", "Vivavoce"]
+
+    options = SessionOptions(key_terms=["Vivavoce"])
+    in_a_call(with_terms, act, ScriptedLLM("Hi."), vad=None, options=options)
