@@ -5,8 +5,9 @@ from __future__ import annotations
 from vivavoce.pipelines.about import KeyCheck, Part, Provider
 from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.keys import find_key
+from vivavoce.plugins.cartesia.client import DEFAULT_BASE_URL, KEY_VARIABLE
 from vivavoce.plugins.cartesia.models import LANGUAGES
-from vivavoce.plugins.cartesia.tts import DEFAULT_BASE_URL, KEY_VARIABLE, TTS
+from vivavoce.plugins.cartesia.tts import TTS
 from vivavoce.plugins.cartesia.wire import PROVIDER, VERSION
 
 

@@ -25,7 +25,8 @@ from vivavoce.pipelines.stt.base import (
     STTInterim,
     STTTurnResumed,
 )
-from vivavoce.plugins.deepgram.wire import joined_words, number_of, share, words_of
+from vivavoce.pipelines.stt.recognised import joined_words
+from vivavoce.plugins.deepgram.wire import number_of, share, words_of
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +114,8 @@ class FluxWire:
             return
         event, end = told["event"], self._at(number_of(told, "audio_window_end", self._failures))
         fields = self._fields(told)
+        if fields is None:
+            return
         text: str = fields["text"]
         if event == "TurnResumed":
             self._resume()
@@ -143,13 +146,15 @@ class FluxWire:
         if fields["text"] and not is_forced:
             self._report(STTEndOfTurn())
 
-    def _fields(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of an event with the words of the turn."""
+    def _fields(self, told: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the fields of an event with the words of the turn; None if all of them were settled before."""
         text, languages = told.get("transcript"), told.get("languages")
         if not isinstance(text, str):
             raise self._failures.malformed("a transcript in TurnInfo", type(text).__name__)
         all_words = words_of(told.get("words"), self._at, self._failures)
         words = tuple(word for word in all_words if (word.start + word.end) / 2 > self._known_until)
+        if all_words and not words:
+            return None
         if len(words) < len(all_words):
             text = joined_words(text, words)
         sure = [word.confidence for word in words if word.confidence is not None]

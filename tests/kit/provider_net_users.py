@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from kit.listening_net_users import CartesiaInk, CartesiaTurns
 from kit.net_users import (
     FRAME,
     LOW,
@@ -28,7 +29,7 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
 from vivavoce.pipelines.realtime_model.feed import Feed
-from vivavoce.plugins import anthropic, cartesia, deepgram, google, openai
+from vivavoce.plugins import anthropic, assemblyai, cartesia, deepgram, google, openai
 from vivavoce.plugins.openai.options import Api
 
 DELTA = {"type": "conversation.item.input_audio_transcription.delta", "item_id": "i", "delta": "so"}
@@ -128,6 +129,36 @@ class DeepgramFlux(SocketUser):
         async with deepgram.FluxSTT(base_url=url, api_key=key, options=options) as stt:
             stream = await stt.open()
             frame = AudioFrame.silence(0.08, LOW.sample_rate)  # one message
+            try:
+                yield Line(lambda: stream.push(frame), stream.events(), stream.aclose)
+            finally:
+                await stream.aclose()
+
+
+class AssemblyAISTT(SocketUser):
+    """A recogniser of AssemblyAI, likewise."""
+
+    name = "assemblyai.STT"
+    drops = False
+    greeting = (json.dumps({"type": "Begin", "id": "s", "expires_at": 0}),)
+    good = json.dumps(
+        {
+            "type": "Turn",
+            "turn_order": 0,
+            "turn_is_formatted": False,
+            "end_of_turn": False,
+            "transcript": "so",
+            "end_of_turn_confidence": 0.1,
+            "words": [],
+        }
+    )
+
+    @asynccontextmanager
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        options = assemblyai.STTOptions(connection=limits(limit), reopening=ReopeningOptions(waits=()))
+        async with assemblyai.STT(base_url=url, api_key=key, options=options) as stt:
+            stream = await stt.open()
+            frame = AudioFrame.silence(0.05, LOW.sample_rate)  # one message
             try:
                 yield Line(lambda: stream.push(frame), stream.events(), stream.aclose)
             finally:
@@ -302,8 +333,11 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     OpenAIRealtime(),
     DeepgramSTT(),
     DeepgramFlux(),
+    AssemblyAISTT(),
     GoogleRealtime(),
     CartesiaTTS(),
+    CartesiaTurns(),
+    CartesiaInk(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (
     NetEvents(),

@@ -18,6 +18,7 @@ from vivavoce.agents.cli.doctor.keys import provider_keys
 from vivavoce.pipelines.about import KeyCheck, Part, Provider
 from vivavoce.pipelines.net.client import Client
 from vivavoce.plugins.anthropic.twin import Twin as AnthropicTwin
+from vivavoce.plugins.assemblyai.twin import AssemblyAITwin
 from vivavoce.plugins.cartesia.twin import CartesiaTwin
 from vivavoce.plugins.deepgram.twin import DeepgramTwin
 
@@ -35,6 +36,12 @@ def without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 async def anthropic() -> AsyncIterator[tuple[str, str]]:
     async with AnthropicTwin(keys=[KEY]) as twin:
         yield twin.url, KEY
+
+
+@asynccontextmanager
+async def assemblyai() -> AsyncIterator[tuple[str, str]]:
+    async with AssemblyAITwin() as twin:
+        yield twin.url, twin.key
 
 
 @asynccontextmanager
@@ -77,7 +84,7 @@ async def google() -> AsyncIterator[tuple[str, str]]:
         yield f"http://{place}", KEY
 
 
-VENDORS = (anthropic, cartesia, deepgram, google, openai)
+VENDORS = (anthropic, assemblyai, cartesia, deepgram, google, openai)
 
 
 def test_each_twin_is_tried_here() -> None:

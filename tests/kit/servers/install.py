@@ -46,6 +46,8 @@ PEERS = (
     "cartesia[websockets]==4.2.0",
     f"livekit-plugins-deepgram=={LIVEKIT_AGENTS_VERSION}",
     "deepgram-sdk==7.17.0",
+    f"livekit-plugins-assemblyai=={LIVEKIT_AGENTS_VERSION}",
+    "assemblyai==1.8.2",
 )
 """Clients written elsewhere, in one environment: they prove the servers that our plugins are tested with."""
 

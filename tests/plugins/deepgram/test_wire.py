@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.stt.base import STTEagerEndOfTurn, STTEndOfTurn, STTEvent, STTFinal, STTInterim, STTTurnResumed
+from vivavoce.pipelines.testing.ear import Lexicon, Said
+from vivavoce.pipelines.testing.twin_connection import Close
 from vivavoce.plugins.deepgram.flux_wire import FluxWire
-from vivavoce.plugins.deepgram.twin.answers import Close
-from vivavoce.plugins.deepgram.twin.ear import Lexicon, Said
 from vivavoce.plugins.deepgram.twin.listen import NovaSession
 from vivavoce.plugins.deepgram.wire import NovaWire
 
@@ -185,6 +185,19 @@ def test_a_lost_connection_takes_an_eager_end_back() -> None:
     wire.feed(turn("EagerEndOfTurn", "A table", 1))
     wire.begin()
     assert isinstance(stream.events[-1], STTTurnResumed)
+
+
+def test_a_turn_of_words_that_were_settled_takes_nothing_back() -> None:
+    stream = Stream()
+    wire = stream.flux()
+    wire.feed(turn("EndOfTurn", "Hello", 1))
+    wire.feed(turn("Update", "A table", 2.5, turn_index=1))
+    wire.begin()  # and the new connection hears the first turn too
+    wire.feed(turn("Update", "Hello", 1))
+    wire.feed(turn("EndOfTurn", "Hello", 1))
+    assert [type(event) for event in stream.events] == [STTFinal, STTEndOfTurn, STTInterim]
+    wire.feed(turn("EndOfTurn", "A table", 3, turn_index=1))
+    assert stream.texts == ["Hello", "A table"]
 
 
 LEXICON = Lexicon()

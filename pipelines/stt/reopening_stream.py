@@ -1,9 +1,9 @@
-"""ListenStream: one session's recognition over a websocket of `/v1/listen` or `/v2/listen`."""
+"""ReopeningStream: one session's recognition over a websocket, for plugins whose wire is sans-I/O."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.client import Client
@@ -14,7 +14,6 @@ from vivavoce.pipelines.net.sockets import Message, OnLost, OnMessage, Socket, o
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTEvent
-from vivavoce.plugins.deepgram.client import PROVIDER
 
 RATE = 16_000
 """Hz of the audio that is sent."""
@@ -22,7 +21,7 @@ RATE = 16_000
 Query = list[tuple[str, str]]
 
 
-class Wire(Protocol):
+class StreamWire(Protocol):
     """Turns the service's messages into the port's events, sans-I/O. Positions are seconds of the stream's audio."""
 
     @property
@@ -51,14 +50,17 @@ class Wire(Protocol):
         ...
 
 
-class ListenStream(base.STTStream):
+W = TypeVar("W", bound=StreamWire)
+
+
+class ReopeningStream(base.STTStream, Generic[W]):
     """A lost connection is opened again, without a gap in what it hears.
 
     Args:
-        path: `"v1/listen"` or `"v2/listen"`.
-        make_wire: Called with a function that returns the position of a time of the connection, one that takes the
-            position up to which all words are known, and one that takes events.
-        flush: The message that has the service settle its words.
+        path, query: Of the websocket.
+        make_wire: Called with a function that returns the stream's position of a time of the present connection, one
+            that takes the position up to which all words are known, and one that takes events.
+        flush: The message that has the service settle its words; None: it has none.
         close: The message before the end.
     """
 
@@ -69,9 +71,9 @@ class ListenStream(base.STTStream):
         query: Query,
         failures: Failures,
         options: ReopeningOptions,
-        make_wire: Callable[[Callable[[float], float], Callable[[float], None], Callable[[STTEvent], None]], Wire],
+        make_wire: Callable[[Callable[[float], float], Callable[[float], None], Callable[[STTEvent], None]], W],
         *,
-        flush: str,
+        flush: str | None,
         close: str,
     ) -> None:
         self._client = client
@@ -86,7 +88,7 @@ class ListenStream(base.STTStream):
             lambda item: item,
             on_message=lambda message: self._wire.feed(message),
             on_lost=self._events.end,
-            provider=PROVIDER,
+            provider=failures.provider,
             component="stt",
             options=options,
         )
@@ -134,7 +136,8 @@ class ListenStream(base.STTStream):
 
     def flush(self) -> None:
         self._wire.flush(self._socket.position)
-        self._socket.mark(self._flush)
+        if self._flush is not None:
+            self._socket.mark(self._flush)
 
     def discard(self) -> None:
         self._wire.discard(self._socket.position)

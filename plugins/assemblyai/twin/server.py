@@ -1,0 +1,206 @@
+"""AssemblyAITwin: listens on loopback, holds the script, and makes faults on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import anyio
+from aiohttp import web
+
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.testing.ear import Lexicon, Said
+from vivavoce.pipelines.testing.twin_connection import Answer, TwinConnection, TwinSession
+from vivavoce.plugins.assemblyai.twin.session import TurnSession, failure
+from vivavoce.plugins.assemblyai.twin.settings import Refused, Settings
+
+LIMIT = 10.0
+"""Seconds for which a test waits for a message."""
+
+EXPIRED = (3 * 3600.0, failure(3008, "Session Expired: Maximum session duration exceeded"))
+"""Seconds without a message after which a session ends, and how; the vendor counts all of its time."""
+
+KEY = "twin-key"
+
+
+class Refusal:
+    """A session that is refused behind the handshake; the answer comes with its beginning."""
+
+    key_terms: list[str]
+
+    def __init__(self, code: int, text: str) -> None:
+        self.key_terms = []
+        self._answers = failure(code, text)
+
+    def begin(self) -> Iterator[Answer]:
+        """Say why, and close."""
+        return iter(self._answers)
+
+    def audio(self, pcm: bytes) -> Iterator[Answer]:
+        """Pass a binary frame over."""
+        return iter(())
+
+    def text(self, message: str) -> Iterator[Answer]:
+        """Pass a text frame over."""
+        return iter(())
+
+
+class AssemblyAITwin:
+    """`async with AssemblyAITwin() as twin:` and point a client at `twin.url`, with `twin.key`."""
+
+    def __init__(self, *, key: str = KEY) -> None:
+        self.key = key
+        self.url = ""
+        """Such as `"http://127.0.0.1:40123"`, as `base_url` of this plugin."""
+        self.handshakes: list[tuple[str, dict[str, list[str]], str]] = []
+        """Path, query and authorization of each try to connect, also of refused ones."""
+        self.connections: list[TwinConnection] = []
+        """All connections, oldest first, also closed ones."""
+        self._lexicon = Lexicon()
+        self._refusals: list[int | tuple[int, str]] = []
+        self._changed = anyio.Event()
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        app = web.Application()
+        app.router.add_get("/v3/token", self._token)
+        app.router.add_get("/{path:.*}", self._serve)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._runner is not None
+        for connection in self.connections:
+            connection.abort()
+        await self._runner.cleanup()
+
+    @property
+    def websocket_url(self) -> str:
+        """`url` with the scheme `ws`, as AssemblyAI's SDK (`api_host`) and livekit's plugin (`base_url`) want it."""
+        return "ws" + self.url.removeprefix("http")
+
+    @property
+    def connection(self) -> TwinConnection:
+        """The newest connection.
+
+        Raises:
+            LookupError: There was none.
+        """
+        if not self.connections:
+            raise LookupError("no client has connected yet; wait with connected()")
+        return self.connections[-1]
+
+    # --- the script
+
+    def hears(self, *texts: Said | str) -> None:
+        """Hear these in the next stretches of sound, one each, whatever the sound is."""
+        self._lexicon.script.extend(Said(one) if isinstance(one, str) else one for one in texts)
+
+    def speech(self, text: Said | str, sample_rate: int = 16_000) -> AudioFrame:
+        """Return sound that carries these words: the twin hears them in it, each time."""
+        return self._lexicon.speech(Said(text) if isinstance(text, str) else text, sample_rate)
+
+    def level(self, word: Said | str) -> int:
+        """Return the sample value that carries one word, for callers that make their own sound."""
+        return self._lexicon.level(Said(word) if isinstance(word, str) else word)
+
+    def refuse(self, *refusals: int | tuple[int, str]) -> None:
+        """Refuse the next sessions or requests, one each: with an HTTP status, or with an error's code and text."""
+        self._refusals.extend(refusals)
+
+    async def fail(self, code: int, text: str) -> None:
+        """End the newest session by an error, as the service does."""
+        message, close = failure(code, text)
+        assert isinstance(message, dict)
+        await self.connection.send(message)
+        await self.connection.close(code, getattr(close, "reason", ""))
+
+    # --- for tests
+
+    async def connected(self, count: int = 1) -> TwinConnection:
+        """Wait until this many clients have connected, in all; return the newest connection.
+
+        Raises:
+            TimeoutError: Not within `LIMIT` seconds.
+        """
+        await self.until(lambda: len(self.connections) >= count)
+        return self.connection
+
+    async def received(self, kind: str, count: int = 1) -> dict[str, Any]:
+        """Wait until clients have sent this many messages of a type; return the last of them.
+
+        Raises:
+            TimeoutError: Not within `LIMIT` seconds.
+        """
+        await self.until(lambda: len(self.messages(kind)) >= count)
+        return self.messages(kind)[count - 1]
+
+    def messages(self, kind: str) -> list[dict[str, Any]]:
+        """Return the client messages of a type so far, over all connections."""
+        return [told for one in self.connections for told in one.received if told.get("type") == kind]
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until `holds()`, which is asked after each frame.
+
+        Raises:
+            TimeoutError: Not within `LIMIT` seconds.
+        """
+        with anyio.fail_after(LIMIT):
+            while not holds():
+                await self._changed.wait()
+
+    # --- the server
+
+    def _note(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        query = {name: request.query.getall(name) for name in request.query}
+        authorization = request.headers.get("Authorization", "")
+        self.handshakes.append((request.path, query, authorization))
+        refused = self._refusals.pop(0) if self._refusals else (404 if request.path != "/v3/ws" else None)
+        if isinstance(refused, int):
+            return web.json_response({"error": "The session was refused."}, status=refused)
+        socket = web.WebSocketResponse(max_msg_size=0, compress=False, timeout=0.5)
+        await socket.prepare(request)
+        session = Refusal(*refused) if refused else self._session(query, authorization)
+        connection = TwinConnection(socket, request.transport, request.path, query, session, self._note, idle=EXPIRED)
+        self.connections.append(connection)
+        self._note()
+        await connection.run()
+        return socket
+
+    async def _token(self, request: web.Request) -> web.StreamResponse:
+        """Answer with a temporary token: https://www.assemblyai.com/docs/streaming/api-spec/generate-streaming-token.
+
+        It is none that the twin takes. The status of a wrong key is that of the vendor's other requests.
+        """
+        refused = self._refusals.pop(0) if self._refusals else None
+        if isinstance(refused, int):
+            return web.json_response({"error": "The request was refused."}, status=refused)
+        if request.headers.get("Authorization", "") != self.key:
+            return web.json_response({"error": "Authentication error, API token missing/invalid"}, status=401)
+        seconds = int(request.query.get("expires_in_seconds", "0"))
+        if not 1 <= seconds <= 600:
+            return web.json_response({"error": "expires_in_seconds must be between 1 and 600"}, status=400)
+        return web.json_response({"token": str(uuid4()), "expires_in_seconds": seconds})
+
+    def _session(self, query: dict[str, list[str]], authorization: str) -> TwinSession:
+        """Return the session, or its refusal: the vendor checks key and settings behind the handshake."""
+        given = query.get("token", [authorization])[0]
+        if given != self.key:
+            why = "Invalid API key" if given else "Missing Authorization header"
+            return Refusal(1008, f"Unauthorized Connection: {why}")
+        try:
+            settings = Settings(query)
+        except Refused as refused:
+            return Refusal(3006, f"User Input Validation Error: {refused}")
+        return TurnSession(settings, self._lexicon, str(uuid4()))
