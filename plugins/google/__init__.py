@@ -10,9 +10,9 @@ Install it with `pip install 'vivavoce[google]'`. Inside this package `google.ge
 
 Decisions of `google.LLM`:
 
-* Own wire, on `pipelines/net`: the SDK takes MEASURE to import and brings a second HTTP stack, whose error texts and
-  exceptions hold the request. The SDK proves the twin instead. It is needed for Gemini Live only, and google-auth, which
-  comes with it, for Google Cloud.
+* Own wire, on `pipelines/net`: the SDK takes 0.5 s and 66 MB to import, and 2.7 ms of a processor for a short answer
+  where this takes 1.2, with a pool and exceptions of its own, which hold the request. It proves the twin instead.
+  Gemini Live needs it, and Google Cloud needs google-auth, which comes with it.
 * A model thinks as little as it can before it speaks, by default: its caller waits.
 * Thought signatures go back with the calls that they came with, in `ToolCall.extra`, to the same model of the same
   server only. A call of another model gets the value that Google's documentation names for it, else the server

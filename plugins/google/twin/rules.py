@@ -51,7 +51,23 @@ MISSING = (
     "details."
 )
 
+FREE = frozenset({"args", "response", "parametersJsonSchema", "responseJsonSchema"})
+"""Fields whose content is not protobuf's."""
+
 Part = Mapping[str, Any]
+
+
+def in_one_spelling(value: Any) -> Any:
+    """Return a body with its fields in camel case: JSON of protobuf may have either, and the SDK sends both.
+
+    Source: https://protobuf.dev/programming-guides/json/.
+    """
+    if isinstance(value, list):
+        return [in_one_spelling(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    named = {re.sub(r"_([a-z])", lambda found: found[1].upper(), name): one for name, one in value.items()}
+    return {name: one if name in FREE else in_one_spelling(one) for name, one in named.items()}
 
 
 def thinks_by_level(model: str) -> bool:

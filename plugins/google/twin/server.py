@@ -16,7 +16,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from vivavoce.plugins.google.twin.cache import Cache
-from vivavoce.plugins.google.twin.rules import problem_of, thinks_by_level
+from vivavoce.plugins.google.twin.rules import in_one_spelling, problem_of, thinks_by_level
 from vivavoce.plugins.google.twin.script import Answer, Fault, Playing, Refuse, on_wire
 
 MODELS = ("gemini-3.8-flash", "gemini-3.1-flash-lite", "gemini-4-argon", "gemini-2.5-flash")
@@ -119,7 +119,7 @@ class Twin:
         if found is None or not (streams or found["method"] == "generateContent"):
             return self._refuse(Refuse(code=404, message="The requested URL was not found on this server."))
         try:
-            body = json.loads(await request.read())
+            body = in_one_spelling(json.loads(await request.read()))
         except ValueError:
             body = None
         received = Received(model=found["model"], place=found["place"], headers=request.headers, body=body)
