@@ -85,8 +85,7 @@ class Conversation:
         results: list[Json] = []
         for number, (call, output) in enumerate(part.pairs):
             own = unpack_extra(call.extra, self._defaults.maker)
-            name = OTHER_CHARACTERS.sub("_", call.name)[:MAX_NAME] or "tool"
-            named = {"name": name, **({"id": own["id"]} if own.get("id") else {})}
+            named = {"name": _name(call.name), **({"id": own["id"]} if own.get("id") else {})}
             made: Json = {"functionCall": {**named, "args": arguments_of(call.arguments)}}
             dummy = NO_SIGNATURE if self._defaults.wants_signatures and number == 0 else ""
             if signature := own.get("signature") or dummy:
@@ -153,6 +152,11 @@ def _tools(request: GenerateRequest) -> Json:
         choice: Json = {"mode": MODES[mode], **({"allowedFunctionNames": [name]} if name else {})}
         made["toolConfig"] = {"functionCallingConfig": choice}
     return made
+
+
+def _name(name: str) -> str:
+    made = OTHER_CHARACTERS.sub("_", name)
+    return (made if made[:1].isalpha() or made[:1] == "_" else f"_{made}")[:MAX_NAME]
 
 
 def _words(words: Words) -> list[Json]:

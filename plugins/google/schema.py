@@ -87,6 +87,6 @@ def _part(node: Any, root: Mapping[str, Any], above: tuple[str, ...]) -> Schema:
 def _target(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema that a reference such as `#/$defs/Place` names; one that cannot be found allows anything."""
     found: Any = root
-    for name in reference.removeprefix("#/").split("/"):
+    for name in filter(None, reference.removeprefix("#").split("/")):
         found = found.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
     return found if isinstance(found, Mapping) else {}

@@ -72,8 +72,7 @@ def in_one_spelling(value: Any) -> Any:
 
 def thinks_by_level(model: str) -> bool:
     """Return whether a model is of Gemini 3 or later: it signs its calls, and takes a level of thinking."""
-    found = re.search(r"gemini-(\d+)", model)
-    return found is not None and int(found[1]) >= 3
+    return re.match(r"gemini-([3-9]|[1-9]\d|\D*latest)", model) is not None
 
 
 def problem_of(model: str, body: Any, signatures: Collection[str]) -> Refuse | None:
