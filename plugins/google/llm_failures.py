@@ -49,8 +49,8 @@ class LLMFailures(Failures):
         failures: Failures = self
         if self.key_remedy and (status == 401 or reason in WRONG_KEY):
             failures = replace(self, remedies={**self.remedies, status: self.key_remedy})
-        name = reason or error.get("status")
-        return Failures.status(failures, status, heads, {"type": name, "message": error_in(error)[1]})
+        name, text = error_in({**error, "code": error.get("status") or error.get("code")})
+        return Failures.status(failures, status, heads, {"type": reason or name, "message": text})
 
 
 def _error(body: object) -> dict[str, Any] | None:
