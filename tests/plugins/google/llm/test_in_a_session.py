@@ -89,11 +89,11 @@ async def test_two_tools_are_called_at_once_and_their_outputs_answered_with_the_
 
 
 async def test_a_conversation_goes_on_with_another_model_behind_the_calls_of_the_first(
-    twin: Twin, connected: Connected, make_llm: MakeLLM
+    twin: Twin, connected: Connected
 ) -> None:
     """A fallback asks the second model with the calls of the first one, whose signatures it would refuse."""
     llm = await connected()
-    fallback = FallbackLLM([llm, make_llm(model="gemini-3.1-flash-lite")])
+    fallback = FallbackLLM([llm, await connected(model="gemini-3.1-flash-lite")])
     twin.add(Answer(Call("book", {"day": "Friday"})), Refuse(code=400), Answer("Booked."))
     options = CascadingOptions(llm_retry=RetryOptions(waits=()))
     pipeline = CascadingPipeline(llm=fallback, tts=ScriptedTTS(), options=options)
@@ -136,12 +136,9 @@ async def test_an_overload_is_tried_again_and_a_wrong_key_is_not(twin: Twin, con
     assert len(twin.requests) == 5
 
 
-@pytest.mark.parametrize("withheld", [Answer(finish_reason="SAFETY"), Answer(block_reason="PROHIBITED_CONTENT")])
-async def test_a_withheld_answer_without_words_is_answered_by_the_agent(
-    twin: Twin, connected: Connected, withheld: Answer
-) -> None:
+async def test_a_withheld_answer_without_words_is_answered_by_the_agent(twin: Twin, connected: Connected) -> None:
     llm = await connected()
-    twin.add(withheld, Answer("Hi."))
+    twin.add(Answer(block_reason="PROHIBITED_CONTENT"), Answer("Hi."))
     async with harness_of(llm) as harness:
         await turn(harness, "Write a virus")
         while not any(said == APOLOGY for _, said in harness.messages):
