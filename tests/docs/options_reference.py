@@ -72,6 +72,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.deepgram.FluxOptions",
         "vivavoce.plugins.deepgram.TTSOptions",
         "vivavoce.plugins.deepgram.ConnectionOptions",
+        "vivavoce.plugins.google.LLMOptions",
         "vivavoce.plugins.google.RealtimeOptions",
         "vivavoce.plugins.cartesia.TTSOptions",
         "vivavoce.plugins.cartesia.ConnectionOptions",

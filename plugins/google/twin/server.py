@@ -148,16 +148,8 @@ class Twin:
 
         Source of the texts: https://ai.google.dev/gemini-api/docs/troubleshooting, and users' reports.
         """
-        key = received.headers.get("x-goog-api-key", "")
-        token = received.headers.get("authorization", "").removeprefix("Bearer ")
-        if not (key or token):
-            text = "Method doesn't allow unregistered callers (callers without established identity)."
-            return Refuse(code=403, message=text)
-        if self._keys is not None and (key or token) not in self._keys:
-            if token:
-                return Refuse(code=401, message="Request had invalid authentication credentials.")
-            text = "API key not valid. Please pass a valid API key."
-            return Refuse(code=400, message=text, reason="API_KEY_INVALID")
+        if (refusal := self._key_refusal(received.headers)) is not None:
+            return refusal
         if self._models is not None and received.model not in self._models:
             text = (
                 f"models/{received.model} is not found for API version {version}, or is not supported for "
@@ -165,6 +157,18 @@ class Twin:
             )
             return Refuse(code=404, message=text)
         return problem_of(received.model, received.body, self._signatures.get(received.model, set()))
+
+    def _key_refusal(self, headers: Mapping[str, str]) -> Refuse | None:
+        key = headers.get("x-goog-api-key", "")
+        token = headers.get("authorization", "").removeprefix("Bearer ")
+        if not (key or token):
+            text = "Method doesn't allow unregistered callers (callers without established identity)."
+            return Refuse(code=403, message=text)
+        if self._keys is None or (key or token) in self._keys:
+            return None
+        if token:
+            return Refuse(code=401, message="Request had invalid authentication credentials.")
+        return Refuse(code=400, message="API key not valid. Please pass a valid API key.", reason="API_KEY_INVALID")
 
     def _refuse(self, refusal: Refuse) -> web.Response:
         self.refused.append(refusal.message)
@@ -210,6 +214,8 @@ class Twin:
         return web.json_response({"access_token": f"token-{self.tokens}", "expires_in": 3600, "token_type": "Bearer"})
 
     async def _list_models(self, request: web.Request) -> web.Response:
+        if (refusal := self._key_refusal(request.headers)) is not None:
+            return self._refuse(refusal)
         names = sorted(self._models) if self._models is not None else MODELS
         methods = ["generateContent", "countTokens"]
         models = [{"name": f"models/{name}", "supportedGenerationMethods": methods} for name in names]
