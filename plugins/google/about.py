@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vivavoce.pipelines.about import KeyCheck, Part, Provider
 from vivavoce.pipelines.net.client import Client
-from vivavoce.plugins.google.access import KEY_VARIABLES, find_access
+from vivavoce.plugins.google.access import GEMINI_VERSION, KEY_VARIABLES, find_access
 from vivavoce.plugins.google.llm import DEFAULT_LLM_MODEL, LLM
 from vivavoce.plugins.google.llm_wire import PROVIDER
 from vivavoce.plugins.google.realtime import RealtimeModel
@@ -36,7 +36,7 @@ PROVIDERS = (
         get_key="https://aistudio.google.com/apikey",
         check=KeyCheck(
             client=_client,
-            path="models",
+            path=f"{GEMINI_VERSION}/models",
             query={"pageSize": "1"},
             refused=(400, 401, 403),  # "API key not valid" is 400 INVALID_ARGUMENT
             source="https://ai.google.dev/api/models#method:-models.list, /gemini-api/docs/troubleshooting",

@@ -37,11 +37,12 @@ class Access:
     """Where a model is, and the headers of all requests.
 
     Args:
-        base_url: With the version of the API.
+        version: Of the API.
         cloud: Gives the headers of a request to Google Cloud; None: a key is among `headers`.
     """
 
     base_url: str
+    version: str
     headers: dict[str, str] = field(repr=False)
     model_path: str
     cloud: CloudAccess | None = None
@@ -54,9 +55,9 @@ class Access:
             ConfigurationError: There are no credentials, or no project.
         """
         if self.cloud is None:
-            return self.model_path, {}
+            return f"{self.version}/{self.model_path}", {}
         headers = await self.cloud.headers(failures)
-        return f"{self.cloud.path}/{self.model_path}", headers
+        return f"{self.version}/{self.cloud.path}/{self.model_path}", headers
 
 
 def find_access(model: str, api_key: str | None, base_url: str | None, vertex: Vertex | bool | None) -> Access:
@@ -70,11 +71,11 @@ def find_access(model: str, api_key: str | None, base_url: str | None, vertex: V
     chosen = _vertex(vertex)
     if chosen is not None:
         return _cloud_access(model, api_key, base_url, chosen)
-    server = _server(base_url, GEMINI_URL_VARIABLE, GEMINI_URL, GEMINI_VERSION)
+    server, version = _server(base_url, GEMINI_URL_VARIABLE, GEMINI_URL, GEMINI_VERSION)
     remedy = ", or vertex=Vertex(project=…) for Google Cloud, or base_url for a server of your own"
     key = find_key(api_key, () if base_url is not None else KEY_VARIABLES, remedy=remedy)
     path = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
-    return Access(server, {"x-goog-api-key": key} if key else {}, path)
+    return Access(server, version, {"x-goog-api-key": key} if key else {}, path)
 
 
 def _vertex(vertex: Vertex | bool | None) -> Vertex | None:
@@ -100,7 +101,7 @@ def _cloud_access(model: str, api_key: str | None, base_url: str | None, vertex:
         host = f"aiplatform.{location}.rep.googleapis.com"
     elif not key and location != "global":
         host = f"{location}-{host}"
-    server = _server(base_url, VERTEX_URL_VARIABLE, f"https://{host}", VERTEX_VERSION)
+    server, version = _server(base_url, VERTEX_URL_VARIABLE, f"https://{host}", VERTEX_VERSION)
     if model.startswith(("publishers/", "projects/", "models/")):
         path = model
     elif "/" in model:
@@ -109,14 +110,15 @@ def _cloud_access(model: str, api_key: str | None, base_url: str | None, vertex:
     else:
         path = f"publishers/google/models/{model}"
     if key:
-        return Access(server, {"x-goog-api-key": find_key(key, ())}, path)
-    return Access(server, {}, path, CloudAccess(vertex))
+        return Access(server, version, {"x-goog-api-key": find_key(key, ())}, path)
+    return Access(server, version, {}, path, CloudAccess(vertex))
 
 
-def _server(base_url: str | None, variable: str, default: str, version: str) -> str:
-    """Return the server's address with a version of the API: the given one, if it ends with one."""
+def _server(base_url: str | None, variable: str, default: str, version: str) -> tuple[str, str]:
+    """Return the server's address and the version of the API: the one at the end of the address, else the given one."""
     server = checked_url(base_url or os.environ.get(variable) or default, default).rstrip("/")
-    return server if VERSION.fullmatch(server.rpartition("/")[2]) else f"{server}/{version}"
+    place, _, last = server.rpartition("/")
+    return (place, last) if VERSION.fullmatch(last) else (server, version)
 
 
 class CloudAccess:

@@ -137,7 +137,7 @@ def _of_calls(contents: list[Mapping[str, Any]]) -> Iterator[str]:
     for number, content in enumerate(contents):
         calls = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
         results = [part["functionResponse"] for part in content["parts"] if "functionResponse" in part]
-        before = contents[number - 1] if number else {"role": "model", "parts": []}
+        before: Mapping[str, Any] = contents[number - 1] if number else {"role": "model", "parts": []}
         if calls and before.get("role", "user") != "user":
             yield (
                 "Please ensure that function call turn comes immediately after a user turn or after a function "

@@ -75,10 +75,10 @@ class Refuse:
     @property
     def body(self) -> dict[str, Any]:
         """The JSON of the answer."""
-        kind, details = "type.googleapis.com/google.rpc.", []
+        kind = "type.googleapis.com/google.rpc."
+        details: list[dict[str, Any]] = []
         if self.reason:
-            info = {"@type": f"{kind}ErrorInfo", "reason": self.reason, "domain": "googleapis.com"}
-            details.append(info)
+            details.append({"@type": f"{kind}ErrorInfo", "reason": self.reason, "domain": "googleapis.com"})
         if self.quota_id:
             details.append({"@type": f"{kind}QuotaFailure", "violations": [{"quotaId": self.quota_id}]})
         if self.retry_delay:

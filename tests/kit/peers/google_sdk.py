@@ -108,7 +108,7 @@ async def main(url: str) -> dict[str, Any]:
         vertexai=True,
         project="a-project",
         location="europe-west4",
-        credentials=Credentials(token="a-token"),
+        credentials=Credentials(token="a-token"),  # type: ignore[no-untyped-call]
         http_options={"base_url": url},
     )
     seen["cloud"] = await stream(cloud, [asked])

@@ -334,7 +334,7 @@ async def test_a_server_that_does_not_take_the_settings_or_is_not_there_is_an_er
 
 
 def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="GEMINI_API_KEY"):
+    with pytest.raises(ConfigurationError, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
         google.RealtimeModel()
     with pytest.raises(ValueError, match="silence"):
         google.RealtimeOptions(silence=0)

@@ -61,13 +61,13 @@ async def test_a_server_of_ones_own_gets_a_given_key_only(
 )
 def test_a_model_has_the_address_that_the_sdk_gives_it(model: str, base_url: str | None, url: str) -> None:
     access = find_access(model, KEY, base_url, None)
-    assert f"{access.base_url}/{access.model_path}" == url
+    assert f"{access.base_url}/{access.version}/{access.model_path}" == url
 
 
 def test_a_repr_shows_model_and_server_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
     llm = google.LLM()
-    assert repr(llm) == "LLM(model='gemini-3.8-flash', base_url='https://generativelanguage.googleapis.com/v1')"
+    assert repr(llm) == "LLM(model='gemini-3.8-flash', base_url='https://generativelanguage.googleapis.com')"
     assert (llm.provider, llm.model) == ("google", google.DEFAULT_LLM_MODEL)
     assert llm.capabilities == LLMCapabilities(supports_tools=True, supports_images=True)
 

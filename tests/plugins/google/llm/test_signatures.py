@@ -120,6 +120,6 @@ async def test_the_twin_refuses_a_call_without_its_signature_as_gemini_3_does(
         await answer(make_llm(extra_body={"contents": unsigned}), ask(ASKED))
     assert "`default_api:book` , position 2" in twin.refused[0]
     wrong = [dict(one) for one in unsigned]
-    wrong[1] = {"role": "model", "parts": [{**unsigned[1]["parts"][0], "thoughtSignature": "c29tZQ=="}]}  # type: ignore[dict-item, index]
+    wrong[1] = {"role": "model", "parts": [{**unsigned[1]["parts"][0], "thoughtSignature": "c29tZQ=="}]}  # type: ignore[dict-item]
     with pytest.raises(ProviderStatusError, match="Corrupted thought signature"):
         await answer(make_llm(extra_body={"contents": wrong}), ask(ASKED))
