@@ -10,6 +10,8 @@ It checks each request as the documentation says that the API does, and refuses 
 on, calls that come back without their thought signatures too. It keeps an implicit cache, so that the usage shows hits.
 Clients written elsewhere prove it: Google's SDK and livekit-agents' plugin (tests/plugins/google/test_provers.py).
 
+`vivavoce.plugins.google.twin.live.LiveTwin` is the twin of Gemini Live.
+
 Sources: `types.py`, `models.py` and `_api_client.py` of google-genai 3.6.1; https://ai.google.dev/api/generate-content,
 …/gemini-api/docs/function-calling, …/thought-signatures, …/thinking, …/caching, …/troubleshooting. It was not compared
 with the live server.
