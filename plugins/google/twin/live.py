@@ -26,12 +26,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import anyio
 from aiohttp import WSMsgType, web
 
+from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.plugins.google.twin.certificate import make_certificate
 
 LIMIT = 60.0
+"""Seconds that a test waits for a message of the client."""
+
+CLOSE_LIMIT = 1.0
 
 USAGE = {
     "promptTokenCount": 20,
@@ -107,6 +112,7 @@ class LiveTwin:
         self._changed = asyncio.Condition()
         self._awaits_past = False
         """Whether the next content of the newest connection is its history."""
+        self._tasks = OwnedTasks("gemini live twin")
         app = web.Application()
         app.router.add_get("/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
@@ -126,6 +132,8 @@ class LiveTwin:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._runner.cleanup()
+        self._tasks.cancel()
+        await self._tasks.finish(CLOSE_LIMIT)
 
     def answers(self, *turns: Turn | str) -> None:
         """Play these next, one a request."""
@@ -220,7 +228,7 @@ class LiveTwin:
             self._begin(self._play_behind(self._playing))
 
     def _begin(self, playing: Coroutine[Any, Any, None]) -> None:
-        self._playing = asyncio.get_running_loop().create_task(playing, name="a turn of the model")
+        self._playing = self._tasks.task(playing, "a turn of the model")
 
     async def _play_behind(self, before: asyncio.Task[None] | None) -> None:
         """Play the next turn when the present one is over: outputs do not interrupt the model."""
@@ -246,7 +254,7 @@ class LiveTwin:
 
     async def _speak(self, text: str, delay: float, *, is_first: bool = True) -> None:
         for number, word in enumerate(text.split()):
-            await asyncio.sleep(delay)  # noqa: TID251 - the server's own pace
+            await anyio.sleep(delay)
             piece = word if is_first and number == 0 else f" {word}"
             blob = {"mimeType": "audio/pcm;rate=24000", "data": base64.b64encode(self.voice(word)).decode()}
             parts: list[dict[str, Any]] = [{"inlineData": blob}]
