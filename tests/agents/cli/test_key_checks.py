@@ -27,6 +27,11 @@ KEY = "a-secret-key-of-the-vendor-0123456789"
 WRONG = "another-secret-key-that-the-vendor-does-not-know"
 
 
+@pytest.fixture(autouse=True)
+def without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
 @asynccontextmanager
 async def anthropic() -> AsyncIterator[tuple[str, str]]:
     async with AnthropicTwin(keys=[KEY]) as twin:
@@ -66,6 +71,11 @@ async def google() -> AsyncIterator[tuple[str, str]]:
 VENDORS = (anthropic, cartesia, deepgram, google, openai)
 
 
+def test_each_twin_is_tried_here() -> None:
+    twins = {each.plugin for each in LISTED.values() if each.twin and each.provider.check is not None}
+    assert twins <= {vendor.__name__ for vendor in VENDORS}
+
+
 @pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.__name__)
 async def test_a_vendor_takes_its_key_and_refuses_another(vendor: type) -> None:
     provider = LISTED[vendor.__name__].provider
@@ -76,6 +86,19 @@ async def test_a_vendor_takes_its_key_and_refuses_another(vendor: type) -> None:
     assert bad.verdict is Verdict.REFUSED
     assert bad.text.startswith("status 40")
     assert WRONG not in repr(bad)
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        pytest.param(each.provider, id=name, marks=pytest.mark.live(each.provider.keys[0]))
+        for name, each in LISTED.items()
+        if each.provider.check is not None
+    ],
+)
+async def test_the_vendor_itself_takes_the_key_of_the_environment(provider: Provider) -> None:
+    answer = await try_key(provider)
+    assert answer.verdict is Verdict.WORKS, answer
 
 
 async def test_a_servers_fault_says_nothing_about_the_key() -> None:
