@@ -95,7 +95,7 @@ class Reader:
                 raise self._failures.status(code, None, data)
             raise self._failures.in_answer(error.get("status"), error.get("message"))
         self._count(_object(data.get("usageMetadata")))
-        if block := self._text(_object(data.get("promptFeedback")), "blockReason"):
+        if block := self._reason_in(_object(data.get("promptFeedback")), "blockReason"):
             self._reason, self._is_withheld = block, True
         candidates = data.get("candidates") or []
         if not isinstance(candidates, list):
@@ -111,7 +111,7 @@ class Reader:
             elif not part.get("thought") and (text := self._text(part, "text")):
                 self._has_text = True
                 events.append(TextDelta(text))
-        self._reason = self._text(candidate, "finishReason") or self._reason
+        self._reason = self._reason_in(candidate, "finishReason") or self._reason
         self._is_withheld |= self._reason in REFUSALS
         return events
 
@@ -165,6 +165,11 @@ class Reader:
         kept = {"signature": self._text(part, "thoughtSignature"), "id": given}
         extra = pack_extra(self._maker, {key: value for key, value in kept.items() if value})
         return ToolCall(call_id=call_id, name=name, arguments=json.dumps(arguments or {}), extra=extra)
+
+    def _reason_in(self, holder: dict[str, Any], name: str) -> str:
+        """Return a reason; the first value of each enumeration stands for none."""
+        reason = self._text(holder, name)
+        return "" if reason.endswith("_UNSPECIFIED") else reason
 
     def _text(self, holder: dict[str, Any], name: str) -> str:
         value = holder.get(name)

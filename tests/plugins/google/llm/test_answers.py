@@ -245,6 +245,8 @@ def test_a_malformed_event_is_a_protocol_error(event: str) -> None:
         '{"candidates": [{"content": {"parts": [{"executableCode": {}}, {"text": "", "thoughtSignature": "s"}]}}]}',
         '{"usageMetadata": {"promptTokenCount": null, "candidatesTokenCount": true, "ofTheFuture": 3}}',
         '{"candidates": [null], "promptFeedback": {"safetyRatings": []}}',
+        '{"candidates": [{"finishReason": "FINISH_REASON_UNSPECIFIED"}]}',
+        '{"promptFeedback": {"blockReason": "BLOCKED_REASON_UNSPECIFIED"}}',
     ],
 )
 def test_an_event_without_a_use_here_changes_nothing(event: str) -> None:
