@@ -91,6 +91,21 @@ def parts_of(items: tuple[ChatItem, ...]) -> list[Part]:
     return parts
 
 
+def split_at_turn(request: GenerateRequest) -> tuple[list[Part], list[Part]]:
+    """Return the history before the own words and calls of the request's turn, and those.
+
+    Instructions for one generation stand between the two: then each step of a turn begins with all of the step before.
+    """
+    items = request.context.items
+    parts = parts_of(items)
+    for number, item in enumerate(items):
+        is_own = isinstance(item, FunctionCall) or (isinstance(item, ChatMessage) and item.role == "assistant")
+        if is_own and item.turn_id == request.turn_id != "":
+            place = len(parts_of(items[:number]))
+            return parts[:place], parts[place:]
+    return parts, []
+
+
 def _pending(call: FunctionCall) -> FunctionCallOutput:
     return FunctionCallOutput(call_id=call.call_id, name=call.name, output=STILL_RUNNING)
 

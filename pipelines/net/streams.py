@@ -7,17 +7,29 @@ from __future__ import annotations
 
 import codecs
 import json
+import logging
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
+
+from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.net.client import Response
-from vivavoce.pipelines.net.failures import Failures
+from vivavoce.pipelines.net.failures import Failures, error_in
+
+logger = logging.getLogger(__name__)
 
 MAX_CHARACTERS = 8 * 1024 * 1024
 """Length of one event, or of one line."""
+
+MAX_OTHER_LINES = 200
+"""Lines of an event stream that are no field of an event, of which an error may consist."""
+
+REST_LIMIT = 0.1
+"""Seconds for the end of a body behind its last event, so that the connection stays for the next request."""
 
 END_OF_LINE = re.compile(r"\r\n|\n|\r")
 LINE_FEED = re.compile("\n")
@@ -86,6 +98,7 @@ class EventReader:
         self._name = ""
         self._id = ""
         self._is_first = True
+        self._others: list[str] = []
 
     def feed(self, data: bytes) -> list[ServerEvent]:
         """Return the events that are whole now; an event that the end of the stream cuts off is none.
@@ -118,13 +131,26 @@ class EventReader:
             self._name = value
         elif name == "id" and "\0" not in value:
             self._id = value
+        elif name not in ("", "retry", "id") and len(self._others) < MAX_OTHER_LINES:
+            self._others.append(line)
+
+    def error(self) -> ProviderError | None:
+        """Return the error that the server wrote between the events as plain JSON, as Google's servers do."""
+        try:
+            body = json.loads("\n".join(self._others))
+        except (ValueError, RecursionError):
+            return None
+        name, text = error_in(body)
+        if name.isdecimal() and 400 <= int(name) < 600:
+            return self._failures.status(int(name), None, body)
+        return self._failures.in_answer(name or None, text) if name or text else None
 
 
 async def sse(response: Response) -> AsyncGenerator[ServerEvent, None]:
     """Yield the server-sent events of an answer.
 
     Raises:
-        ProviderError: The answer is no event stream, or it broke off.
+        ProviderError: The answer is no event stream, it broke off, or it ends with an error.
     """
     _check_kind(response, "text/event-stream")
     reader = EventReader(response.failures)
@@ -132,6 +158,18 @@ async def sse(response: Response) -> AsyncGenerator[ServerEvent, None]:
         async for data in chunks:
             for event in reader.feed(data):
                 yield event
+    if (failure := reader.error()) is not None:
+        raise failure
+
+
+async def read_rest(events: AsyncGenerator[ServerEvent, None]) -> None:
+    """Read to the end of a body whose last event has come, for a moment at most; a failure is of no matter."""
+    with anyio.move_on_after(REST_LIMIT):
+        try:
+            async for _ in events:
+                pass
+        except ProviderError as failure:
+            logger.debug("the connection failed after the end of an answer: %s", failure)
 
 
 async def json_lines(response: Response) -> AsyncGenerator[Any, None]:

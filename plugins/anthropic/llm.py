@@ -8,8 +8,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-import anyio
-
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.core.trace_context import trace_headers
 from vivavoce.pipelines.llm.base import LLM as LLMPort
@@ -18,7 +16,7 @@ from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.keys import checked_url, find_key, is_server_of
 from vivavoce.pipelines.net.redaction import Redaction
-from vivavoce.pipelines.net.streams import ServerEvent, sse
+from vivavoce.pipelines.net.streams import read_rest, sse
 from vivavoce.plugins.anthropic.messages import RequestDefaults, request_body
 from vivavoce.plugins.anthropic.options import LLMOptions
 from vivavoce.plugins.anthropic.wire import PROVIDER, Reader
@@ -33,9 +31,6 @@ API_VERSION = "2023-06-01"
 """The one that all servers and models know. Source: https://platform.claude.com/docs/en/api/versioning."""
 
 MODELS_PAGE = "https://platform.claude.com/docs/en/about-claude/models"
-
-REST_LIMIT = 0.1
-"""Seconds for the end of the body behind the last event, so that the connection stays for the next request."""
 
 
 class LLM(LLMPort):
@@ -115,7 +110,7 @@ class LLM(LLMPort):
                     logger.warning("the connection failed after the end of an answer, which stands: %s", failure)
                 for item in reader.finish():
                     yield item
-                await _read_rest(events)
+                await read_rest(events)
 
     async def aclose(self) -> None:
         """Close the connections. Requests that still run fail.
@@ -152,15 +147,6 @@ def client_of(
     headers = {"anthropic-version": API_VERSION, **_credentials(api_key, auth_token, has_url=base_url is not None)}
     server = server.rstrip("/").removesuffix("/v1/messages").removesuffix("/v1")
     return Client("anthropic.LLM", server, headers=headers, options=options)
-
-
-async def _read_rest(events: AsyncGenerator[ServerEvent, None]) -> None:
-    with anyio.move_on_after(REST_LIMIT):
-        try:
-            async for _ in events:
-                pass
-        except ProviderError as failure:
-            logger.debug("the connection failed after the end of an answer: %s", failure)
 
 
 def _credentials(api_key: str | None, auth_token: str | None, *, has_url: bool) -> dict[str, str]:

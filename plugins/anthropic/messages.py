@@ -21,7 +21,7 @@ from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.call_extra import unpack_extra
 from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import Tool
-from vivavoce.pipelines.llm.transcript import NOTE, OPENING, Calls, Part, Words, is_from, parts_of
+from vivavoce.pipelines.llm.transcript import NOTE, OPENING, Calls, Part, Words, is_from, split_at_turn
 from vivavoce.plugins.anthropic.options import LLMOptions
 
 Block = dict[str, Any]
@@ -146,7 +146,7 @@ class Conversation:
 def request_body(request: GenerateRequest, defaults: RequestDefaults) -> tuple[Block, dict[str, str]]:
     """Return the JSON of a request, and its headers."""
     options = defaults.options
-    before, since = _split(request)
+    before, since = split_at_turn(request)
     leading = next((n for n, part in enumerate(before) if not is_from(part, "system")), len(before))
     system = [request.instructions, *(part.text for part in before[:leading] if isinstance(part, Words))]
     talk = Conversation(_thoughts(request, defaults))
@@ -179,18 +179,6 @@ def request_body(request: GenerateRequest, defaults: RequestDefaults) -> tuple[B
     if options.temperature is not None:
         body["temperature"] = options.temperature
     return {**body, **options.extra_body}, headers
-
-
-def _split(request: GenerateRequest) -> tuple[list[Part], list[Part]]:
-    """Return the history before the turn's own words and calls, and those."""
-    items = request.context.items
-    parts = parts_of(items)
-    for number, item in enumerate(items):
-        is_own = isinstance(item, FunctionCall) or (isinstance(item, ChatMessage) and item.role == "assistant")
-        if is_own and item.turn_id == request.turn_id != "":
-            place = len(parts_of(items[:number]))
-            return parts[:place], parts[place:]
-    return parts, []
 
 
 def _thoughts(request: GenerateRequest, defaults: RequestDefaults) -> dict[str, Block]:

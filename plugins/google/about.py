@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from vivavoce.pipelines.about import KeyCheck, Part, Provider
 from vivavoce.pipelines.net.client import Client
-from vivavoce.pipelines.net.keys import find_key
-from vivavoce.plugins.google.realtime import KEY_VARIABLES, PROVIDER, RealtimeModel
-
-BASE_URL = "https://generativelanguage.googleapis.com"
+from vivavoce.plugins.google.access import GEMINI_VERSION, KEY_VARIABLES, find_access
+from vivavoce.plugins.google.llm import DEFAULT_LLM_MODEL, LLM
+from vivavoce.plugins.google.llm_wire import PROVIDER
+from vivavoce.plugins.google.realtime import RealtimeModel
 
 
 def _client(*, api_key: str | None = None, base_url: str | None = None) -> Client:
-    return Client("google", base_url or BASE_URL, headers={"x-goog-api-key": find_key(api_key, KEY_VARIABLES)})
+    access = find_access(DEFAULT_LLM_MODEL, api_key, base_url, False)
+    return Client("google.LLM", access.base_url, headers=access.headers)
 
 
 PROVIDERS = (
@@ -20,6 +21,11 @@ PROVIDERS = (
         title="Google Gemini",
         docs="https://ai.google.dev/gemini-api/docs",
         parts=(
+            Part(
+                kind="llm",
+                make=LLM,
+                note="An answer that the server withholds is an outcome of its own. Google Cloud by `google.Vertex`.",
+            ),
             Part(
                 kind="realtime",
                 make=RealtimeModel,
@@ -30,7 +36,7 @@ PROVIDERS = (
         get_key="https://aistudio.google.com/apikey",
         check=KeyCheck(
             client=_client,
-            path="v1beta/models",
+            path=f"{GEMINI_VERSION}/models",
             query={"pageSize": "1"},
             refused=(400, 401, 403),  # "API key not valid" is 400 INVALID_ARGUMENT
             source="https://ai.google.dev/api/models#method:-models.list, /gemini-api/docs/troubleshooting",

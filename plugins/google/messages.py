@@ -5,7 +5,6 @@ Source: https://ai.google.dev/api/live.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +15,7 @@ from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionC
 from vivavoce.pipelines.llm.tools import Tool, ToolCall
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
+from vivavoce.plugins.google.calls import arguments_of, response_of
 from vivavoce.plugins.google.options import RealtimeOptions
 
 INPUT_RATE, OUTPUT_RATE = 16000, 24000
@@ -104,8 +104,7 @@ def response(output: FunctionCallOutput, *, is_silent: bool = False) -> types.Fu
     Args:
         is_silent: Whether the server is not to answer by it; one that waits for the output does so all the same.
     """
-    key = "error" if output.is_error else "output"
-    made = types.FunctionResponse(id=output.call_id, name=output.name, response={key: output.output})
+    made = types.FunctionResponse(id=output.call_id, name=output.name, response=response_of(output))
     if is_silent:
         made.scheduling = types.FunctionResponseScheduling.SILENT
     return made
@@ -155,7 +154,7 @@ def user_text(text: str) -> types.Content:
 
 def _parts(item: ChatItem) -> list[tuple[str, types.Part]]:
     if isinstance(item, FunctionCall):
-        call = types.FunctionCall(id=item.call_id, name=item.name, args=_arguments(item.arguments))
+        call = types.FunctionCall(id=item.call_id, name=item.name, args=arguments_of(item.arguments))
         return [("model", types.Part(function_call=call))]
     if isinstance(item, FunctionCallOutput):
         return [("user", types.Part(function_response=response(item)))]
@@ -171,14 +170,6 @@ def _parts(item: ChatItem) -> list[tuple[str, types.Part]]:
     if item.interrupted and role == "model":
         parts.append(("user", types.Part(text=NOTE.format(INTERRUPTED))))
     return parts
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        arguments = json.loads(text or "{}")
-    except (ValueError, RecursionError):  # a model may nest without end
-        return {"unreadable": text}
-    return arguments if isinstance(arguments, dict) else {"value": arguments}
 
 
 def _declaration(tool: Tool[..., object]) -> types.FunctionDeclaration:

@@ -33,6 +33,7 @@ from vivavoce.pipelines.realtime_model.base import (
 from vivavoce.pipelines.realtime_model.base import RealtimeModel as RealtimeModelPort
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.plugins.google.access import KEY_VARIABLES
 from vivavoce.plugins.google.options import RealtimeOptions
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ logger = logging.getLogger(__name__)
 
 PROVIDER = "google"
 DEFAULT_MODEL = "gemini-3.8-live"
-KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
 CANCEL_LIMIT = 2.0
 """Seconds that a new answer waits until the server has ended the cancelled one."""
@@ -71,7 +71,7 @@ class RealtimeModel(RealtimeModelPort):
 
     Args:
         model: Without `models/`.
-        api_key: Else the environment's `GEMINI_API_KEY` or `GOOGLE_API_KEY`, if there is no `base_url`.
+        api_key: Else the environment's `GOOGLE_API_KEY` or `GEMINI_API_KEY`, if there is no `base_url`.
         base_url: Of another server. The SDK uses TLS for any scheme.
     Raises:
         ConfigurationError: The SDK is not installed, the key is missing, or an argument makes no sense.

@@ -17,7 +17,6 @@ import pytest
 from kit.net_users import SHORT, RequestUser, SocketUser, check_clean
 from kit.provider_net_users import REQUEST_USERS, SOCKET_USERS
 from kit.servers.faulty_server import LIMIT, Body, Cut, Fault, FaultyServer, Refuse, Stall, faulty_server, raw_server
-from kit.servers.scripted_gemini import make_certificate
 from vivavoce.pipelines.core.errors import (
     ProviderConnectionError,
     ProviderError,
@@ -28,6 +27,7 @@ from vivavoce.pipelines.core.errors import (
 from vivavoce.pipelines.core.incidents import on_dropped_frames
 from vivavoce.pipelines.net import client
 from vivavoce.pipelines.net.outbox import MAX_QUEUED
+from vivavoce.plugins.google.twin.certificate import make_certificate
 
 KEY = "a-very-secret-key-4711"
 

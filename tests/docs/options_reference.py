@@ -74,6 +74,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.deepgram.ConnectionOptions",
         "vivavoce.plugins.assemblyai.STTOptions",
         "vivavoce.plugins.assemblyai.ConnectionOptions",
+        "vivavoce.plugins.google.LLMOptions",
         "vivavoce.plugins.google.RealtimeOptions",
         "vivavoce.plugins.cartesia.STTOptions",
         "vivavoce.plugins.cartesia.TTSOptions",

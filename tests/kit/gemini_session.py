@@ -7,7 +7,6 @@ from typing import Any
 
 from kit.limits import LIMIT
 from kit.open_connection import Session, opened_by
-from kit.servers.scripted_gemini import ScriptedGemini
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.tools import function_tool
@@ -15,6 +14,7 @@ from vivavoce.pipelines.realtime_model.base import (
     RealtimeSetup,
 )
 from vivavoce.plugins import google
+from vivavoce.plugins.google.twin.live import LiveTwin
 
 
 @function_tool
@@ -27,7 +27,7 @@ ASKING = GenerateRequest(context=ChatContext(), instructions="Be brief.", tools=
 CALL = {"id": "c1", "name": "weather", "args": {"city": "Oslo"}}
 
 
-def model(server: ScriptedGemini, name: str = "m", **options: Any) -> google.RealtimeModel:
+def model(server: LiveTwin, name: str = "m", **options: Any) -> google.RealtimeModel:
     chosen = google.RealtimeOptions(ssl_context=server.trust, connect_timeout=LIMIT, **options)
     return google.RealtimeModel(model=name, api_key="secret", base_url=server.url, options=chosen)
 
@@ -38,7 +38,5 @@ LOCAL = RealtimeSetup(instructions="Be brief.", tools=(weather,), turn_detection
 REMOTE = RealtimeSetup()
 
 
-def session(
-    server: ScriptedGemini, setup: RealtimeSetup = LOCAL, **options: Any
-) -> AbstractAsyncContextManager[Session]:
+def session(server: LiveTwin, setup: RealtimeSetup = LOCAL, **options: Any) -> AbstractAsyncContextManager[Session]:
     return opened_by(model(server, **options), setup, ASKING)

@@ -272,6 +272,22 @@ class AnthropicLLM(RequestUser):
             return [item async for item in llm.generate(request)]
 
 
+class GoogleLLM(RequestUser):
+    """A Gemini model of Google."""
+
+    name = "google.LLM"
+    broken = b"data: {\n\n"
+
+    def __init__(self, good: Body) -> None:
+        self.good = good
+
+    async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:
+        options = google.LLMOptions(connect_timeout=limit, read_timeout=limit)
+        request = GenerateRequest(context=ChatContext([ChatMessage(role="user", content="Hello")]))
+        async with google.LLM(base_url=url, api_key=key, options=options) as llm:
+            return [item async for item in llm.generate(request)]
+
+
 class OpenAITTS(RequestUser):
     """A voice of OpenAI."""
 
@@ -326,6 +342,14 @@ MESSAGES = Body(
     "text/event-stream",
 )
 
+CANDIDATES = Body(
+    (
+        _events({"candidates": [{"content": {"parts": [{"text": "Hi"}]}}], "usageMetadata": {"promptTokenCount": 1}}),
+        _events({"candidates": [{"finishReason": "STOP"}]}),
+    ),
+    "text/event-stream",
+)
+
 SOCKET_USERS: tuple[SocketUser, ...] = (
     NetSocket(),
     NetReopeningSocket(),
@@ -345,6 +369,7 @@ REQUEST_USERS: tuple[RequestUser, ...] = (
     OpenAILLM("chat", CHAT),
     OpenAILLM("responses", RESPONSES),
     AnthropicLLM(MESSAGES),
+    GoogleLLM(CANDIDATES),
     OpenAITTS(),
     DeepgramTTS(),
 )

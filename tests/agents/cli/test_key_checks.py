@@ -21,6 +21,7 @@ from vivavoce.plugins.anthropic.twin import Twin as AnthropicTwin
 from vivavoce.plugins.assemblyai.twin import AssemblyAITwin
 from vivavoce.plugins.cartesia.twin import CartesiaTwin
 from vivavoce.plugins.deepgram.twin import DeepgramTwin
+from vivavoce.plugins.google.twin import Twin as GoogleTwin
 
 LISTED = {each.provider.name: each for each in find_plugins()[0]}
 KEY = "a-secret-key-of-the-vendor-0123456789"
@@ -70,18 +71,8 @@ async def openai() -> AsyncIterator[tuple[str, str]]:
 
 @asynccontextmanager
 async def google() -> AsyncIterator[tuple[str, str]]:
-    async def answer(request: web.Request) -> web.Response:
-        if request.headers.get("x-goog-api-key") != KEY:
-            error = {
-                "code": 400,
-                "message": "API key not valid. Please pass a valid API key.",
-                "status": "INVALID_ARGUMENT",
-            }
-            return web.json_response({"error": error}, status=400)
-        return web.json_response({"models": [], "asked": request.query["pageSize"]})
-
-    async with serving("/{path:.*}models", answer) as place:
-        yield f"http://{place}", KEY
+    async with GoogleTwin(keys=[KEY]) as twin:
+        yield twin.url, KEY
 
 
 VENDORS = (anthropic, assemblyai, cartesia, deepgram, google, openai)

@@ -48,6 +48,8 @@ PEERS = (
     "deepgram-sdk==7.17.0",
     f"livekit-plugins-assemblyai=={LIVEKIT_AGENTS_VERSION}",
     "assemblyai==1.8.2",
+    f"livekit-plugins-google=={LIVEKIT_AGENTS_VERSION}",
+    "google-genai==3.6.1",
 )
 """Clients written elsewhere, in one environment: they prove the servers that our plugins are tested with."""
 

@@ -9,12 +9,12 @@ import anyio.lowlevel
 import pytest
 
 from kit.servers.faulty_server import Body, Refuse, faulty_server
-from kit.servers.scripted_gemini import make_certificate
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderConnectionError, ProviderStatusError
 from vivavoce.pipelines.net.client import MAX_BODY, Client, proxy_of
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.net.streams import json_lines
+from vivavoce.plugins.google.twin.certificate import make_certificate
 
 FAILURES = Failures(provider="test")
 FINE = Body((b'{"a": 1}\n',), "application/json")

@@ -17,12 +17,12 @@ from aiohttp import WSMessage, WSMsgType
 
 from kit.net_users import net_client
 from kit.servers.faulty_server import FaultyServer, Message, faulty_server
-from kit.servers.scripted_gemini import make_certificate
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.net import outbox, sockets
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.outbox import KeepAlive
 from vivavoce.pipelines.net.sockets import Socket, open_socket
+from vivavoce.plugins.google.twin.certificate import make_certificate
 
 STEPS = 100
 """Steps of the loop in which both ends of a connection learn that it is cut."""

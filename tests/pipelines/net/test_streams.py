@@ -54,6 +54,32 @@ def test_events_do_not_depend_on_the_cuts(stream: tuple[bytes, list[ServerEvent]
     assert events(body, list(range(len(body)))) == expected
 
 
+@pytest.mark.parametrize(
+    ("between", "retryable", "says"),
+    [
+        (b'{\n  "error": {\n    "code": 503,\n    "message": "Overloaded"\n  }\n}\n', True, "status 503; Overloaded"),
+        (b'[{"error": {"code": 400, "message": "no"}}]\n', False, "status 400; no"),
+        (b'{"error": {"type": "overloaded_error"}}\n', True, "overloaded_error"),
+    ],
+)
+def test_an_error_that_stands_between_the_events_as_plain_json_is_read(
+    between: bytes, retryable: bool, says: str
+) -> None:
+    reader = EventReader(FAILURES)
+    assert reader.feed(b"data: one\n\n" + between) == [ServerEvent("one")]
+    error = reader.error()
+    assert error is not None
+    assert says in str(error)
+    assert error.retryable is retryable
+
+
+@pytest.mark.parametrize(("body", "_"), [*STREAMS, (b'data: a\n\n{"b": 1}\n{\n', []), (b'"text"\nnull\n', [])])
+def test_a_stream_without_such_an_error_has_none(body: bytes, _: object) -> None:
+    reader = EventReader(FAILURES)
+    reader.feed(body)
+    assert reader.error() is None
+
+
 @given(st.lists(st.text(alphabet=st.characters(exclude_characters="\n", codec="utf-8"))), st.integers(1, 5))
 def test_lines_do_not_depend_on_the_cuts(texts: list[str], size: int) -> None:
     lines = Lines(FAILURES, streams.LINE_FEED)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import google.genai.live  # noqa: F401 - the SDK's import takes seconds on a busy machine: not on a test's loop
 import pytest
 
-from kit.servers.scripted_gemini import ScriptedGemini, scripted_gemini
+from vivavoce.plugins.google.twin.live import LiveTwin
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +19,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[ScriptedGemini]:
+async def server() -> AsyncIterator[LiveTwin]:
     """A server without a script yet."""
-    async with scripted_gemini(tmp_path) as running:
+    async with LiveTwin() as running:
         yield running

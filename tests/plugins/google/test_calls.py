@@ -9,7 +9,6 @@ import pytest
 
 from kit.gemini_session import ASKING, CALL, LOCAL, REMOTE, WAITS, model, session
 from kit.open_connection import words
-from kit.servers.scripted_gemini import ScriptedGemini, Turn
 from vivavoce.pipelines.llm.base import LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
@@ -19,10 +18,11 @@ from vivavoce.pipelines.realtime_model.base import (
     RealtimeSetup,
 )
 from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.plugins.google.twin.live import LiveTwin, Turn
 
 
 async def test_outputs_are_sent_together_when_an_answer_is_asked_for_unless_the_server_has_cancelled_their_calls(
-    server: ScriptedGemini,
+    server: LiveTwin,
 ) -> None:
     async with session(server) as opened:
         server.answers(Turn(calls=(CALL, {**CALL, "id": "c2"})), "Cold.")
@@ -40,7 +40,7 @@ async def test_outputs_are_sent_together_when_an_answer_is_asked_for_unless_the_
     assert [one["id"] for one in sent[0]["functionResponses"]] == ["c1"]
 
 
-async def test_a_result_goes_at_once_to_an_answer_that_was_asked_for_and_has_not_begun(server: ScriptedGemini) -> None:
+async def test_a_result_goes_at_once_to_an_answer_that_was_asked_for_and_has_not_begun(server: LiveTwin) -> None:
     async with session(server, name=WAITS) as opened:
         server.answers(Turn(calls=(CALL,)), Turn(ends=False), "Cold.")  # it waits for the output
         [call] = [item for item in await opened.answer() if isinstance(item, ToolCall)]
@@ -61,7 +61,7 @@ async def test_a_result_goes_at_once_to_an_answer_that_was_asked_for_and_has_not
     assert model(server).capabilities.answers_results
 
 
-async def test_the_model_learns_what_became_of_calls_that_it_cancelled(server: ScriptedGemini) -> None:
+async def test_the_model_learns_what_became_of_calls_that_it_cancelled(server: LiveTwin) -> None:
     async with session(server) as opened:
         server.answers(Turn(calls=(CALL, {**CALL, "id": "c2"})), "I see.")
         first, second = [item for item in await opened.answer() if isinstance(item, ToolCall)]
@@ -81,7 +81,7 @@ async def test_the_model_learns_what_became_of_calls_that_it_cancelled(server: S
 
 
 @pytest.mark.parametrize("setup", [LOCAL, REMOTE], ids=["local", "remote"])
-async def test_a_call_of_a_refused_answer_gets_one_output(server: ScriptedGemini, setup: RealtimeSetup) -> None:
+async def test_a_call_of_a_refused_answer_gets_one_output(server: LiveTwin, setup: RealtimeSetup) -> None:
     async with session(server, setup, name=WAITS) as opened:
         server.answers(Turn(calls=(CALL,)))
         if setup is REMOTE:  # that server would hear the next turn and wait
@@ -102,7 +102,7 @@ async def test_a_call_of_a_refused_answer_gets_one_output(server: ScriptedGemini
     assert output["response"]["error"].startswith("Not run: ")
 
 
-async def test_a_call_that_comes_after_its_answer_was_closed_gets_one_output(server: ScriptedGemini) -> None:
+async def test_a_call_that_comes_after_its_answer_was_closed_gets_one_output(server: LiveTwin) -> None:
     async with session(server) as opened:
         server.answers(Turn(text="one two", ends=False), "Fine.")
         async with aclosing(opened.connection.generate(ASKING)) as answer:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from kit.limits import LIMIT
-from kit.servers.scripted_gemini import ScriptedGemini, Turn, scripted_gemini
 from vivavoce.agents import Agent, EndpointingOptions, SessionOptions, function_tool
 from vivavoce.agents.events import HistoryItemAdded, HistoryItemReplaced, TurnCompleted
 from vivavoce.agents.testing import SessionHarness
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.testing import ScriptedVAD
 from vivavoce.plugins import google
+from vivavoce.plugins.google.twin.live import LiveTwin, Turn
 
 CALL = {"id": "c1", "name": "move_on", "args": {}}
 
@@ -25,13 +24,13 @@ def loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[ScriptedGemini]:
-    async with scripted_gemini(tmp_path) as running:
+async def server() -> AsyncIterator[LiveTwin]:
+    async with LiveTwin() as running:
         yield running
 
 
 @pytest.fixture
-async def model(server: ScriptedGemini) -> AsyncIterator[google.RealtimeModel]:
+async def model(server: LiveTwin) -> AsyncIterator[google.RealtimeModel]:
     options = google.RealtimeOptions(ssl_context=server.trust)
     async with google.RealtimeModel(model="m", api_key="k", base_url=server.url, options=options) as one:
         yield one
@@ -64,7 +63,7 @@ def harness_of(model: google.RealtimeModel, agent: Agent, options: SessionOption
 
 
 async def test_words_that_come_after_a_new_connection_was_needed_are_not_lost(
-    server: ScriptedGemini, model: google.RealtimeModel
+    server: LiveTwin, model: google.RealtimeModel
 ) -> None:
     server.answers(Turn(calls=(CALL,)), "Welcome.")
     async with harness_of(model, Host()) as harness:
@@ -83,7 +82,7 @@ async def test_words_that_come_after_a_new_connection_was_needed_are_not_lost(
 
 
 async def test_a_turn_that_lasts_too_long_is_two_messages_and_two_answers_in_order(
-    server: ScriptedGemini, model: google.RealtimeModel
+    server: LiveTwin, model: google.RealtimeModel
 ) -> None:
     server.answers("First.", "Second.")
     options = SessionOptions(endpointing=EndpointingOptions(max_turn_duration=0.4))
@@ -106,7 +105,7 @@ async def test_a_turn_that_lasts_too_long_is_two_messages_and_two_answers_in_ord
 
 
 async def test_an_answer_whose_connection_is_cut_goes_on_without_a_word_of_the_caller(
-    server: ScriptedGemini, model: google.RealtimeModel
+    server: LiveTwin, model: google.RealtimeModel
 ) -> None:
     server.answers(Turn(text="one two three four five", delay=0.05, ends=False), "six seven.")
     async with harness_of(model, Agent("Help.")) as harness:

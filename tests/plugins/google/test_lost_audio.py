@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from kit.servers.scripted_gemini import scripted_gemini
 from kit.telemetry import Watching
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.transports.local import LocalTransport
@@ -15,17 +12,16 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.outbox import MAX_QUEUED
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.plugins import google
+from vivavoce.plugins.google.twin.live import LiveTwin
 
 FRAMES = MAX_QUEUED + 500
 LOUD = AudioFrame(b"\x00\x10" * 320, 16000)
 
 
-async def test_frames_beyond_what_may_wait_for_the_server_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_frames_beyond_what_may_wait_for_the_server_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     watching = Watching()
-    async with scripted_gemini(tmp_path) as server:
+    async with LiveTwin() as server:
         trusting = google.RealtimeOptions(ssl_context=server.trust)
         model = google.RealtimeModel(model="m", api_key="secret", base_url=server.url, options=trusting)
         options = SessionOptions(telemetry=watching.telemetry)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,7 +12,6 @@ import pytest
 from kit.gemini_session import ASKING, CALL, REMOTE, model, session, weather
 from kit.limits import LIMIT
 from kit.open_connection import Session, words
-from kit.servers.scripted_gemini import ScriptedGemini, Turn, scripted_gemini
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     ProviderConnectionError,
@@ -39,6 +37,7 @@ from vivavoce.pipelines.testing import check_failure, check_realtime_model
 from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins import google
+from vivavoce.plugins.google.twin.live import LiveTwin, Turn
 
 
 def mind(received: list[dict[str, Any]]) -> Turn | str:
@@ -48,21 +47,21 @@ def mind(received: list[dict[str, Any]]) -> Turn | str:
     return Turn(text="One moment.", calls=(CALL,))
 
 
-async def test_it_keeps_the_promises_of_a_realtime_model(tmp_path: Path) -> None:
-    async with scripted_gemini(tmp_path, mind) as server:
+async def test_it_keeps_the_promises_of_a_realtime_model() -> None:
+    async with LiveTwin(mind) as server:
         await check_realtime_model(lambda: model(server), ASKING, AudioFrame(tone(0.6), 24000), limit=LIMIT)
 
 
-async def test_it_keeps_them_with_answers_in_text(tmp_path: Path) -> None:
+async def test_it_keeps_them_with_answers_in_text() -> None:
     setup = RealtimeSetup(turn_detection="local", answers="text")
-    async with scripted_gemini(tmp_path) as server, session(server, setup, generates_text=True) as opened:
+    async with LiveTwin() as server, session(server, setup, generates_text=True) as opened:
         server.answers("one two")
         answer = await opened.answer()
     assert words(answer) == "one two"
     assert not [item for item in answer if isinstance(item, AudioChunk)]
 
 
-async def test_a_connection_begins_with_the_settings_and_the_past(server: ScriptedGemini) -> None:
+async def test_a_connection_begins_with_the_settings_and_the_past(server: LiveTwin) -> None:
     past = ChatContext(
         (
             ChatMessage(role="user", content="Is it cold?"),
@@ -88,7 +87,7 @@ async def test_a_connection_begins_with_the_settings_and_the_past(server: Script
     assert server.queries[0]["key"] == "secret"
 
 
-async def test_a_resumed_connection_names_its_handle_and_tells_no_past(server: ScriptedGemini) -> None:
+async def test_a_resumed_connection_names_its_handle_and_tells_no_past(server: LiveTwin) -> None:
     past = ChatContext((ChatMessage(role="user", content="Hello"),))
     async with session(server, RealtimeSetup(history=past, resume="h1")) as opened:
         await server.send({"sessionResumptionUpdate": {"newHandle": "h2", "resumable": True}})
@@ -102,7 +101,7 @@ async def test_a_resumed_connection_names_its_handle_and_tells_no_past(server: S
 
 
 async def test_audio_is_sent_as_it_comes_where_the_server_decides_and_its_answer_is_accepted(
-    server: ScriptedGemini,
+    server: LiveTwin,
 ) -> None:
     async with session(server, REMOTE) as opened:
         opened.connection.push(AudioFrame(bytes(640), 16000))
@@ -128,7 +127,7 @@ async def test_audio_is_sent_as_it_comes_where_the_server_decides_and_its_answer
     assert answer[-2:] == [audio, Done("stop")]
 
 
-async def test_words_that_cut_the_model_belong_to_the_next_turn(server: ScriptedGemini) -> None:
+async def test_words_that_cut_the_model_belong_to_the_next_turn(server: LiveTwin) -> None:
     async with session(server, REMOTE) as opened:
         await server.send({"serverContent": {"inputTranscription": {"text": "Tell me more"}}})
         server.answers(Turn(text="one two three", ends=False))
@@ -150,7 +149,7 @@ async def test_words_that_cut_the_model_belong_to_the_next_turn(server: Scripted
 
 
 async def test_where_we_decide_audio_is_sent_when_an_answer_is_asked_for_and_never_what_was_cleared(
-    server: ScriptedGemini,
+    server: LiveTwin,
 ) -> None:
     async with session(server) as opened:
         server.answers("Yes.")
@@ -173,7 +172,7 @@ def finals(opened: Session) -> list[tuple[str, str]]:
     return [(one.text, one.item_id) for one in opened.of(RealtimeTranscript) if one.is_final]
 
 
-async def test_a_transcript_that_comes_after_the_next_commit_is_of_the_commit_before(server: ScriptedGemini) -> None:
+async def test_a_transcript_that_comes_after_the_next_commit_is_of_the_commit_before(server: LiveTwin) -> None:
     async with session(server) as opened:
         server.answers("Yes.", "No.")
         opened.connection.push(AudioFrame(bytes(640), 16000))
@@ -194,7 +193,7 @@ async def test_a_transcript_that_comes_after_the_next_commit_is_of_the_commit_be
 
 
 async def test_a_transcript_that_comes_before_the_next_answer_is_of_the_commit_before_if_that_has_none(
-    server: ScriptedGemini,
+    server: LiveTwin,
 ) -> None:
     async with session(server) as opened:
         server.answers("Yes.", Turn(text="No.", delay=0.3))
@@ -214,7 +213,7 @@ async def test_a_transcript_that_comes_before_the_next_answer_is_of_the_commit_b
     assert finals(opened) == [("part one", names[0]), ("part two", names[1])]
 
 
-async def test_words_that_come_when_the_answer_is_over_are_of_no_new_turn(server: ScriptedGemini) -> None:
+async def test_words_that_come_when_the_answer_is_over_are_of_no_new_turn(server: LiveTwin) -> None:
     async with session(server) as opened:
         server.answers("Yes.")
         opened.connection.push(AudioFrame(bytes(640), 16000))
@@ -228,7 +227,7 @@ async def test_words_that_come_when_the_answer_is_over_are_of_no_new_turn(server
     assert finals(opened) == [("hello", name)]
 
 
-async def test_a_closed_answer_is_interrupted_and_what_still_comes_of_it_is_nobodys(server: ScriptedGemini) -> None:
+async def test_a_closed_answer_is_interrupted_and_what_still_comes_of_it_is_nobodys(server: LiveTwin) -> None:
     async with session(server) as opened:
         server.answers(Turn(text="one two three four", delay=0.1), "Fine.")
         async with aclosing(opened.connection.generate(ASKING)) as answer:
@@ -239,7 +238,7 @@ async def test_a_closed_answer_is_interrupted_and_what_still_comes_of_it_is_nobo
     assert not opened.of(RealtimeReplyStarted)
 
 
-async def test_a_refused_answer_is_interrupted(server: ScriptedGemini) -> None:
+async def test_a_refused_answer_is_interrupted(server: LiveTwin) -> None:
     async with session(server, REMOTE) as opened:
         server.answers(Turn(text="one two", ends=False), "Fine.")
         await server.play()
@@ -252,7 +251,7 @@ async def test_a_refused_answer_is_interrupted(server: ScriptedGemini) -> None:
             opened.connection.accept(opened.of(RealtimeReplyStarted)[0].reply_id)
 
 
-async def test_words_pictures_and_instructions_of_one_answer_are_told(server: ScriptedGemini) -> None:
+async def test_words_pictures_and_instructions_of_one_answer_are_told(server: LiveTwin) -> None:
     async with session(server) as opened:
         server.answers("A cat.", "Hello.")
         opened.connection.append(ChatMessage(role="user", content="This?", images=(VideoFrame(b"x", "image/png"),)))
@@ -278,7 +277,7 @@ async def test_words_pictures_and_instructions_of_one_answer_are_told(server: Sc
     ],
 )
 async def test_a_closed_connection_tells_whether_to_try_again(
-    server: ScriptedGemini, code: int, reason: str, kind: type[ProviderError], retryable: bool
+    server: LiveTwin, code: int, reason: str, kind: type[ProviderError], retryable: bool
 ) -> None:
     async with session(server) as opened:
         await server.got(lambda _: True, 0)
@@ -290,7 +289,7 @@ async def test_a_closed_connection_tells_whether_to_try_again(
             await opened.answer()
 
 
-async def test_a_lost_connection_fails_the_answer_that_it_carried(server: ScriptedGemini) -> None:
+async def test_a_lost_connection_fails_the_answer_that_it_carried(server: LiveTwin) -> None:
     async with session(server) as opened:
         server.answers(Turn(text="one two", ends=False))
         async with aclosing(opened.connection.generate(ASKING)) as answer:
@@ -300,7 +299,7 @@ async def test_a_lost_connection_fails_the_answer_that_it_carried(server: Script
                 [item async for item in answer]
 
 
-async def test_broken_messages_are_problems_and_the_conversation_goes_on(server: ScriptedGemini) -> None:
+async def test_broken_messages_are_problems_and_the_conversation_goes_on(server: LiveTwin) -> None:
     async with session(server) as opened:
         await server.send("{")
         blob = {"mimeType": "audio/pcm;rate=8000", "data": "AAAA"}
@@ -312,9 +311,7 @@ async def test_broken_messages_are_problems_and_the_conversation_goes_on(server:
 
 
 @pytest.mark.parametrize(("status", "retryable"), [(403, False), (429, True), (503, True)])
-async def test_a_refused_handshake_tells_whether_to_try_again(
-    server: ScriptedGemini, status: int, retryable: bool
-) -> None:
+async def test_a_refused_handshake_tells_whether_to_try_again(server: LiveTwin, status: int, retryable: bool) -> None:
     server.refusals += [status, status]
     async with model(server) as one:
         with pytest.raises(ProviderStatusError) as caught:
@@ -324,7 +321,7 @@ async def test_a_refused_handshake_tells_whether_to_try_again(
         await check_failure(lambda: one.open(REMOTE))
 
 
-async def test_a_server_that_does_not_take_the_settings_or_is_not_there_is_an_error(server: ScriptedGemini) -> None:
+async def test_a_server_that_does_not_take_the_settings_or_is_not_there_is_an_error(server: LiveTwin) -> None:
     server.first = {"goAway": {}}
     async with model(server) as one:
         await check_failure(lambda: one.open(REMOTE))
@@ -334,7 +331,7 @@ async def test_a_server_that_does_not_take_the_settings_or_is_not_there_is_an_er
 
 
 def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="GEMINI_API_KEY"):
+    with pytest.raises(ConfigurationError, match="GOOGLE_API_KEY or GEMINI_API_KEY"):
         google.RealtimeModel()
     with pytest.raises(ValueError, match="silence"):
         google.RealtimeOptions(silence=0)

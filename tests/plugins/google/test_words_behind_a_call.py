@@ -13,7 +13,6 @@ from google import genai
 from google.genai import types
 
 from kit.limits import LIMIT
-from kit.servers.scripted_gemini import OpenCall, ScriptedGemini, Turn
 from vivavoce.agents import Agent, AgentSession, EndpointingOptions, SessionOptions, function_tool
 from vivavoce.agents.transports.local import LocalTransport, VirtualSink
 from vivavoce.pipelines.core.clock import LoopClock
@@ -23,6 +22,7 @@ from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.testing import ScriptedVAD
 from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.plugins import google
+from vivavoce.plugins.google.twin.live import LiveTwin, OpenCall, Turn
 
 CALL = {"id": "c1", "name": "weather", "args": {"city": "Oslo"}}
 QUESTION = "How is the weather?"
@@ -75,7 +75,7 @@ def words_of(pcm: bytes) -> str:
     return " ".join(words.get(pcm[at : at + size], "?") for at in range(0, len(pcm), size))
 
 
-def model_of(server: ScriptedGemini, kind: Kind) -> google.RealtimeModel:
+def model_of(server: LiveTwin, kind: Kind) -> google.RealtimeModel:
     server.open_call, server.completes_calls, server.voice = kind.open_call, kind.completes_calls, voice
     options = google.RealtimeOptions(ssl_context=server.trust, extra_config=kind.extra_config, connect_timeout=LIMIT)
     return google.RealtimeModel(model=kind.model, api_key="secret", base_url=server.url, options=options)
@@ -85,7 +85,7 @@ def model_of(server: ScriptedGemini, kind: Kind) -> google.RealtimeModel:
 @pytest.mark.parametrize("before", ["", BEFORE], ids=["call first", "words before"])
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 async def test_words_behind_a_call_are_heard_once_and_whole_and_its_tool_runs_once(
-    server: ScriptedGemini, kind: Kind, before: str, decides: Decides
+    server: LiveTwin, kind: Kind, before: str, decides: Decides
 ) -> None:
     server.answers(Turn(text=before, calls=(CALL,), behind=BEHIND), ANSWER)
     agent, sink, is_over = Host(), VirtualSink(LoopClock()), anyio.Event()
@@ -120,7 +120,7 @@ async def test_words_behind_a_call_are_heard_once_and_whole_and_its_tool_runs_on
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-async def test_the_vendors_own_client_takes_the_same_wire(server: ScriptedGemini, kind: Kind) -> None:
+async def test_the_vendors_own_client_takes_the_same_wire(server: LiveTwin, kind: Kind) -> None:
     server.open_call, server.completes_calls, server.voice = kind.open_call, kind.completes_calls, voice
     server.answers(Turn(calls=(CALL,), behind=BEHIND), ANSWER)
     http = types.HttpOptions(base_url=server.url, async_client_args={"ssl": server.trust})

@@ -1,33 +1,42 @@
-"""A server that speaks Gemini Live's protocol from a script, over TLS on loopback: the SDK speaks nothing else.
+"""LiveTwin: Gemini Live on loopback, played from a script, over TLS since the SDK speaks nothing else.
 
-async with scripted_gemini() as server:
-    server.answers("It is sunny.")
-    model = google.RealtimeModel(api_key="k", base_url=server.url, options=server.options())
+    async with LiveTwin() as twin:
+        twin.answers("It is sunny.")
+        options = google.RealtimeOptions(ssl_context=twin.trust)
+        model = google.RealtimeModel(api_key="any", base_url=twin.url, options=options)
+
+`google.RealtimeModel` speaks to it by Google's own SDK, which so proves its messages.
+
+Sources: https://ai.google.dev/api/live (`setup`, `clientContent`, `realtimeInput`, `toolResponse`; `setupComplete`,
+`serverContent`, `toolCall`, `toolCallCancellation`, `usageMetadata`); `live.py` of google-genai 3.6.1, which writes
+some fields in snake case; https://ai.google.dev/gemini-api/docs/live-api/tools (calls). It was not compared with the
+live server.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import datetime
-import ipaddress
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self
 
+import anyio
 from aiohttp import WSMsgType, web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.testing.realtime_server.script import tone
+from vivavoce.plugins.google.twin.certificate import make_certificate
 
 LIMIT = 60.0
+"""Seconds that a test waits for a message of the client."""
+
+CLOSE_LIMIT = 1.0
 
 USAGE = {
     "promptTokenCount": 20,
@@ -68,12 +77,16 @@ def tone_of(_: str) -> bytes:
     return tone(0.2)
 
 
-class ScriptedGemini:
-    """Answers each request with the next turn, else with the result of `mind` for the client's messages."""
+class LiveTwin:
+    """Google's server of Gemini Live on a free port of 127.0.0.1, open inside of an `async with` block.
 
-    def __init__(self, mind: Callable[[list[dict[str, Any]]], Turn | str] | None) -> None:
+    It answers each request with the next turn, else with the result of `mind` for the client's messages.
+    """
+
+    def __init__(self, mind: Callable[[list[dict[str, Any]]], Turn | str] | None = None) -> None:
         self.url = ""
         self.trust: ssl.SSLContext | None = None
+        """Trusts its certificate."""
         self.received: list[dict[str, Any]] = []
         """Client messages, oldest first; of audio only how many bytes."""
         self.setups: list[dict[str, Any]] = []
@@ -99,6 +112,28 @@ class ScriptedGemini:
         self._changed = asyncio.Condition()
         self._awaits_past = False
         """Whether the next content of the newest connection is its history."""
+        self._tasks = OwnedTasks("gemini live twin")
+        app = web.Application()
+        app.router.add_get("/{path:.*}", self._serve)
+        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
+
+    async def __aenter__(self) -> Self:
+        own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with tempfile.TemporaryDirectory(prefix="gemini-live-") as folder:
+            certificate = make_certificate(Path(folder))
+            own.load_cert_chain(certificate)
+            self.trust = ssl.create_default_context(cafile=str(certificate))
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=own).start()
+        self.url = f"https://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+        self._tasks.cancel()
+        await self._tasks.finish(CLOSE_LIMIT)
 
     def answers(self, *turns: Turn | str) -> None:
         """Play these next, one a request."""
@@ -133,7 +168,7 @@ class ScriptedGemini:
         async with asyncio.timeout(LIMIT), self._changed:
             await self._changed.wait_for(lambda: sum(bool(holds(one)) for one in self.received) >= count)
 
-    async def serve(self, request: web.Request) -> web.StreamResponse:
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
         """Serve one client."""
         self.queries.append(dict(request.query) | {"key": request.headers.get("x-goog-api-key", "")})
         if self.refusals:
@@ -193,7 +228,7 @@ class ScriptedGemini:
             self._begin(self._play_behind(self._playing))
 
     def _begin(self, playing: Coroutine[Any, Any, None]) -> None:
-        self._playing = asyncio.get_running_loop().create_task(playing, name="a turn of the model")
+        self._playing = self._tasks.task(playing, "a turn of the model")
 
     async def _play_behind(self, before: asyncio.Task[None] | None) -> None:
         """Play the next turn when the present one is over: outputs do not interrupt the model."""
@@ -219,7 +254,7 @@ class ScriptedGemini:
 
     async def _speak(self, text: str, delay: float, *, is_first: bool = True) -> None:
         for number, word in enumerate(text.split()):
-            await asyncio.sleep(delay)  # noqa: TID251 - the server's own pace
+            await anyio.sleep(delay)
             piece = word if is_first and number == 0 else f" {word}"
             blob = {"mimeType": "audio/pcm;rate=24000", "data": base64.b64encode(self.voice(word)).decode()}
             parts: list[dict[str, Any]] = [{"inlineData": blob}]
@@ -233,54 +268,3 @@ class ScriptedGemini:
         if self._playing is not None and not self._playing.done():
             self._playing.cancel()
             await asyncio.wait([self._playing])
-
-
-@asynccontextmanager
-async def scripted_gemini(
-    folder: Path, mind: Callable[[list[dict[str, Any]]], Turn | str] | None = None
-) -> AsyncIterator[ScriptedGemini]:
-    """Serve on a free port of 127.0.0.1.
-
-    Args:
-        folder: For the certificate.
-    """
-    server = ScriptedGemini(mind)
-    certificate = make_certificate(folder)
-    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    own.load_cert_chain(certificate)
-    server.trust = ssl.create_default_context(cafile=str(certificate))
-    app = web.Application()
-    app.router.add_get("/{path:.*}", server.serve)
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=own).start()
-        server.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
-        yield server
-    finally:
-        await runner.cleanup()
-
-
-def make_certificate(folder: Path) -> Path:
-    """Write a key and a certificate for 127.0.0.1, signed by itself, into one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    begins = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(begins)
-        .not_valid_after(begins + datetime.timedelta(days=36500))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path = folder / "certificate.pem"
-    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
-    return path
