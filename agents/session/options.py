@@ -102,7 +102,8 @@ class SessionOptions(WatchOptions):
     expect them, beside the terms of their own options. For others, a warning is logged."""
     preemptive: bool = True
     """Begin to answer words that are probably all before the turn is over, at most three times in one turn; used only
-    if nothing differs in the end. With endpointing mode `manual`, on final words in a silence only."""
+    if nothing differs in the end. With endpointing mode `manual`, on final words in a silence only. Where the
+    recogniser judges turns, at its eager ends (`STTEagerEndOfTurn`) and on final words only."""
     preemptive_tts: bool = False
     """Let the voice speak such an answer ahead too, unheard."""
     tool_timeout: float = 30.0
