@@ -15,6 +15,7 @@ from difflib import SequenceMatcher
 
 from vivavoce.pipelines.core.words import words_of
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.net.kept_audio import KeptAudio
 from vivavoce.pipelines.stt.passed_on_words import SURE_WORDS, PassedOnWords
 
 ALIKE = 0.5
@@ -26,19 +27,14 @@ PRE_ROLL = 1.0
 """Seconds of audio that are kept before the onset of speech, if a VAD reports the onset."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpeechStarted:
-    """`speech_started(ago)` was called."""
-
-    ago: float
-
-
 @dataclass(slots=True)
 class Utterance:
     """Audio between two calls of `flush()`.
 
     Args:
-        items: Frames, and calls of `speech_started()` between them.
+        begin: The position of its oldest audio.
+        end: The position behind its newest audio, once it has ended.
+        starts: The positions of the calls of `speech_started()`, with the `ago` of each.
         voiced: Seconds since speech began; 0 without a VAD's report.
         began_at: When speech began.
         shown: Words of its newest interim, while no final has settled them.
@@ -46,11 +42,11 @@ class Utterance:
         is_excused: Whether every recogniser was asked for its words in vain: none owes them any more.
         is_covered: Whether an interim that came since it began belonged to an earlier utterance, and may have its words
             too.
-        end: The position of its newest audio, in seconds of the stream.
     """
 
-    items: deque[AudioFrame | SpeechStarted] = field(default_factory=deque)
-    seconds: float = 0.0
+    begin: float = 0.0
+    end: float = float("inf")
+    starts: list[tuple[float, float]] = field(default_factory=list)
     voiced: float = 0.0
     is_speech: bool = False
     began_at: float = 0.0
@@ -58,7 +54,6 @@ class Utterance:
     ended_at: float | None = None
     is_excused: bool = False
     is_covered: bool = False
-    end: float = 0.0
 
     def show(self, text: str) -> None:
         """Set the interim; if it is only the beginning of words that were shown already, the utterance is being heard
@@ -76,14 +71,13 @@ class UnsettledAudio:
     """Keeps utterances until a final settles them, at most `seconds` of audio."""
 
     def __init__(self, seconds: float) -> None:
-        self._limit = seconds
+        self._kept: KeptAudio[AudioFrame] = KeptAudio(seconds, self._note_dropped, overlap=0.0)
         self.has_vad = False
         """Whether a VAD reports speech."""
         self.ended: deque[Utterance] = deque()
         """Utterances that have ended, oldest first."""
         self.open = Utterance()
         """The utterance that is being spoken."""
-        self._position = 0.0
         self._dropped = 0
         self._passed_on = PassedOnWords()
         self._left_off = 0
@@ -100,25 +94,19 @@ class UnsettledAudio:
     @property
     def position(self) -> float:
         """Seconds of audio that were pushed."""
-        return self._position
+        return self._kept.end
 
     def push(self, frame: AudioFrame) -> None:
-        utterance = self.open
-        seconds = frame.duration
-        utterance.items.append(frame)
-        utterance.seconds += seconds
-        self._position += seconds
-        utterance.end = self._position
-        if utterance.is_speech:
-            utterance.voiced += seconds
-        elif self.has_vad and not utterance.has_words:
-            if utterance.seconds > PRE_ROLL:
-                _trim(utterance, PRE_ROLL)
-            return
-        if utterance.seconds > self._limit:
-            before = len(utterance.items)
-            _trim(utterance, self._limit)
-            self._dropped += before - len(utterance.items)
+        self._kept.push(frame, frame.duration)
+        if self.open.is_speech:
+            self.open.voiced += frame.duration
+        elif self.has_vad and not self.open.has_words:
+            self.open.begin = max(self.open.begin, self._kept.end - PRE_ROLL)
+        if (begin := (self.ended[0] if self.ended else self.open).begin) > self._kept.settled:
+            self._kept.settle(begin)
+        while self.ended and self.ended[0].end <= self._kept.start:
+            self.ended.popleft()
+            self._left_off += 1
 
     def speech_started(self, ago: float, now: float) -> None:
         self.has_vad = True
@@ -126,7 +114,7 @@ class UnsettledAudio:
             self.open.is_speech, self.open.is_covered = True, False
             self.open.began_at = now - ago
         self.open.voiced = max(self.open.voiced, ago)
-        self.open.items.append(SpeechStarted(ago))
+        self.open.starts.append((self._kept.end, ago))
 
     def speech_ended(self) -> None:
         """Note that the speech of the open utterance has ended; the utterance goes on."""
@@ -135,19 +123,20 @@ class UnsettledAudio:
     def flush(self, now: float) -> None:
         """End the open utterance."""
         self._passed_on.follow()
-        over, self.open = self.open, Utterance()
-        over.ended_at = now
+        over, self.open = self.open, Utterance(self._kept.end)
+        over.ended_at, over.end = now, self._kept.end
         if over.is_speech or over.has_words or not self.has_vad:
             self.ended.append(over)
-        while sum(one.seconds for one in self.ended) > self._limit:
-            self._dropped += len(self.ended.popleft().items)
-            self._left_off += 1
 
     def discard(self) -> None:
         """Forget all audio."""
         self.take_recogniser()
         self.ended.clear()
-        self.open = Utterance()
+        self.open = Utterance(self._kept.end)
+        self._kept.clear()
+
+    def _note_dropped(self) -> None:
+        self._dropped += 1
 
     # --- events of the recogniser
 
@@ -225,9 +214,10 @@ class UnsettledAudio:
 
     def _begin_rest(self) -> None:
         """Settle the words of the open utterance so far; if its speech goes on, the rest is another utterance."""
-        self.open = Utterance(is_speech=self.open.is_speech, began_at=self.open.began_at)
+        end = self._kept.end
+        self.open = Utterance(end, is_speech=self.open.is_speech, began_at=self.open.began_at)
         if self.open.is_speech:
-            self.open.items.append(SpeechStarted(0.0))
+            self.open.starts.append((end, 0.0))
 
     def take_shown(self, before: str, now: float, *, goes_on: bool) -> list[str]:
         """Return the words that were shown and not settled, oldest first, to be passed on; drop their audio.
@@ -294,15 +284,18 @@ class UnsettledAudio:
         Args:
             push: Receives a frame and the position of its end, in seconds of the stream.
         """
-        for utterance in [*self.ended, self.open][begin:end]:
-            position = utterance.end - utterance.seconds
-            for item in list(utterance.items):
-                if isinstance(item, SpeechStarted):
-                    speech_started(item.ago)
-                else:
-                    position += item.duration
-                    push(item, position)
-            if utterance.ended_at is not None:
+        pieces = self._kept.pieces()
+        for one in [*self.ended, self.open][begin:end]:
+            starts = deque(one.starts)
+            for piece in pieces:
+                if one.begin <= piece.start < one.end:
+                    while starts and starts[0][0] <= piece.start:
+                        at, ago = starts.popleft()
+                        speech_started(ago if at >= pieces[0].start else 0.0)
+                    push(piece.item, piece.end)
+            for _, ago in starts:
+                speech_started(ago)
+            if one.ended_at is not None:
                 flush()
 
     def take_dropped(self) -> int:
@@ -325,15 +318,3 @@ def _likeness(one: str, other: str) -> float:
 def are_same(one: str, other: str) -> bool:
     """Return whether two shown texts surely belong to the same utterance."""
     return _likeness(one, other) >= SURELY_ALIKE
-
-
-def _trim(utterance: Utterance, seconds: float) -> None:
-    while utterance.seconds > seconds + 1e-9 and len(utterance.items) > 1:
-        item = utterance.items.popleft()
-        if isinstance(item, AudioFrame):
-            utterance.seconds -= item.duration
-        elif isinstance(utterance.items[0], AudioFrame):  # its speech goes on
-            frame = utterance.items.popleft()
-            assert isinstance(frame, AudioFrame)
-            utterance.seconds -= frame.duration
-            utterance.items.appendleft(SpeechStarted(0.0))
