@@ -25,7 +25,7 @@ from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.words import unless_blank
 from vivavoce.pipelines.stt.base import STTEagerEndOfTurn, STTEvent, STTFinal, STTInterim, STTJudgement
 from vivavoce.pipelines.stt.fallback_acts import Acts, MemberStream, MemberTraits, Purpose
-from vivavoce.pipelines.stt.unsettled_audio import UnsettledAudio, Utterance, are_same
+from vivavoce.pipelines.stt.unsettled_audio import UnsettledAudio, Utterance
 
 CLEAR_SPEECH = 1.0
 """Seconds of speech, by the VAD, in which a recogniser should hear words."""
@@ -69,10 +69,6 @@ class FallbackMachine:
         self._numbers = count(1)
         self._serving: MemberStream | None = MemberStream(0, first, now, is_open=True)
         self._relief: MemberStream | None = None
-        self._shown = ""
-        """The words of the serving stream's interim."""
-        self._carried = ""
-        """The words that an earlier stream has shown, in audio that is heard again."""
         self._row: list[ProviderError] = []
         """The failures since a member worked."""
         self._failures: list[tuple[int, ProviderError]] = []
@@ -110,7 +106,7 @@ class FallbackMachine:
     def speech_ended(self, now: float) -> None:
         """Note that speech has ended, of which the recogniser owes no final before its own end of the turn."""
         self._active_at = now
-        self.audio.speech_ended()
+        self.audio.speech_ended(now)
 
     def flush(self, now: float) -> None:
         """Note that the utterance is over."""
@@ -120,7 +116,6 @@ class FallbackMachine:
     def discard(self, now: float) -> None:
         self._active_at = now
         self.audio.discard()
-        self._shown = self._carried = ""
         if self._serving is not None:
             self._dismiss()
             self._forget_search()
@@ -201,10 +196,11 @@ class FallbackMachine:
             if traits.needs_flush or one.has_words or voiced >= CLEAR_SPEECH - 1e-6:
                 times.append(self._due_at(one))
                 break
-        if audio.open.is_speech and not audio.open.has_words and traits.shows_words:
-            times.append(max(audio.open.began_at, serving.since, self._words_at) + CLEAR_SPEECH + self._limit)
-        if self._carried and audio.has_vad and not audio.ended and not audio.open.is_speech:
-            times.append(serving.since + self._limit)
+        if traits.shows_words and not audio.open.has_words:
+            if audio.open.is_speech:
+                times.append(max(audio.open.began_at, serving.since, self._words_at) + CLEAR_SPEECH + self._limit)
+            elif audio.open.voiced >= CLEAR_SPEECH - 1e-6 and not audio.open.is_excused:  # it judges turns: no flush
+                times.append(max(audio.open.spoken_until, serving.since) + self._limit)
         return min(times, default=None)
 
     def _due_at(self, utterance: Utterance) -> float:
@@ -222,12 +218,12 @@ class FallbackMachine:
         return max([relief.since, *ended]) + self._limit + (0.0 if ended else CLEAR_SPEECH)
 
     def _is_silent(self, now: float) -> bool:
-        return self.audio.is_quiet and not self._carried and now >= self._active_at + SILENCE
+        return self.audio.is_quiet and now >= self._active_at + SILENCE
 
     def _looks_at(self) -> float | None:
         """Return when to look for a preferred member, or when to go back to one whose stream is open."""
         serving, relief = self._serving, self._relief
-        if serving is None or not self.audio.is_quiet or self._carried:
+        if serving is None or not self.audio.is_quiet:
             return None
         is_waiting = relief is not None and relief.is_open and relief.purpose == "return"
         if is_waiting or (relief is None and (serving.member != 0 or serving.is_slow)):
@@ -255,11 +251,10 @@ class FallbackMachine:
         self._settle_search(now)
 
     def _interim(self, serving: MemberStream, event: STTInterim | STTEagerEndOfTurn, now: float) -> None:
-        self._shown = event.text
-        if self._shown:
-            overdue = now - self._limit if serving.since <= now - self._limit else 0.0
+        if event.text:
             one_each = self._traits[serving.member].needs_flush
-            self.audio.interim(event.text, overdue, one_each=one_each, at_most=serving.heard)
+            interim = event if isinstance(event, STTInterim) else STTInterim(text=event.text)
+            self.audio.interim(interim, one_each=one_each, at_most=serving.heard)
         self._acts.emit(event)
 
     def _forget_search(self) -> None:
@@ -270,17 +265,8 @@ class FallbackMachine:
 
     def _final(self, serving: MemberStream, event: STTFinal, now: float) -> None:
         one_each = self._traits[serving.member].needs_flush
-        if (news := self.audio.final(event.text, now, one_each=one_each, at_most=serving.heard)) is None:
-            return
-        event, has_text = replace(event, text=news), bool(unless_blank(news))
-        self._shown = ""
-        if has_text or not self._carried:
-            self._carried = ""
-            self._acts.emit(event)
-        elif not (self.audio.ended or self.audio.open.is_speech):
-            # An earlier recogniser has shown words that this one does not hear.
-            carried, self._carried = self._carried, ""
-            self._acts.emit(STTFinal(text=carried))
+        if (news := self.audio.final(event, now, one_each=one_each, at_most=serving.heard)) is not None:
+            self._acts.emit(news)
 
     def _settle_search(self, now: float) -> None:
         """End the search for another member if the serving one has answered after all."""
@@ -298,9 +284,6 @@ class FallbackMachine:
 
     def _is_late(self, now: float) -> None:
         assert (serving := self._serving) is not None
-        if self._carried and not self.audio.ended:
-            self._conclude(now)
-            return
         self._late.add(serving.member)
         self._refused.clear()
         overdue = [one for one in self.audio.ended if not one.is_excused and self._due_at(one) <= now]
@@ -315,7 +298,6 @@ class FallbackMachine:
         self._row.append(error)
         self._failures.append((serving.member, error))
         self._serving = None
-        self._carry()
         if len(self._row) >= ROUNDS * len(self._traits):  # they open, and fail at once
             self._give_up()
             return
@@ -329,9 +311,6 @@ class FallbackMachine:
             self._witness_serves(self._relief, None, now)
         else:
             self._take_over(self._relief, now)
-
-    def _carry(self) -> None:
-        self._carried, self._shown = max(self._carried, self._shown, key=len), ""
 
     # --- another one
 
@@ -400,7 +379,6 @@ class FallbackMachine:
         failures, self._failures = tuple(self._failures), []
         self._acts.take_over(relief.member, failures, self.audio.take_dropped())
         self.audio.take_recogniser()
-        self._carry()
         self._refused.clear()
         if not has_heard:
             relief.since = now
@@ -463,16 +441,12 @@ class FallbackMachine:
             self.audio.excuse(now)
         self._forget_search()
 
-    def _take_shown(self, now: float, *, goes_on: bool) -> list[str]:
+    def _take_shown(self, now: float, *, goes_on: bool) -> bool:
         """Make finals of the words that were shown; leave those of the open utterance if it goes on."""
-        shown = self.audio.take_shown("" if goes_on else self._carried, now, goes_on=goes_on)
-        if not goes_on or any(are_same(self._carried, text) for text in shown):
-            self._carried = ""
-        if not goes_on:
-            self._shown = ""
-        for text in shown:
-            self._acts.emit(STTFinal(text=text))
-        return shown
+        shown = self.audio.take_shown(now, goes_on=goes_on)
+        for interim in shown:
+            self._acts.emit(STTFinal(**interim.recognised()))
+        return bool(shown)
 
     def _give_up(self) -> None:
         self._take_shown(0.0, goes_on=False)

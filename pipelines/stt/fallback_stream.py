@@ -37,7 +37,6 @@ from vivavoce.pipelines.stt.base import (
 )
 from vivavoce.pipelines.stt.fallback_acts import MemberTraits
 from vivavoce.pipelines.stt.fallback_machine import FallbackMachine
-from vivavoce.pipelines.stt.shown_words import ShownWords
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +159,6 @@ class FallbackStream(STTStream):
             kept_seconds=kept_seconds,
         )
         self._audio = self._machine.audio
-        self._shown = ShownWords()
         self._watchdog = Watchdog(self._clock, self._due)
         self._is_closed = False
         self._send, self._events = anyio.create_memory_object_stream[STTEvent | ProviderError](math.inf)
@@ -227,8 +225,6 @@ class FallbackStream(STTStream):
 
     def emit(self, event: STTEvent) -> None:
         """Pass an event on: judgements only if all members give them."""
-        if isinstance(event, STTFinal):
-            event = self._shown.completed(event)
         if isinstance(event, STTInterim | STTFinal) or self._can.emits_end_of_turn:
             self._send.send_nowait(event)
         elif isinstance(event, STTEagerEndOfTurn) and event.text:
@@ -332,7 +328,6 @@ class FallbackStream(STTStream):
                 async for event in events:
                     if isinstance(event, STTInterim | STTFinal) and event.words:
                         event = replace(event, words=branch.times.words(event.words))
-                        self._shown.note(event)
                     self._machine.event(branch.number, event, self._clock.now())
                     self._watch()
         except ProviderError as failure:
