@@ -1,6 +1,4 @@
-"""The records of a call: one TurnRecord for each turn, and the SessionReport. Version 1; later versions only add
-fields.
-"""
+"""The records of a call: a TurnRecord for each turn, and the SessionReport. Version 1; later ones only add fields."""
 
 from __future__ import annotations
 
@@ -186,7 +184,8 @@ class UsageRecord:
     """The usage of providers by a session, or a turn, summed.
 
     Args:
-        llm_input_tokens, llm_output_tokens, llm_cached_tokens: Of models; the cached ones are a part of the input.
+        llm_input_tokens, llm_output_tokens: Of models.
+        llm_cached_tokens, llm_cache_write_tokens: The parts of the input that a provider's cache had, and took in.
         llm_input_audio_tokens, llm_output_audio_tokens, llm_cached_audio_tokens: The parts of them that are audio.
         llm_estimated_tokens: The part of input and output that is estimated, since a request was cut before its
             provider reported them.
@@ -195,6 +194,7 @@ class UsageRecord:
     llm_input_tokens: int = 0
     llm_output_tokens: int = 0
     llm_cached_tokens: int = 0
+    llm_cache_write_tokens: int = 0
     tts_characters: int = 0
     tts_audio_seconds: float = 0.0
     stt_audio_seconds: float = 0.0

@@ -161,6 +161,7 @@ class PipelineUsage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     input_audio_tokens: int = 0
     output_audio_tokens: int = 0
     cached_audio_tokens: int = 0

@@ -17,8 +17,8 @@ MILLION = 1_000_000
 class Price:
     """The price of a model, in US dollars or any other unit that all prices of a budget share.
 
-    `Price()` is the price of a free model. Audio and cached tokens without their own price have the price of the tokens
-    of which they are a part.
+    `Price()` is the price of a free model. Tokens of audio, and tokens that a cache has or takes in, have the price of
+    the tokens of which they are a part where they have none of their own.
 
     Each option: docs/options.md.
     """
@@ -29,6 +29,8 @@ class Price:
     """Price of a million tokens that it writes."""
     million_cached: float | None = None
     """Price of a million input tokens that the provider had kept."""
+    million_cache_write: float | None = None
+    """Price of a million input tokens that the provider keeps from then on."""
     million_audio_input: float | None = None
     """Price of a million tokens of audio that a model hears."""
     million_audio_output: float | None = None
@@ -59,11 +61,12 @@ class Price:
         audio_cached = _or(self.million_cached_audio, _or(self.million_audio_input, cached))
         cached_text = used.llm_cached_tokens - used.llm_cached_audio_tokens
         fresh_audio = used.llm_input_audio_tokens - used.llm_cached_audio_tokens
-        fresh_text = used.llm_input_tokens - used.llm_input_audio_tokens - cached_text
+        fresh_text = used.llm_input_tokens - used.llm_input_audio_tokens - cached_text - used.llm_cache_write_tokens
         text_made = used.llm_output_tokens - used.llm_output_audio_tokens
         tokens = (
             max(0, fresh_text) * text
             + max(0, cached_text) * cached
+            + used.llm_cache_write_tokens * _or(self.million_cache_write, text)
             + max(0, fresh_audio) * audio
             + used.llm_cached_audio_tokens * audio_cached
             + max(0, text_made) * text_out

@@ -103,8 +103,10 @@ def usage(report: SessionReport) -> Element:
 
 
 def _parts_of_tokens(used: UsageRecord) -> list[list[Child]]:
-    """Return the rows of estimated tokens, and of a model that takes or makes audio."""
+    """Return the rows of tokens that a cache took in, of estimated ones, and of a model that takes or makes audio."""
     rows: list[list[Child]] = []
+    if used.llm_cache_write_tokens:
+        rows.append(["taken into the cache", f"{used.llm_cache_write_tokens:,}"])
     if used.llm_estimated_tokens:
         rows.append(["estimated of both", f"{used.llm_estimated_tokens:,}"])
     if used.llm_input_audio_tokens or used.llm_output_audio_tokens:

@@ -101,8 +101,8 @@ class SessionOptions(WatchOptions):
     """Names, products and other rare words that the caller may say; recognisers with the capability `takes_key_terms`
     expect them, beside the terms of their own options. For others, a warning is logged."""
     preemptive: bool = True
-    """Begin to answer words that are probably all before the turn is over, at most three times in one turn; used only
-    if nothing differs in the end. With endpointing mode `manual`, on final words in a silence only."""
+    """Begin to answer words that are probably all before the turn is over: on stable words, or at the eager end of a
+    recogniser that judges turns. At most three a turn, used if nothing differs. Mode `manual`: finals in a silence."""
     preemptive_tts: bool = False
     """Let the voice speak such an answer ahead too, unheard."""
     tool_timeout: float = 30.0

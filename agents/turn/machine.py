@@ -53,7 +53,7 @@ class TurnMachine:
         self._guard = guard = InterruptionGuard(self._floor, self._user, caller, options.interruption.echo_warm_up)
         self._interruption = Interruption(in_use, self._floor, self._user, guard, caller, stops, self._out)
         self._endpointing = endpointing = Endpointing(in_use, self._user)
-        self._attempts = Preemption(in_use, self._floor, self._user, self._out)
+        self._attempts = Preemption(in_use, self._floor, self._user, endpointing, self._out)
         self._preemption = self._attempts if in_use.has_attempts else None
         self._turn_commit = TurnCommit(
             in_use, self._floor, self._user, self._interruption, guard, endpointing, self._preemption, self._out

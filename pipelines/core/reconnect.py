@@ -15,7 +15,7 @@ from anyio.abc import TaskStatus
 from vivavoce.pipelines.core.boundary import Expected, as_provider_error, guarded, provider_errors
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError
-from vivavoce.pipelines.core.retry import RetryOptions, retry
+from vivavoce.pipelines.core.retry import RetryOptions, retry, wait_before_retry
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
     Args:
         provider: Name for errors and logs.
         expected: The items that streams may yield.
-        retries: Tries for opening; the first one after a loss is immediate.
+        retries: Tries for opening; the first one after a loss is immediate, unless the provider asks to wait.
         open_limit: Seconds for one try.
         on_failure: Called with each loss: with True when another stream has taken over, with False when there will be
             none.
@@ -123,7 +123,9 @@ class ReconnectingStream(ABC, Generic[S, E]):
         """
         try:
             while True:
-                await retry(lambda: self._serve(task_status), self._retries)
+                wait = await retry(lambda: self._serve(task_status), self._retries)
+                if wait > 0:
+                    await anyio.sleep(wait)
         except ProviderError as error:
             if not self._has_started:
                 raise
@@ -131,8 +133,9 @@ class ReconnectingStream(ABC, Generic[S, E]):
             self._on_failure(error, False)
         await anyio.sleep_forever()
 
-    async def _serve(self, task_status: TaskStatus[None]) -> None:
-        """Serve with one stream until it is lost. A loss soon after opening raises, so that it counts as a try."""
+    async def _serve(self, task_status: TaskStatus[None]) -> float:
+        """Serve with one stream until it is lost; return the seconds to wait for. A loss soon after opening raises, so
+        that it counts as a try."""
         stream = await self._open_in_time()
         opened_at = self._clock.now()
         self._has_reported = False
@@ -146,15 +149,18 @@ class ReconnectingStream(ABC, Generic[S, E]):
                 raise self._broken
             if not self._is_replaced(stream):
                 raise ProviderConnectionError("the stream ended by itself", provider=self._provider)
+            return 0.0
         except ProviderError as error:
             if self._is_replaced(stream):  # left on purpose: its error is no loss
                 logger.debug("a stream that was replaced ended with: %s", error)
-                return
+                return 0.0
             logger.warning("lost a stream: %s", error)
             self._lost = error
             is_stable = self._clock.now() - opened_at >= (USEFUL_AFTER if self._has_reported else STABLE_AFTER)
-            if not (error.retryable and is_stable):
+            wait = wait_before_retry(error, 0.0)
+            if wait is None or not is_stable:
                 raise
+            return wait
         finally:
             self._end()
             if not self._is_replaced(stream):

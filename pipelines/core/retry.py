@@ -1,4 +1,4 @@
-"""Retry of provider streams and connections: how often and how far apart. It looks at `error.retryable` only."""
+"""Retry of provider streams and connections: whether, how often and how far apart, by `retryable` and `retry_after`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from vivavoce.pipelines.core.checks import is_number
-from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderStatusError
 
 if TYPE_CHECKING:
     from tenacity import AsyncRetrying, RetryCallState
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+LONGEST_WAIT = 5.0
+"""Seconds. A provider that asks for a longer wait gets no further try: the session has another one, or says so."""
 
 OnRetry = Callable[[Exception, int], None]
 """Called with the error of a failed try, and its number from 1, when another one follows."""
@@ -32,6 +35,10 @@ on_retry: ContextVar[OnRetry | None] = ContextVar("on_retry", default=None)
 class RetryOptions:
     """Number and times of the tries after a retryable error.
 
+    Where the error has a `retry_after` (the provider asks to wait), the wait lasts at least that long. If that is more
+    than 5 s, and more than the wait set here, there is no further try: the error is reported at once, since a caller
+    does not wait for so long.
+
     Each option: docs/options.md.
     """
 
@@ -43,11 +50,25 @@ class RetryOptions:
             raise ConfigurationError(f"need waits as a tuple of numbers >= 0 (s), got {self.waits!r}")
 
 
+def wait_before_retry(error: BaseException | None, wait: float) -> float | None:
+    """Return the seconds from an error to the next try, or None if no try may follow.
+
+    Args:
+        wait: Seconds that are set for this try.
+    """
+    if not isinstance(error, ProviderError) or not error.retryable:
+        return None
+    asked = error.retry_after if isinstance(error, ProviderStatusError) else None
+    if asked is None or asked <= wait:
+        return wait
+    return asked if asked <= LONGEST_WAIT else None
+
+
 async def retry(attempt: Callable[[], Awaitable[T]], options: RetryOptions) -> T:
     """Return the result of `attempt()`, calling it again after a retryable ProviderError.
 
     Raises:
-        ProviderError: It is not retryable, or the tries ran out; then the last one.
+        ProviderError: No try may follow it, or the tries ran out; then the last one.
     """
 
     try:
@@ -103,20 +124,22 @@ async def retry_stream(
 
 def _retrying(options: RetryOptions) -> AsyncRetrying:
     # Loaded by the first failure: most programs see none, and it is 5 % of the import of the public names.
-    from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_chain, wait_fixed, wait_none
+    from tenacity import AsyncRetrying, stop_after_attempt
+
+    waits = (*options.waits, 0.0)  # none follows the last try
+
+    def wait_after(state: RetryCallState) -> float | None:
+        assert state.outcome is not None
+        return wait_before_retry(state.outcome.exception(), waits[state.attempt_number - 1])
 
     return AsyncRetrying(
-        retry=retry_if_exception(_is_retryable),
-        stop=stop_after_attempt(1 + len(options.waits)),
-        wait=wait_chain(*map(wait_fixed, options.waits)) if options.waits else wait_none(),
+        retry=lambda state: wait_after(state) is not None,
+        stop=stop_after_attempt(len(waits)),
+        wait=lambda state: wait_after(state) or 0.0,
         sleep=anyio.sleep,
         before_sleep=_log,
         reraise=True,
     )
-
-
-def _is_retryable(error: BaseException) -> bool:
-    return isinstance(error, ProviderError) and error.retryable
 
 
 def _log(state: RetryCallState) -> None:

@@ -80,6 +80,8 @@ class Usage:
 
     Args:
         cached_tokens: The part of `input_tokens` that the provider had kept.
+        cache_write_tokens: The part of `input_tokens` that the provider keeps from this request on; some charge more
+            for it.
         input_audio_tokens, output_audio_tokens, cached_audio_tokens: The parts of the others that are audio.
         made_by: Provider and model, such as `openai/gpt-4o`, where another one than the pipeline's was asked: a member
             of a fallback.
@@ -88,6 +90,7 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     input_audio_tokens: int = 0
     output_audio_tokens: int = 0
     cached_audio_tokens: int = 0

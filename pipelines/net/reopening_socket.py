@@ -18,11 +18,11 @@ import anyio
 
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderStatusError
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
 from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.core.reconnect import STABLE_AFTER
-from vivavoce.pipelines.core.retry import on_retry
+from vivavoce.pipelines.core.retry import on_retry, wait_before_retry
 from vivavoce.pipelines.net.kept_audio import OVERLAP, KeptAudio, Piece
 from vivavoce.pipelines.net.sockets import Message, OnLost, OnMessage, Socket
 
@@ -33,9 +33,6 @@ A = TypeVar("A")
 CLOSE_LIMIT = 1.5
 """Seconds for closing the connections."""
 
-LONGEST_WAIT = 5.0
-"""A server that asks to wait for more seconds is left: the session has another recogniser, or says so."""
-
 Connect = Callable[[OnMessage, OnLost], Awaitable[Socket]]
 """Opens a connection that is ready for audio, and begins to read its messages anew."""
 
@@ -45,8 +42,8 @@ class ReopeningOptions:
     """How a lost connection is opened again.
 
     Args:
-        waits: Seconds before each try. A connection that lived for `STABLE_AFTER` seconds gives the next one all tries
-            again; a handshake alone does not.
+        waits: Seconds before each try; more where the server asks for more, as with `RetryOptions`. A connection that
+            lived for `STABLE_AFTER` seconds gives the next one all tries again; a handshake alone does not.
         keep_seconds: Seconds of audio without settled words that are kept.
         speed: Seconds of audio a second with which kept audio is sent again to a server that takes none faster; below 1
             it never catches up. None: at once.
@@ -260,13 +257,10 @@ class ReopeningSocket(Generic[A]):
 
     def _wait_before_next_try(self, error: ProviderError) -> float | None:
         """Return the seconds to wait, or None after the last try."""
-        if not error.retryable or self._tries == len(self._options.waits):
+        if self._tries == len(self._options.waits):
             return None
-        wait = self._options.waits[self._tries]
         self._tries += 1
-        if isinstance(error, ProviderStatusError) and error.retry_after is not None:
-            wait = max(wait, error.retry_after)
-        return wait if wait <= LONGEST_WAIT else None
+        return wait_before_retry(error, self._options.waits[self._tries - 1])
 
     def _note_dropped(self) -> None:
         if self._socket is None:  # no connection heard it

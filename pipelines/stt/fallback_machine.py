@@ -1,7 +1,7 @@
 """FallbackMachine: decides which member of a `FallbackSTT` serves one session's stream.
 
-It is pure: no task, no clock. Each input comes with its time `now`, and returns decisions, which `FallbackStream`
-carries out in their order. The rules:
+It is pure: no task, no clock. Each input comes with its time `now`, and is answered by acts, which `FallbackStream`
+carries out. The rules:
 
 - The recogniser that serves is replaced if its stream is lost, or if it owes a final for longer than the limit. Words
   are owed after an interim, and by a recogniser that needs a flush after every flush. It goes on until the next one is
@@ -24,22 +24,8 @@ from itertools import count
 from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.words import unless_blank
 from vivavoce.pipelines.stt.base import STTEagerEndOfTurn, STTEvent, STTFinal, STTInterim, STTJudgement
-from vivavoce.pipelines.stt.fallback_decisions import (
-    Close,
-    Decision,
-    Emit,
-    GiveUp,
-    MarkFailed,
-    MarkWorking,
-    MemberStream,
-    MemberTraits,
-    Open,
-    Pause,
-    Purpose,
-    Replay,
-    TakeOver,
-)
-from vivavoce.pipelines.stt.unsettled_audio import UnsettledAudio, Utterance, are_same
+from vivavoce.pipelines.stt.fallback_acts import Acts, MemberStream, MemberTraits, Purpose
+from vivavoce.pipelines.stt.unsettled_audio import UnsettledAudio, Utterance
 
 CLEAR_SPEECH = 1.0
 """Seconds of speech, by the VAD, in which a recogniser should hear words."""
@@ -59,14 +45,23 @@ class FallbackMachine:
     """Decides for one stream. The first member's stream has number 0, and is open.
 
     Args:
+        acts: Carries the decisions out.
         first: The member that serves.
         final_limit: Seconds from the end of speech to its final.
         kept_seconds: Unsettled audio that is kept.
     """
 
     def __init__(
-        self, members: Sequence[MemberTraits], first: int, now: float, *, final_limit: float, kept_seconds: float
+        self,
+        acts: Acts,
+        members: Sequence[MemberTraits],
+        first: int,
+        now: float,
+        *,
+        final_limit: float,
+        kept_seconds: float,
     ) -> None:
+        self._acts = acts
         self.audio = UnsettledAudio(kept_seconds)
         self._traits = tuple(members)
         self._everyone = frozenset(range(len(self._traits)))
@@ -74,10 +69,6 @@ class FallbackMachine:
         self._numbers = count(1)
         self._serving: MemberStream | None = MemberStream(0, first, now, is_open=True)
         self._relief: MemberStream | None = None
-        self._shown = ""
-        """The words of the serving stream's interim."""
-        self._carried = ""
-        """The words that an earlier stream has shown, in audio that is heard again."""
         self._row: list[ProviderError] = []
         """The failures since a member worked."""
         self._failures: list[tuple[int, ProviderError]] = []
@@ -95,7 +86,6 @@ class FallbackMachine:
         self._active_at = now
         self._words_at = now
         self._looked_at = now
-        self._decided: list[Decision] = []
 
     @property
     def serving(self) -> int | None:
@@ -104,38 +94,35 @@ class FallbackMachine:
 
     # --- the caller; its frames go to `audio`
 
-    def speech_started(self, ago: float, now: float) -> list[Decision]:
+    def speech_started(self, ago: float, now: float) -> None:
         self._active_at = now
         relief, is_new = self._relief, not self.audio.open.is_speech
         if relief is not None and relief.heard is None and relief.purpose == "witness" and is_new:
             self._doubted = relief.heard = len(self.audio.ended)
             if relief.is_open:
-                self._decided.append(Pause(relief.id))
+                self._acts.pause(relief.id)
         self.audio.speech_started(ago, now)
-        return self._take_decided()
 
     def speech_ended(self, now: float) -> None:
         """Note that speech has ended, of which the recogniser owes no final before its own end of the turn."""
         self._active_at = now
-        self.audio.speech_ended()
+        self.audio.speech_ended(now)
 
     def flush(self, now: float) -> None:
         """Note that the utterance is over."""
         self._active_at = now
         self.audio.flush(now)
 
-    def discard(self, now: float) -> list[Decision]:
+    def discard(self, now: float) -> None:
         self._active_at = now
         self.audio.discard()
-        self._shown = self._carried = ""
         if self._serving is not None:
             self._dismiss()
             self._forget_search()
-        return self._take_decided()
 
     # --- streams
 
-    def event(self, stream: int, event: STTEvent, now: float) -> list[Decision]:
+    def event(self, stream: int, event: STTEvent, now: float) -> None:
         """Take an event of a stream."""
         if not isinstance(event, STTJudgement):
             event = replace(event, text=unless_blank(event.text))
@@ -143,31 +130,28 @@ class FallbackMachine:
             self._heard(self._serving, event, now)
         elif self._relief is not None and stream == self._relief.id and self._relief.purpose == "witness":
             self._witnessed(self._relief, event, now)
-        return self._take_decided()
 
-    def opened(self, stream: int, member: int, now: float) -> list[Decision]:
+    def opened(self, stream: int, member: int, now: float) -> None:
         """Note that the requested stream is open."""
         relief = self._relief
         if relief is None or relief.id != stream:
-            return [Close(stream)]
+            self._acts.close(stream)
+            return
         relief.member, relief.is_open = member, True
         self._refused.clear()
         self._use_relief(relief, now)
-        return self._take_decided()
 
-    def none_left(self, stream: int, now: float) -> list[Decision]:
+    def none_left(self, stream: int, now: float) -> None:
         """Note that none of the requested members may be opened now."""
         if self._relief is not None and self._relief.id == stream:
             self._search_failed(self._relief, now)
-        return self._take_decided()
 
-    def lost(self, stream: int, member: int, error: ProviderError, now: float) -> list[Decision]:
+    def lost(self, stream: int, member: int, error: ProviderError, now: float) -> None:
         """Note that a stream could not be opened, failed or ended."""
         if self._serving is not None and stream == self._serving.id:
             self._serving_lost(self._serving, error, now)
         elif self._relief is not None and stream == self._relief.id:
             self._relief_lost(self._relief, member, error, now)
-        return self._take_decided()
 
     # --- time
 
@@ -177,7 +161,7 @@ class FallbackMachine:
         times = (self._late_at(), self._witness_until(), self._looks_at())
         return min((time for time in times if time is not None), default=None)
 
-    def due(self, now: float, better: int | None) -> list[Decision]:
+    def due(self, now: float, better: int | None) -> None:
         """Decide what is due at this time.
 
         Args:
@@ -195,7 +179,6 @@ class FallbackMachine:
                 self._take_over(self._relief, now)
             elif better is not None:
                 self._ask("return", frozenset({better}))
-        return self._take_decided()
 
     def _late_at(self) -> float | None:
         """Return when the serving recogniser is late, or None if another one is already about to take over."""
@@ -213,10 +196,11 @@ class FallbackMachine:
             if traits.needs_flush or one.has_words or voiced >= CLEAR_SPEECH - 1e-6:
                 times.append(self._due_at(one))
                 break
-        if audio.open.is_speech and not audio.open.has_words and traits.shows_words:
-            times.append(max(audio.open.began_at, serving.since, self._words_at) + CLEAR_SPEECH + self._limit)
-        if self._carried and audio.has_vad and not audio.ended and not audio.open.is_speech:
-            times.append(serving.since + self._limit)
+        if traits.shows_words and not audio.open.has_words:
+            if audio.open.is_speech:
+                times.append(max(audio.open.began_at, serving.since, self._words_at) + CLEAR_SPEECH + self._limit)
+            elif audio.open.voiced >= CLEAR_SPEECH - 1e-6 and not audio.open.is_excused:  # it judges turns: no flush
+                times.append(max(audio.open.spoken_until, serving.since) + self._limit)
         return min(times, default=None)
 
     def _due_at(self, utterance: Utterance) -> float:
@@ -234,12 +218,12 @@ class FallbackMachine:
         return max([relief.since, *ended]) + self._limit + (0.0 if ended else CLEAR_SPEECH)
 
     def _is_silent(self, now: float) -> bool:
-        return self.audio.is_quiet and not self._carried and now >= self._active_at + SILENCE
+        return self.audio.is_quiet and now >= self._active_at + SILENCE
 
     def _looks_at(self) -> float | None:
         """Return when to look for a preferred member, or when to go back to one whose stream is open."""
         serving, relief = self._serving, self._relief
-        if serving is None or not self.audio.is_quiet or self._carried:
+        if serving is None or not self.audio.is_quiet:
             return None
         is_waiting = relief is not None and relief.is_open and relief.purpose == "return"
         if is_waiting or (relief is None and (serving.member != 0 or serving.is_slow)):
@@ -251,13 +235,13 @@ class FallbackMachine:
     def _heard(self, serving: MemberStream, event: STTEvent, now: float) -> None:
         self._active_at = now
         if isinstance(event, STTJudgement) or (isinstance(event, STTEagerEndOfTurn) and not event.text):
-            self._decided.append(Emit(event))
+            self._acts.emit(event)
             return
         has_text = bool(event.text)
         if has_text:
             self._words_at = now
             self._row.clear()
-            self._decided.append(MarkWorking(serving.member))
+            self._acts.works(serving.member)
             self._silent, self._refused = set(), set()
         if isinstance(event, STTFinal):
             self._forget_search()
@@ -267,12 +251,11 @@ class FallbackMachine:
         self._settle_search(now)
 
     def _interim(self, serving: MemberStream, event: STTInterim | STTEagerEndOfTurn, now: float) -> None:
-        self._shown = event.text
-        if self._shown:
-            overdue = now - self._limit if serving.since <= now - self._limit else 0.0
+        if event.text:
             one_each = self._traits[serving.member].needs_flush
-            self.audio.interim(event.text, overdue, one_each=one_each, at_most=serving.heard)
-        self._decided.append(Emit(event))
+            interim = event if isinstance(event, STTInterim) else STTInterim(text=event.text)
+            self.audio.interim(interim, one_each=one_each, at_most=serving.heard)
+        self._acts.emit(event)
 
     def _forget_search(self) -> None:
         self._late.clear()
@@ -282,17 +265,8 @@ class FallbackMachine:
 
     def _final(self, serving: MemberStream, event: STTFinal, now: float) -> None:
         one_each = self._traits[serving.member].needs_flush
-        if (news := self.audio.final(event.text, now, one_each=one_each, at_most=serving.heard)) is None:
-            return
-        event, has_text = replace(event, text=news), bool(unless_blank(news))
-        self._shown = ""
-        if has_text or not self._carried:
-            self._carried = ""
-            self._decided.append(Emit(event))
-        elif not (self.audio.ended or self.audio.open.is_speech):
-            # An earlier recogniser has shown words that this one does not hear.
-            carried, self._carried = self._carried, ""
-            self._decided.append(Emit(STTFinal(text=carried)))
+        if (news := self.audio.final(event, now, one_each=one_each, at_most=serving.heard)) is not None:
+            self._acts.emit(news)
 
     def _settle_search(self, now: float) -> None:
         """End the search for another member if the serving one has answered after all."""
@@ -305,14 +279,11 @@ class FallbackMachine:
         if late_at is None or late_at > now:
             if relief.purpose == "successor":
                 self._serving.is_slow = True
-                self._decided.append(MarkFailed(self._serving.member, is_slow=True))
+                self._acts.fails(self._serving.member, is_slow=True)
             self._dismiss()
 
     def _is_late(self, now: float) -> None:
         assert (serving := self._serving) is not None
-        if self._carried and not self.audio.ended:
-            self._conclude(now)
-            return
         self._late.add(serving.member)
         self._refused.clear()
         overdue = [one for one in self.audio.ended if not one.is_excused and self._due_at(one) <= now]
@@ -321,13 +292,12 @@ class FallbackMachine:
         self._search("successor" if is_owed and overdue else "witness", now)
 
     def _serving_lost(self, serving: MemberStream, error: ProviderError, now: float) -> None:
-        self._decided.append(MarkFailed(serving.member, is_slow=False))
+        self._acts.fails(serving.member, is_slow=False)
         if now - serving.since >= STABLE_AFTER:
             self._row.clear()
         self._row.append(error)
         self._failures.append((serving.member, error))
         self._serving = None
-        self._carry()
         if len(self._row) >= ROUNDS * len(self._traits):  # they open, and fail at once
             self._give_up()
             return
@@ -341,9 +311,6 @@ class FallbackMachine:
             self._witness_serves(self._relief, None, now)
         else:
             self._take_over(self._relief, now)
-
-    def _carry(self) -> None:
-        self._carried, self._shown = max(self._carried, self._shown, key=len), ""
 
     # --- another one
 
@@ -365,7 +332,7 @@ class FallbackMachine:
     def _ask(self, purpose: Purpose, among: frozenset[int]) -> None:
         heard = self._doubted if purpose == "witness" else None
         self._relief = MemberStream(next(self._numbers), purpose=purpose, heard=heard)
-        self._decided.append(Open(self._relief.id, among))
+        self._acts.open(self._relief.id, among)
 
     def _search_failed(self, relief: MemberStream, now: float) -> None:
         self._relief = None
@@ -384,12 +351,12 @@ class FallbackMachine:
             self._take_over(relief, now)
         elif relief.purpose == "witness":
             relief.since = now
-            self._decided.append(Replay(relief.id, end=relief.heard))
+            self._acts.let_hear(relief.id, end=relief.heard)
         elif self._is_silent(now):
             self._take_over(relief, now)
 
     def _relief_lost(self, relief: MemberStream, member: int, error: ProviderError, now: float) -> None:
-        self._decided.append(MarkFailed(member, is_slow=False))
+        self._acts.fails(member, is_slow=False)
         self._relief = None
         if self._serving is None:
             self._row.append(error)
@@ -403,20 +370,19 @@ class FallbackMachine:
         old, self._serving, self._relief = self._serving, relief, None
         has_heard = relief.purpose == "witness"
         if old is not None:
-            self._decided.append(Close(old.id))
+            self._acts.close(old.id)
             if relief.purpose != "return" and old.member != relief.member:
                 problem = f"no transcript within {self._limit:g} s of the speech"
                 late = ProviderTimeoutError(problem, provider=self._traits[old.member].provider, retryable=True)
                 self._failures.append((old.member, late))
-                self._decided.append(MarkFailed(old.member, is_slow=True))
+                self._acts.fails(old.member, is_slow=True)
         failures, self._failures = tuple(self._failures), []
-        self._decided.append(TakeOver(relief.member, failures, self.audio.take_dropped()))
+        self._acts.take_over(relief.member, failures, self.audio.take_dropped())
         self.audio.take_recogniser()
-        self._carry()
         self._refused.clear()
         if not has_heard:
             relief.since = now
-            self._decided.append(Replay(relief.id))
+            self._acts.let_hear(relief.id)
 
     # --- witnesses
 
@@ -425,7 +391,7 @@ class FallbackMachine:
             return
         if event.text:
             for member in sorted(self._silent - {witness.member}):
-                self._decided.append(MarkFailed(member, is_slow=True))
+                self._acts.fails(member, is_slow=True)
             self._witness_serves(witness, event, now)
         elif isinstance(event, STTFinal):
             witness.settled += 1
@@ -447,12 +413,12 @@ class FallbackMachine:
         if witness.heard is not None:
             begin = max(0, witness.heard - (before - len(self.audio.ended)))
             witness.heard = None
-            self._decided.append(Replay(witness.id, begin=begin))
+            self._acts.let_hear(witness.id, begin=begin)
 
     def _witness_is_silent(self, witness: MemberStream, now: float) -> None:
         self._dismiss()
         if self._traits[witness.member].needs_flush and self.audio.ended:  # it owes an answer: it does not work
-            self._decided.append(MarkFailed(witness.member, is_slow=True))
+            self._acts.fails(witness.member, is_slow=True)
             self._late.add(witness.member)
         else:
             self._silent.add(witness.member)
@@ -461,7 +427,7 @@ class FallbackMachine:
     def _dismiss(self) -> None:
         """End the search; the serving recogniser stays."""
         if self._relief is not None and self._relief.purpose != "return":
-            self._decided.append(Close(self._relief.id))
+            self._acts.close(self._relief.id)
             self._relief = None
 
     def _conclude(self, now: float) -> None:
@@ -475,24 +441,16 @@ class FallbackMachine:
             self.audio.excuse(now)
         self._forget_search()
 
-    def _take_shown(self, now: float, *, goes_on: bool) -> list[str]:
+    def _take_shown(self, now: float, *, goes_on: bool) -> bool:
         """Make finals of the words that were shown; leave those of the open utterance if it goes on."""
-        shown = self.audio.take_shown("" if goes_on else self._carried, now, goes_on=goes_on)
-        if not goes_on or any(are_same(self._carried, text) for text in shown):
-            self._carried = ""
-        if not goes_on:
-            self._shown = ""
-        for text in shown:
-            self._decided.append(Emit(STTFinal(text=text)))
-        return shown
+        shown = self.audio.take_shown(now, goes_on=goes_on)
+        for interim in shown:
+            self._acts.emit(STTFinal(**interim.recognised()))
+        return bool(shown)
 
     def _give_up(self) -> None:
         self._take_shown(0.0, goes_on=False)
         if self._relief is not None:
-            self._decided.append(Close(self._relief.id))
+            self._acts.close(self._relief.id)
             self._relief = None
-        self._decided.append(GiveUp(tuple(self._row)))
-
-    def _take_decided(self) -> list[Decision]:
-        decided, self._decided = self._decided, []
-        return decided
+        self._acts.give_up(tuple(self._row))

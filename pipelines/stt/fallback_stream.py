@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -36,21 +35,8 @@ from vivavoce.pipelines.stt.base import (
     STTInterim,
     STTStream,
 )
-from vivavoce.pipelines.stt.fallback_decisions import (
-    Close,
-    Decision,
-    Emit,
-    GiveUp,
-    MarkFailed,
-    MarkWorking,
-    MemberTraits,
-    Open,
-    Pause,
-    Replay,
-    TakeOver,
-)
+from vivavoce.pipelines.stt.fallback_acts import MemberTraits
 from vivavoce.pipelines.stt.fallback_machine import FallbackMachine
-from vivavoce.pipelines.stt.shown_words import ShownWords
 
 logger = logging.getLogger(__name__)
 
@@ -61,29 +47,41 @@ END_LIMIT = 0.9
 
 
 class _Branch:
-    """A member's stream, from its opening to its close."""
+    """A member's stream, from its opening to its close.
 
-    def __init__(self, number: int) -> None:
+    Args:
+        among: The members of which the first one is opened.
+    """
+
+    def __init__(self, number: int, among: frozenset[int] = frozenset()) -> None:
         self.number = number
+        self.among = among
         self._scope: anyio.CancelScope | None = None
-        self.is_left = False
-        """Whether the branch broke, or is not needed any more."""
+        self._is_left = False
+        self.failure: ProviderError | None = None
+        """Of one of its methods; it gets no further calls."""
         self.member: Member[STT] | None = None
         self.stream: STTStream | None = None
         self.resampler: Resampler | None = None
         self.times = AudioTimes()
         """The positions of its audio in the audio of the fallback's stream."""
 
+    @property
+    def provider(self) -> str:
+        """Name for errors."""
+        assert self.member is not None
+        return self.member.component.provider
+
     def enter(self) -> anyio.CancelScope:
         """Return the scope of its task."""
         self._scope = anyio.CancelScope()
-        if self.is_left:
+        if self._is_left:
             self._scope.cancel()
         return self._scope
 
     def leave(self) -> None:
         """End its task."""
-        self.is_left = True
+        self._is_left = True
         if self._scope is not None:
             self._scope.cancel()
 
@@ -91,16 +89,45 @@ class _Branch:
         """Note that a stream of that member is being opened."""
         self.member = member
 
+    def speech_started(self, ago: float) -> None:
+        """Report speech to it."""
+        self.call(lambda stream: stream.speech_started(ago))
+
+    def flush(self) -> None:
+        """Have it settle the utterance."""
+        self.call(lambda stream: stream.flush())
+
     def begin(self, stream: STTStream, rate: int) -> None:
         """Use this stream, which is open."""
         assert self.member is not None
-        self.stream, member = stream, self.member
-        wanted = member.component.capabilities.sample_rate
+        self.stream, wanted = stream, self.member.component.capabilities.sample_rate
         self.resampler = None if wanted == rate else Resampler(rate, wanted)
+
+    def push(self, frame: AudioFrame, position: float) -> None:
+        """Have it hear a frame.
+
+        Args:
+            position: Of the frame's end in the audio of the fallback's stream.
+        """
+        self.times.push(frame.duration, position)
+        frame = frame if self.resampler is None else self.resampler.push(frame)
+        if frame.data:
+            self.call(lambda stream: stream.push(frame))
+
+    def call(self, call: Callable[[STTStream], None]) -> None:
+        """Call a method of its stream; the branch breaks if that raises."""
+        if self.failure is not None:  # the next stream gets the kept calls
+            return
+        assert self.stream is not None
+        try:
+            call(self.stream)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the recogniser's code: the next one takes over
+            self.failure = as_provider_error(error, self.provider, retryable=True)
+            self.leave()
 
 
 class FallbackStream(STTStream):
-    """Recognises with one member's stream after the other.
+    """Recognises with one member's stream after the other. It carries out the acts of its machine.
 
     Args:
         member, stream: The first one, open.
@@ -124,6 +151,7 @@ class FallbackStream(STTStream):
         self._can = capabilities
         self._clock = members.clock
         self._machine = FallbackMachine(
+            self,
             [_traits(stt) for stt in members.components],
             member.number,
             self._clock.now(),
@@ -131,13 +159,10 @@ class FallbackStream(STTStream):
             kept_seconds=kept_seconds,
         )
         self._audio = self._machine.audio
-        self._shown = ShownWords()
         self._watchdog = Watchdog(self._clock, self._due)
-        self._undone: deque[Decision] = deque()
-        self._is_deciding = False
         self._is_closed = False
         self._send, self._events = anyio.create_memory_object_stream[STTEvent | ProviderError](math.inf)
-        self._order, self._orders = anyio.create_memory_object_stream[Open | TakeOver](math.inf)
+        self._order, self._orders = anyio.create_memory_object_stream[Callable[[TaskGroup], object]](math.inf)
         first = _Branch(0)
         first.opens(member)
         first.begin(stream, capabilities.sample_rate)
@@ -151,38 +176,30 @@ class FallbackStream(STTStream):
 
     def push(self, frame: AudioFrame) -> None:
         self._audio.push(frame)  # also after the loss, until the next stream is opened
-        if not self._is_closed:
-            for branch in self._hearing:
-                self._push(branch, frame, self._audio.position)
+        for branch in self._hearing:
+            branch.push(frame, self._audio.position)
 
     def speech_started(self, ago: float) -> None:
-        self._do(self._machine.speech_started(ago, self._clock.now()))
-        if not self._is_closed:
-            for branch in self._hearing:
-                self._speech_started(branch, ago)
+        self._machine.speech_started(ago, self._clock.now())
+        self._each(lambda branch: branch.speech_started(ago))
 
     def speech_ended(self) -> None:
         self._machine.speech_ended(self._clock.now())
-        if not self._is_closed:
-            for branch in self._hearing:
-                assert branch.stream is not None
-                self._call(branch, branch.stream.speech_ended)
-            self._watch()
+        self._each(lambda branch: branch.call(lambda stream: stream.speech_ended()))
 
     def flush(self) -> None:
         """End the utterance; its final transcript is due within the limit."""
         self._machine.flush(self._clock.now())
-        if not self._is_closed:
-            for branch in self._hearing:
-                self._flush(branch)
-            self._watch()
+        self._each(_Branch.flush)
 
     def discard(self) -> None:
-        self._do(self._machine.discard(self._clock.now()))
-        if not self._is_closed:
-            for branch in self._hearing:
-                assert branch.stream is not None
-                self._call(branch, branch.stream.discard)
+        self._machine.discard(self._clock.now())
+        self._each(lambda branch: branch.call(lambda stream: stream.discard()))
+
+    def _each(self, call: Callable[[_Branch], None]) -> None:
+        for branch in self._hearing:
+            call(branch)
+        self._watch()
 
     def replay(
         self, push: Callable[[AudioFrame], None], speech_started: Callable[[float], None], flush: Callable[[], None]
@@ -190,108 +207,70 @@ class FallbackStream(STTStream):
         """Make the calls again that no final has settled."""
         self._audio.replay(lambda frame, _: push(frame), speech_started, flush)
 
-    def _push(self, branch: _Branch, frame: AudioFrame, position: float) -> None:
-        assert branch.stream is not None
-        branch.times.push(frame.duration, position)
-        if branch.resampler is None:
-            self._call(branch, branch.stream.push, frame)
-        elif (resampled := branch.resampler.push(frame)).data:
-            self._call(branch, branch.stream.push, resampled)
-
-    def _speech_started(self, branch: _Branch, ago: float) -> None:
-        assert branch.stream is not None
-        self._call(branch, branch.stream.speech_started, ago)
-
-    def _flush(self, branch: _Branch) -> None:
-        assert branch.stream is not None
-        self._call(branch, branch.stream.flush)
-
-    def _call(self, branch: _Branch, call: Callable[..., None], *args: object) -> None:
-        if branch.is_left:  # the next stream gets the kept calls
-            return
-        try:
-            call(*args)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the recogniser's code: the next one takes over
-            assert branch.member is not None
-            self._lost(branch, as_provider_error(error, branch.member.component.provider, retryable=True))
-
-    # --- decisions
+    # --- inputs and acts of the machine
 
     def _due(self) -> None:
         now, serving = self._clock.now(), self._machine.serving
         better = None if serving is None else self._members.better_than(self._members.numbered(serving))
-        self._do(self._machine.due(now, None if better is None else better.number))
+        self._machine.due(now, None if better is None else better.number)
+        self._watch()
 
     def _lost(self, branch: _Branch, error: ProviderError) -> None:
         """End a branch that failed."""
         if branch.number in self._branches:
-            self._leave(branch.number)
+            self.close(branch.number)
             assert branch.member is not None
-            self._do(self._machine.lost(branch.number, branch.member.number, error, self._clock.now()))
+            self._machine.lost(branch.number, branch.member.number, error, self._clock.now())
+            self._watch()
 
-    def _leave(self, number: int) -> None:
-        branch = self._branches.pop(number, None)
-        if branch is not None:
-            self._hearing = tuple(one for one in self._hearing if one is not branch)
-            branch.leave()
-
-    def _do(self, decisions: Sequence[Decision]) -> None:
-        """Carry decisions out, in order; one of them may lead to further ones."""
-        self._undone.extend(decisions)
-        if self._is_deciding or self._is_closed:
-            return
-        self._is_deciding = True
-        try:
-            while self._undone and not self._is_closed:
-                self._do_one(self._undone.popleft())
-        finally:
-            self._is_deciding = False
-        self._watch()
-
-    def _do_one(self, decision: Decision) -> None:
-        match decision:
-            case Emit(event=event):
-                self._emit(event)
-            case Open():
-                self._branches[decision.stream] = _Branch(decision.stream)
-                self._order.send_nowait(decision)
-            case TakeOver():
-                self._members.serves(self._members.numbered(decision.member))
-                self._order.send_nowait(decision)
-            case Replay(stream=number):
-                if (branch := self._branches.get(number)) is not None:
-                    self._replay(branch, decision)
-            case Pause(stream=number):
-                self._hearing = tuple(one for one in self._hearing if one.number != number)
-            case Close(stream=number):
-                self._leave(number)
-            case MarkFailed(member=number, is_slow=is_slow):
-                self._members.fails(self._members.numbered(number), is_slow=is_slow)
-            case MarkWorking(member=number):
-                self._members.works(self._members.numbered(number))
-            case GiveUp(errors=errors):
-                self._send.send_nowait(final_error(errors))
-                self._end()
-
-    def _emit(self, event: STTEvent) -> None:
+    def emit(self, event: STTEvent) -> None:
         """Pass an event on: judgements only if all members give them."""
-        if isinstance(event, STTFinal):
-            event = self._shown.completed(event)
         if isinstance(event, STTInterim | STTFinal) or self._can.emits_end_of_turn:
             self._send.send_nowait(event)
         elif isinstance(event, STTEagerEndOfTurn) and event.text:
             self._send.send_nowait(STTInterim(text=event.text))
 
-    def _replay(self, branch: _Branch, order: Replay) -> None:
-        if order.end is None:
+    def open(self, stream: int, among: frozenset[int]) -> None:
+        branch = self._branches[stream] = _Branch(stream, among)
+        self._order.send_nowait(lambda group: group.start_soon(self._serve, branch))
+
+    def let_hear(self, stream: int, begin: int = 0, end: int | None = None) -> None:
+        branch = self._branches[stream]
+        if end is None:
             self._hearing = (*self._hearing, branch)
-        self._audio.replay(
-            lambda frame, position: self._push(branch, frame, position),
-            lambda ago: self._speech_started(branch, ago),
-            lambda: self._flush(branch),
-            begin=order.begin,
-            end=order.end,
-        )
+        self._audio.replay(branch.push, branch.speech_started, branch.flush, begin=begin, end=end)
+
+    def pause(self, stream: int) -> None:
+        self._hearing = tuple(one for one in self._hearing if one.number != stream)
+
+    def close(self, stream: int) -> None:
+        self.pause(stream)
+        if (branch := self._branches.pop(stream, None)) is not None:
+            branch.leave()
+
+    def fails(self, member: int, *, is_slow: bool) -> None:
+        self._members.fails(self._members.numbered(member), is_slow=is_slow)
+
+    def works(self, member: int) -> None:
+        self._members.works(self._members.numbered(member))
+
+    def take_over(self, member: int, failures: Sequence[tuple[int, ProviderError]], dropped: int) -> None:
+        successor = self._members.numbered(member)
+        self._members.serves(successor)
+
+        def report(_: TaskGroup) -> None:
+            logger.info("stt %s serves from here on", successor.name)
+            for number, error in failures:
+                if number != member:
+                    self._members.report(self._members.numbered(number), error, successor)
+            if dropped:
+                dropped_frames("stt", dropped)
+
+        self._order.send_nowait(report)
+
+    def give_up(self, errors: Sequence[ProviderError]) -> None:
+        self._send.send_nowait(final_error(errors))
+        self._end()
 
     def _watch(self) -> None:
         deadline = None if self._is_closed else self._machine.deadline
@@ -305,40 +284,30 @@ class FallbackStream(STTStream):
     async def _run(self, first: _Branch) -> None:
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._serve, first, frozenset[int]())
+                group.start_soon(self._serve, first)
                 async for order in self._orders:
-                    self._carry_out(order, group)
+                    order(group)
         finally:
             if not self._is_closed:
                 self._end()
 
-    def _carry_out(self, order: Open | TakeOver, group: TaskGroup) -> None:
-        if isinstance(order, Open):
-            if (branch := self._branches.get(order.stream)) is not None:
-                group.start_soon(self._serve, branch, order.among)
-            return
-        successor = self._members.numbered(order.member)
-        logger.info("stt %s serves from here on", successor.name)
-        for number, error in order.failures:
-            if number != order.member:
-                self._members.report(self._members.numbered(number), error, successor)
-        if order.dropped:
-            dropped_frames("stt", order.dropped)
-
-    async def _serve(self, branch: _Branch, among: frozenset[int]) -> None:
-        """Open a stream of one of these members, unless the branch has one, read it to its end and close it."""
+    async def _serve(self, branch: _Branch) -> None:
+        """Open a stream, unless the branch has one, read it to its end and close it."""
         try:
             with branch.enter():
-                if branch.stream is not None or await self._open(branch, among):
+                if branch.stream is not None or await self._open(branch):
                     await self._read(branch)
+            if branch.failure is not None:
+                self._lost(branch, branch.failure)
         finally:
             if branch.stream is not None:
                 await self._close(branch.stream)
 
-    async def _open(self, branch: _Branch, among: frozenset[int]) -> bool:
-        member = self._members.first_of(among)
+    async def _open(self, branch: _Branch) -> bool:
+        member = self._members.first_of(branch.among)
         if member is None:
-            self._do(self._machine.none_left(branch.number, self._clock.now()))
+            self._machine.none_left(branch.number, self._clock.now())
+            self._watch()
             return False
         branch.opens(member)
         try:
@@ -347,21 +316,20 @@ class FallbackStream(STTStream):
             self._lost(branch, error)
             return False
         branch.begin(stream, self._can.sample_rate)
-        self._do(self._machine.opened(branch.number, member.number, self._clock.now()))
+        self._machine.opened(branch.number, member.number, self._clock.now())
+        self._watch()
         return True
 
     async def _read(self, branch: _Branch) -> None:
-        assert branch.member is not None
         assert branch.stream is not None
-        provider = branch.member.component.provider
-        error: ProviderError = ProviderConnectionError("the stream ended by itself", provider=provider)
+        error: ProviderError = ProviderConnectionError("the stream ended by itself", provider=branch.provider)
         try:
-            async with aclosing(guarded(branch.stream.events, STT_EVENTS, provider, retryable=True)) as events:
+            async with aclosing(guarded(branch.stream.events, STT_EVENTS, branch.provider, retryable=True)) as events:
                 async for event in events:
                     if isinstance(event, STTInterim | STTFinal) and event.words:
                         event = replace(event, words=branch.times.words(event.words))
-                        self._shown.note(event)
-                    self._do(self._machine.event(branch.number, event, self._clock.now()))
+                    self._machine.event(branch.number, event, self._clock.now())
+                    self._watch()
         except ProviderError as failure:
             error = failure
         self._lost(branch, error)
@@ -395,7 +363,7 @@ class FallbackStream(STTStream):
         self._is_closed = True
         self._watchdog.close()
         for number in list(self._branches):
-            self._leave(number)
+            self.close(number)
         self._order.close()
         self._send.close()
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
 from vivavoce.pipelines.core.words import words_of
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.net.kept_audio import KeptAudio
+from vivavoce.pipelines.stt.base import STTFinal, STTInterim
 from vivavoce.pipelines.stt.passed_on_words import SURE_WORDS, PassedOnWords
+from vivavoce.pipelines.stt.recognised import last_words
 
 ALIKE = 0.5
 """Share of shown words above which a final may belong to them."""
@@ -25,12 +28,7 @@ since."""
 PRE_ROLL = 1.0
 """Seconds of audio that are kept before the onset of speech, if a VAD reports the onset."""
 
-
-@dataclass(frozen=True, slots=True)
-class SpeechStarted:
-    """`speech_started(ago)` was called."""
-
-    ago: float
+NOTHING = STTInterim(text="")
 
 
 @dataclass(slots=True)
@@ -38,52 +36,65 @@ class Utterance:
     """Audio between two calls of `flush()`.
 
     Args:
-        items: Frames, and calls of `speech_started()` between them.
+        begin: The position of its oldest audio.
+        end: The position behind its newest audio, once it has ended.
+        starts: The positions of the calls of `speech_started()`, with the `ago` of each.
         voiced: Seconds since speech began; 0 without a VAD's report.
         began_at: When speech began.
-        shown: Words of its newest interim, while no final has settled them.
+        spoken_until: When it ended.
+        shown: Its newest interim, while no final has settled it.
+        carried: The interim with the most words of it by an earlier recogniser.
         ended_at: When it ended, or was heard again; None while it is open.
         is_excused: Whether every recogniser was asked for its words in vain: none owes them any more.
         is_covered: Whether an interim that came since it began belonged to an earlier utterance, and may have its words
             too.
-        end: The position of its newest audio, in seconds of the stream.
     """
 
-    items: deque[AudioFrame | SpeechStarted] = field(default_factory=deque)
-    seconds: float = 0.0
+    begin: float = 0.0
+    end: float = float("inf")
+    starts: list[tuple[float, float]] = field(default_factory=list)
     voiced: float = 0.0
     is_speech: bool = False
     began_at: float = 0.0
-    shown: str = ""
+    spoken_until: float = 0.0
+    shown: STTInterim = NOTHING
+    carried: STTInterim = NOTHING
     ended_at: float | None = None
     is_excused: bool = False
     is_covered: bool = False
-    end: float = 0.0
 
-    def show(self, text: str) -> None:
+    def show(self, interim: STTInterim) -> None:
         """Set the interim; if it is only the beginning of words that were shown already, the utterance is being heard
         again."""
-        if not self.shown.startswith(text):
-            self.shown = text
+        if not self.shown.text.startswith(interim.text):
+            self.shown = interim
 
     @property
     def has_words(self) -> bool:
         """Whether interims came that no final has settled."""
-        return bool(self.shown)
+        return bool(self.shown.text)
+
+    @property
+    def most_shown(self) -> STTInterim:
+        """The interim with the most words."""
+        return max(self.carried, self.shown, key=lambda interim: len(interim.text))
+
+    def forget_words(self) -> None:
+        """Note that its interims were of another utterance, or of none."""
+        self.shown = self.carried = NOTHING
 
 
 class UnsettledAudio:
     """Keeps utterances until a final settles them, at most `seconds` of audio."""
 
     def __init__(self, seconds: float) -> None:
-        self._limit = seconds
+        self._kept: KeptAudio[AudioFrame] = KeptAudio(seconds, self._note_dropped, overlap=0.0)
         self.has_vad = False
         """Whether a VAD reports speech."""
         self.ended: deque[Utterance] = deque()
         """Utterances that have ended, oldest first."""
         self.open = Utterance()
         """The utterance that is being spoken."""
-        self._position = 0.0
         self._dropped = 0
         self._passed_on = PassedOnWords()
         self._left_off = 0
@@ -100,54 +111,49 @@ class UnsettledAudio:
     @property
     def position(self) -> float:
         """Seconds of audio that were pushed."""
-        return self._position
+        return self._kept.end
 
     def push(self, frame: AudioFrame) -> None:
-        utterance = self.open
-        seconds = frame.duration
-        utterance.items.append(frame)
-        utterance.seconds += seconds
-        self._position += seconds
-        utterance.end = self._position
-        if utterance.is_speech:
-            utterance.voiced += seconds
-        elif self.has_vad and not utterance.has_words:
-            if utterance.seconds > PRE_ROLL:
-                _trim(utterance, PRE_ROLL)
-            return
-        if utterance.seconds > self._limit:
-            before = len(utterance.items)
-            _trim(utterance, self._limit)
-            self._dropped += before - len(utterance.items)
+        self._kept.push(frame, frame.duration)
+        if self.open.is_speech:
+            self.open.voiced += frame.duration
+        elif self.has_vad and not (self.open.has_words or self.open.voiced):
+            self.open.begin = max(self.open.begin, self._kept.end - PRE_ROLL)
+        if (begin := (self.ended[0] if self.ended else self.open).begin) > self._kept.settled:
+            self._kept.settle(begin)
+        while self.ended and self.ended[0].end <= self._kept.start:
+            self.ended.popleft()
+            self._left_off += 1
 
     def speech_started(self, ago: float, now: float) -> None:
         self.has_vad = True
         if not self.open.is_speech:
-            self.open.is_speech, self.open.is_covered = True, False
+            self.open.is_speech, self.open.is_covered, self.open.is_excused = True, False, False
             self.open.began_at = now - ago
         self.open.voiced = max(self.open.voiced, ago)
-        self.open.items.append(SpeechStarted(ago))
+        self.open.starts.append((self._kept.end, ago))
 
-    def speech_ended(self) -> None:
+    def speech_ended(self, now: float) -> None:
         """Note that the speech of the open utterance has ended; the utterance goes on."""
-        self.open.is_speech = False
+        self.open.is_speech, self.open.spoken_until = False, now
 
     def flush(self, now: float) -> None:
         """End the open utterance."""
         self._passed_on.follow()
-        over, self.open = self.open, Utterance()
-        over.ended_at = now
+        over, self.open = self.open, Utterance(self._kept.end)
+        over.ended_at, over.end = now, self._kept.end
         if over.is_speech or over.has_words or not self.has_vad:
             self.ended.append(over)
-        while sum(one.seconds for one in self.ended) > self._limit:
-            self._dropped += len(self.ended.popleft().items)
-            self._left_off += 1
 
     def discard(self) -> None:
         """Forget all audio."""
         self.take_recogniser()
         self.ended.clear()
-        self.open = Utterance()
+        self.open = Utterance(self._kept.end)
+        self._kept.clear()
+
+    def _note_dropped(self) -> None:
+        self._dropped += 1
 
     # --- events of the recogniser
 
@@ -155,42 +161,43 @@ class UnsettledAudio:
         """Return whether an interim shows only words that were passed on as a final."""
         return not self.open.is_speech and self._passed_on.are_shown(text, now, has_vad=self.has_vad)
 
-    def interim(self, text: str, overdue: float, *, one_each: bool, at_most: int | None = None) -> None:
+    def interim(self, interim: STTInterim, *, one_each: bool, at_most: int | None = None) -> None:
         """Note words that are about to be settled: of the present utterance, or of one that has ended.
 
         Args:
             one_each: Whether the recogniser reports one final for each flush, so that the words belong to the oldest
                 utterance.
             at_most: As for `final()`.
-            overdue: Sounds that ended before that time were noise: a recogniser that hears words reported nothing of
-                them. Not for a recogniser that reports on each utterance.
         """
         self._passed_on.follow()
+        text = interim.text
         heard = list(self.ended)[:at_most]
         is_in_speech = at_most is None and self.open.is_speech
-        blank = [one for one in heard if not one.shown]
-        shown = [one for one in heard if one.shown]
-        best = max(shown, key=lambda one: _likeness(one.shown, text), default=None)
+        blank = [one for one in heard if not one.has_words]
+        shown = [one for one in heard if one.has_words]
+        best = max(shown, key=lambda one: _likeness(one.shown.text, text), default=None)
         is_chance = is_in_speech and len(words_of(text)) < SURE_WORDS
-        is_sure = best is not None and not is_chance and _likeness(best.shown, text) >= SURELY_ALIKE
+        is_sure = best is not None and not is_chance and _likeness(best.shown.text, text) >= SURELY_ALIKE
         if best is not None and (is_sure or not (is_in_speech or blank)):
-            best.show(text)  # it is heard again, perhaps by another recogniser
+            best.show(interim)  # it is heard again, perhaps by another recogniser
             for one in (*heard, self.open):
                 one.is_covered = True
         elif not heard or is_in_speech:
-            if not one_each:
-                self.ended = deque(one for one in self.ended if one.has_words or (one.ended_at or 0.0) > overdue)
-            self.open.shown = text
+            self.open.shown = interim
         else:
-            blank[0 if one_each else -1].shown = text
+            blank[0 if one_each else -1].shown = interim
 
     def take_recogniser(self) -> None:
         """Note that another recogniser hears the kept audio, and reports on nothing else."""
         self._left_off = 0
         self._passed_on.forget()
+        for one in (*self.ended, self.open):
+            one.carried = one.most_shown
 
-    def final(self, text: str, now: float, *, one_each: bool, at_most: int | None = None) -> str | None:
-        """Settle the utterances to which a final belongs; return its new words, or None without any.
+    def final(self, final: STTFinal, now: float, *, one_each: bool, at_most: int | None = None) -> STTFinal | None:
+        """Settle the utterances to which a final belongs; return it with its new words, or None without any.
+
+        For an empty final these are the words that an earlier recogniser has shown.
 
         Args:
             one_each: Whether the recogniser reports one final for each flush. Others may settle several by one.
@@ -199,61 +206,78 @@ class UnsettledAudio:
         is_left_off = one_each and self._left_off > 0
         if is_left_off:
             self._left_off -= 1
-            return self._passed_on.news(text, now, has_vad=self.has_vad) if text.strip() else None
-        news = text if one_each and self.has_vad else self._passed_on.news(text, now, has_vad=self.has_vad)
-        if news is not None:
+            if not final.text:
+                return None
+        is_sure = one_each and self.has_vad and not is_left_off
+        news = final.text if is_sure else self._passed_on.news(final.text, now, has_vad=self.has_vad)
+        if news is None:
+            return None
+        if not is_left_off:
+            if not news:
+                return self._settle_oldest(final)
             self._settle_by(news, one_each, at_most)
-        return news
+        return final if news == final.text else replace(final, text=news, words=last_words(final.words, news))
+
+    def _settle_oldest(self, final: STTFinal) -> STTFinal | None:
+        """Settle the oldest utterance, in which the recogniser hears no words."""
+        if not self.ended and self.open.is_speech and self.open.carried.text:
+            return None
+        carried = (self.ended[0] if self.ended else self.open).carried
+        if not self.ended:
+            self._begin_rest()
+        else:
+            self.ended.popleft()
+        if carried.text:
+            return STTFinal(**carried.recognised())
+        return None if any(one.carried.text for one in (*self.ended, self.open)) else final
 
     def _settle_by(self, text: str, one_each: bool, at_most: int | None) -> None:
         if not self.ended:
             self._begin_rest()
             return
-        of_ended = max((_share(one.shown, text) for one in self.ended if one.shown), default=0.0)
-        if _share(self.open.shown, text) >= max(ALIKE, of_ended) or not (one_each or text.strip()):
-            self.open.shown = ""
-        if one_each or not text.strip():
+        of_ended = max((_share(one.shown.text, text) for one in self.ended if one.has_words), default=0.0)
+        if _share(self.open.shown.text, text) >= max(ALIKE, of_ended):
+            self.open.forget_words()
+        if one_each:
             self.ended.popleft()
             return
         heard = list(self.ended)[:at_most]
-        shares = [(_share(one.shown, text), at) for at, one in enumerate(heard) if one.shown]
+        shares = [(_share(one.shown.text, text), at) for at, one in enumerate(heard) if one.has_words]
         newest = max(((share, at) for share, at in shares if share >= ALIKE), default=(0.0, len(heard)))[1]
-        has_more = len(words_of(text)) > sum(len(words_of(one.shown)) for one in heard[: newest + 1])
+        has_more = len(words_of(text)) > sum(len(words_of(one.shown.text)) for one in heard[: newest + 1])
         # Words that were shown behind those of the final are not settled by it.
-        behind = [one for one in heard[newest + 1 :] if one.shown or not (one.is_covered or has_more)]
+        behind = [one for one in heard[newest + 1 :] if one.has_words or not (one.is_covered or has_more)]
         self.ended = deque([*behind, *list(self.ended)[len(heard) :]])
 
     def _begin_rest(self) -> None:
         """Settle the words of the open utterance so far; if its speech goes on, the rest is another utterance."""
-        self.open = Utterance(is_speech=self.open.is_speech, began_at=self.open.began_at)
+        end = self._kept.end
+        self.open = Utterance(end, is_speech=self.open.is_speech, began_at=self.open.began_at)
         if self.open.is_speech:
-            self.open.items.append(SpeechStarted(0.0))
+            self.open.starts.append((end, 0.0))
 
-    def take_shown(self, before: str, now: float, *, goes_on: bool) -> list[str]:
-        """Return the words that were shown and not settled, oldest first, to be passed on; drop their audio.
+    def take_shown(self, now: float, *, goes_on: bool) -> list[STTInterim]:
+        """Return the interims that were shown and not settled, oldest first, to be passed on; drop their audio.
 
         Args:
-            before: The words of this audio that an earlier recogniser has shown, perhaps more of them.
             goes_on: Whether the words of the open utterance are left out.
         """
-        shown = [one.shown for one in (*self.ended, *([] if goes_on else [self.open])) if one.shown]
-        if before:
-            best = max(range(len(shown)), key=lambda at: _likeness(shown[at], before), default=None)
-            if best is None or _likeness(shown[best], before) < ALIKE:
-                shown.insert(0, before)
-            elif shown[best] != before:
-                shown[best] = max(shown[best], before, key=len)
+        shown = [one.most_shown for one in (*self.ended, *([] if goes_on else [self.open])) if one.has_words]
         # An utterance that is heard again may show its words as those of a later one.
-        shown = [text for at, text in enumerate(shown) if not any(one.startswith(text) for one in shown[at + 1 :])]
+        shown = [
+            interim
+            for at, interim in enumerate(shown)
+            if not any(one.text.startswith(interim.text) for one in shown[at + 1 :])
+        ]
         before_left_off = len(self.ended)
-        self.ended = deque(one for one in self.ended if not one.shown)
+        self.ended = deque(one for one in self.ended if not one.has_words)
         self._left_off += before_left_off - len(self.ended)
-        if self.open.shown and not goes_on:
+        if self.open.has_words and not goes_on:
             self._begin_rest()
-        elif any(_share(self.open.shown, text) >= SURELY_ALIKE for text in shown):
-            self.open.shown = ""
-        for text in shown:
-            self._passed_on.add(text, now)
+        elif any(_share(self.open.shown.text, one.text) >= SURELY_ALIKE for one in shown):
+            self.open.forget_words()
+        for one in shown:
+            self._passed_on.add(one.text, now)
         return shown
 
     def settle(self, number: int) -> int:
@@ -270,11 +294,11 @@ class UnsettledAudio:
         if number is None:
             self.open.began_at, self.open.voiced = now, 0.0
         if not self.open.is_speech:
-            self.open.shown = ""
+            self.open.forget_words()
 
     def excuse(self, now: float) -> None:
         """Note that no recogniser owes words of these utterances any more; the next one hears them all the same."""
-        for one in self.ended:
+        for one in (*self.ended, self.open):
             one.is_excused = True
         self.open.began_at = now
 
@@ -294,15 +318,18 @@ class UnsettledAudio:
         Args:
             push: Receives a frame and the position of its end, in seconds of the stream.
         """
-        for utterance in [*self.ended, self.open][begin:end]:
-            position = utterance.end - utterance.seconds
-            for item in list(utterance.items):
-                if isinstance(item, SpeechStarted):
-                    speech_started(item.ago)
-                else:
-                    position += item.duration
-                    push(item, position)
-            if utterance.ended_at is not None:
+        pieces = self._kept.pieces()
+        for one in [*self.ended, self.open][begin:end]:
+            starts = deque(one.starts)
+            for piece in pieces:
+                if one.begin <= piece.start < one.end:
+                    while starts and starts[0][0] <= piece.start:
+                        at, ago = starts.popleft()
+                        speech_started(ago if at >= pieces[0].start else 0.0)
+                    push(piece.item, piece.end)
+            for _, ago in starts:
+                speech_started(ago)
+            if one.ended_at is not None:
                 flush()
 
     def take_dropped(self) -> int:
@@ -320,20 +347,3 @@ def _share(shown: str, text: str) -> float:
 
 def _likeness(one: str, other: str) -> float:
     return max(_share(one, other), _share(other, one))
-
-
-def are_same(one: str, other: str) -> bool:
-    """Return whether two shown texts surely belong to the same utterance."""
-    return _likeness(one, other) >= SURELY_ALIKE
-
-
-def _trim(utterance: Utterance, seconds: float) -> None:
-    while utterance.seconds > seconds + 1e-9 and len(utterance.items) > 1:
-        item = utterance.items.popleft()
-        if isinstance(item, AudioFrame):
-            utterance.seconds -= item.duration
-        elif isinstance(utterance.items[0], AudioFrame):  # its speech goes on
-            frame = utterance.items.popleft()
-            assert isinstance(frame, AudioFrame)
-            utterance.seconds -= frame.duration
-            utterance.items.appendleft(SpeechStarted(0.0))

@@ -13,7 +13,8 @@ Decisions:
   proves the twin instead.
 * `ANTHROPIC_API_KEY` goes to Anthropic, or to `ANTHROPIC_BASE_URL`, and nowhere else: with a `base_url`, only a given
   key is sent. Keys, headers and the conversation never show in a repr, an error or a log.
-* Prompt caching is on: each turn of a call sends the conversation again. `Usage.cached_tokens` shows the hits.
+* Prompt caching is on: each turn of a call sends the conversation again. `Usage.cached_tokens` shows the hits,
+  `Usage.cache_write_tokens` what the cache took in.
 * Thoughts go back with the calls that they led to until the user speaks next, in `ToolCall.extra`, to the same model
   only. If the history before them has changed since, the server drops them. They are never spoken.
 * A refusal is an outcome: `Done("refusal")`. Words that came before it stand; calls do not.

@@ -109,6 +109,7 @@ class Reader:
                     input_tokens=sum(self._usage.get(name, 0) for name in INPUTS),
                     output_tokens=self._usage.get("output_tokens", 0),
                     cached_tokens=self._usage.get("cache_read_input_tokens", 0),
+                    cache_write_tokens=self._usage.get("cache_creation_input_tokens", 0),
                 )
             )
         return [*events, Done(self._reason)]

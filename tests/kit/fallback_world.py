@@ -10,22 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from vivavoce.pipelines.core.errors import ProviderConnectionError
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim
-from vivavoce.pipelines.stt.fallback_decisions import (
-    Close,
-    Decision,
-    Emit,
-    GiveUp,
-    MarkFailed,
-    MarkWorking,
-    MemberTraits,
-    Open,
-    Pause,
-    Replay,
-    TakeOver,
-)
+from vivavoce.pipelines.stt.fallback_acts import MemberTraits
 from vivavoce.pipelines.stt.fallback_machine import FallbackMachine
 
 RATE = 1000
@@ -87,8 +75,9 @@ class World:
     def __init__(self, tempers: Sequence[Temper], said: Sequence[Said], *, kept: float = 1000.0) -> None:
         self.tempers, self.said = tempers, said
         traits = [MemberTraits(f"m{n}", t.needs_flush, t.shows) for n, t in enumerate(tempers)]
-        self.machine = FallbackMachine(traits, 0, 0.0, final_limit=LIMIT, kept_seconds=kept)
+        self.machine = FallbackMachine(self, traits, 0, 0.0, final_limit=LIMIT, kept_seconds=kept)
         self.now = 0.0
+        self.acts = 0
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._ids = count()
         self._failed_at: dict[int, float] = {}
@@ -120,7 +109,7 @@ class World:
             stream.is_closed = True
             self.hearing = [one for one in self.hearing if one is not stream]
             error = ProviderConnectionError("down", provider=f"m{stream.member}")
-            self._do(self.machine.lost(stream.number, stream.member, error, self.now))
+            self.machine.lost(stream.number, stream.member, error, self.now)
 
     def _push(self, stream: Stream, frame: AudioFrame) -> None:
         number = frame.to_numpy()[0]
@@ -147,60 +136,66 @@ class World:
         self._tell(stream, STTFinal(text=text))
 
     def _tell(self, stream: Stream, event: STTEvent) -> None:
-        self._do(self.machine.event(stream.number, event, self.now))  # of a closed stream too: it must not count
+        self.machine.event(stream.number, event, self.now)  # of a closed stream too: it must not count
 
-    # --- decisions
+    # --- acts of the machine
 
-    def _do(self, decisions: Sequence[Decision]) -> None:
-        for decision in decisions:
-            match decision:
-                case Emit(event=STTFinal(text=text)) if text:
-                    self.finals.append((self.now, text))
-                case Open():
-                    self._open(decision)
-                case Replay():
-                    self._replay(self.streams[decision.stream], decision)
-                case Pause(stream=number):
-                    self.hearing = [one for one in self.hearing if one.number != number]
-                case Close(stream=number):
-                    if (stream := self.streams.get(number)) is not None:
-                        stream.is_closed = True
-                        self.hearing = [one for one in self.hearing if one is not stream]
-                case MarkFailed(member=member):
-                    self.failed.append(member)
-                    self._failed_at[member] = self.now
-                case MarkWorking(member=member):
-                    self._failed_at.pop(member, None)
-                case TakeOver(member=member):
-                    self.takes.append((self.now, member))
-                case GiveUp():
-                    self.has_given_up = True
+    def emit(self, event: STTEvent) -> None:
+        self.acts += 1
+        if isinstance(event, STTFinal) and event.text:
+            self.finals.append((self.now, event.text))
 
-    def _open(self, order: Open) -> None:
-        line = sorted(order.among, key=lambda one: (self._failed_at.get(one, -1.0), one))
+    def open(self, stream: int, among: frozenset[int]) -> None:
+        self.acts += 1
+        line = sorted(among, key=lambda one: (self._failed_at.get(one, -1.0), one))
         member = line[0]
         temper = self.tempers[member]
 
         def done() -> None:
             if temper.opens:
-                self._begin(order.stream, member)
-                self._do(self.machine.opened(order.stream, member, self.now))
+                self._begin(stream, member)
+                self.machine.opened(stream, member, self.now)
             else:
                 error = ProviderConnectionError("no", provider=f"m{member}")
-                self._do(self.machine.lost(order.stream, member, error, self.now))
+                self.machine.lost(stream, member, error, self.now)
 
         self._at(self.now + temper.opening, done)
 
-    def _replay(self, stream: Stream, order: Replay) -> None:
-        if order.end is None:
-            self.hearing.append(stream)
+    def let_hear(self, stream: int, begin: int = 0, end: int | None = None) -> None:
+        self.acts += 1
+        hears = self.streams[stream]
+        if end is None:
+            self.hearing.append(hears)
         self.machine.audio.replay(
-            lambda frame, _: self._push(stream, frame),
+            lambda frame, _: self._push(hears, frame),
             lambda ago: None,
-            lambda: self._flush(stream),
-            begin=order.begin,
-            end=order.end,
+            lambda: self._flush(hears),
+            begin=begin,
+            end=end,
         )
+
+    def pause(self, stream: int) -> None:
+        self.hearing = [one for one in self.hearing if one.number != stream]
+
+    def close(self, stream: int) -> None:
+        self.acts += 1
+        self.pause(stream)
+        if (closed := self.streams.get(stream)) is not None:
+            closed.is_closed = True
+
+    def fails(self, member: int, *, is_slow: bool) -> None:
+        self.failed.append(member)
+        self._failed_at[member] = self.now
+
+    def works(self, member: int) -> None:
+        self._failed_at.pop(member, None)
+
+    def take_over(self, member: int, failures: Sequence[tuple[int, ProviderError]], dropped: int) -> None:
+        self.takes.append((self.now, member))
+
+    def give_up(self, errors: Sequence[ProviderError]) -> None:
+        self.acts += 1
+        self.has_given_up = True
 
     # --- time
 
@@ -211,7 +206,7 @@ class World:
         """Play the call, and silence behind it."""
         for number, said in enumerate(self.said, 1):
             self._hear(0, said.gap)
-            self._do(self.machine.speech_started(0.0, self.now))
+            self.machine.speech_started(0.0, self.now)
             self._hear(number, said.seconds)
             self.machine.flush(self.now)
             self.ends[number] = self.now
@@ -247,9 +242,11 @@ class World:
                 works = [n for n in range(len(self.tempers)) if self.now - self._failed_at.get(n, -99.0) >= 60.0]
                 better = works[0] if works and works[0] != serving else None
                 before = self.machine.deadline
-                decided = self.machine.due(self.now, better)
-                self._do(decided)
-                assert decided or self.machine.deadline != before, "a deadline that has come must change something"
+                acts = self.acts
+                self.machine.due(self.now, better)
+                assert self.acts > acts or self.machine.deadline != before, (
+                    "a deadline that has come must change something"
+                )
         self.now = end
 
     def words(self, number: int) -> list[float]:

@@ -89,6 +89,7 @@ class ModelWatch(SpanWatch):
                 input_tokens=before.input_tokens + event.input_tokens,
                 output_tokens=before.output_tokens + event.output_tokens,
                 cached_tokens=before.cached_tokens + event.cached_tokens,
+                cache_write_tokens=before.cache_write_tokens + event.cache_write_tokens,
             )
         elif isinstance(event, Done):
             self._reason = event.reason
@@ -113,6 +114,7 @@ class ModelWatch(SpanWatch):
             attributes["gen_ai.usage.input_tokens"] = usage.input_tokens
             attributes["gen_ai.usage.output_tokens"] = usage.output_tokens
             attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+            attributes["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write_tokens
             attributes["vivavoce.llm.usage_is_estimated"] = self._is_estimated or None
         if self._asked is not None:
             attributes |= asked(self._asked)

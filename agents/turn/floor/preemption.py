@@ -8,7 +8,9 @@ button: nearly all attempts on such words would be thrown away. There one begins
 the request may end any time. (LiveKit begins none there before the request.)
 
 A recogniser that judges turns may report an eager end: the attempt on its words begins at once. When it takes the eager
-end back, the attempt is dropped at once, and none begins before other words or another judgement come.
+end back, the attempt is dropped at once, and none begins before other words or another judgement come. None begins on
+the mere stability of an interim that such a recogniser is still to judge: it would use up the attempts of the eager
+end.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from vivavoce.agents.turn.effects import DropAttempt, Effect, StartAttempt
 from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.options_in_use import OptionsInUse
 from vivavoce.agents.turn.user.burst import Burst
+from vivavoce.agents.turn.user.endpointing import Endpointing
 from vivavoce.agents.turn.user.turn import UserTurn
 from vivavoce.agents.turn.user.user_side import UserSide
 from vivavoce.pipelines.core.words import same_words
@@ -49,14 +52,18 @@ class Preemption:
 
     Args:
         user: Read.
+        endpointing: Read.
         out: Receives effects.
     """
 
-    def __init__(self, options: OptionsInUse, floor: Floor, user: UserSide, out: list[Effect]) -> None:
+    def __init__(
+        self, options: OptionsInUse, floor: Floor, user: UserSide, endpointing: Endpointing, out: list[Effect]
+    ) -> None:
         self._max_attempts = options.traits.max_attempts
         self._options = options
         self._floor = floor
         self._user = user
+        self._endpointing = endpointing
         self._out = out
         self._attempt: Attempt | None = None
         self._count = 0
@@ -101,6 +108,8 @@ class Preemption:
         """Yield the time when an interim has been stable for long enough to be answered."""
         turn, burst = self._user.turn, self._user.burst
         if turn is None or not turn.interim or self._options.is_manual or not self._may_start(turn):
+            return
+        if self._endpointing.waits_for_recogniser(turn):
             return
         is_of_this_speech = burst is None or not burst.is_going_on or turn.interim_since >= burst.started_at
         if is_of_this_speech:

@@ -16,6 +16,7 @@ FULL = Price(
     million_input=4.0,
     million_output=16.0,
     million_cached=0.5,
+    million_cache_write=5.0,
     million_audio_input=32.0,
     million_audio_output=64.0,
     million_cached_audio=1.0,
@@ -30,6 +31,7 @@ MILLION = 1_000_000
     [
         (UsageRecord(llm_input_tokens=MILLION), 4.0),
         (UsageRecord(llm_input_tokens=MILLION, llm_cached_tokens=MILLION), 0.5),
+        (UsageRecord(llm_input_tokens=3 * MILLION, llm_cached_tokens=MILLION, llm_cache_write_tokens=MILLION), 9.5),
         (UsageRecord(llm_output_tokens=MILLION), 16.0),
         (UsageRecord(llm_input_tokens=MILLION, llm_input_audio_tokens=MILLION), 32.0),
         (UsageRecord(llm_output_tokens=2 * MILLION, llm_output_audio_tokens=MILLION), 80.0),
@@ -50,12 +52,13 @@ def test_each_kind_of_usage_has_its_own_price(used: UsageRecord, cost: float) ->
     assert FULL.of(used) == pytest.approx(cost)
 
 
-def test_audio_and_cached_tokens_without_a_price_have_that_of_the_tokens_they_are_a_part_of() -> None:
+def test_parts_of_the_tokens_without_a_price_have_that_of_the_whole() -> None:
     plain = Price(million_input=4.0, million_output=16.0)
     used = UsageRecord(
         llm_input_tokens=MILLION,
         llm_input_audio_tokens=MILLION // 2,
         llm_cached_tokens=MILLION // 4,
+        llm_cache_write_tokens=MILLION // 8,
         llm_output_tokens=MILLION,
         llm_output_audio_tokens=MILLION,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
@@ -172,3 +173,20 @@ def test_a_flow_that_leaves_the_model_s_answer_early_is_estimated() -> None:
 
     harness = talk(Agent("Help."), LONG, flow=Flow()).run(until=8.0)
     check_estimated(harness.session.usage)
+
+
+def test_tokens_that_a_cache_takes_in_are_summed_and_shown() -> None:
+    watching = Watching()
+    steps = [Usage(input_tokens=50, output_tokens=9, cached_tokens=10, cache_write_tokens=2100)] * 2
+    options = SessionOptions(telemetry=watching.telemetry)
+    harness = SessionHarness(Agent("Help."), ScriptedLLM(*((0.1, "Sure.", used) for used in steps)), options=options)
+    harness.caller.says("hello", 0.5, 1.5)
+    harness.caller.says("and now", 4.0, 5.0)
+    session = harness.run(until=8.0).session
+    assert [turn.usage.llm_cache_write_tokens for turn in session.turns] == [2100, 2100]
+    assert session.usage.llm_cache_write_tokens == 4200
+    assert [dict(span.attributes or {})["gen_ai.usage.cache_creation.input_tokens"] for span in watching.of("llm")] == [
+        2100,
+        2100,
+    ]
+    assert re.search("taken into the cache</td><td[^>]*>4,200<", render(session.report()))

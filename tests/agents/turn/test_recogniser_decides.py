@@ -102,7 +102,7 @@ def test_an_end_without_words_lets_a_paused_agent_go_on() -> None:
 
 
 def test_an_end_without_a_final_commits_the_words_shown() -> None:
-    talk = deciding().starts(0.5).at(1.0, interim("a table")).stops(1.5).at(1.9, ENDED)
+    talk = deciding().starts(0.5).at(1.0, interim("a table"), EAGER).stops(1.5).at(1.9, ENDED)
     assert told(talk) == [(1.9, "commit", "turn_1", "a table", "attempt_1"), (1.9, "grant", "answer_1")]
     assert talk.at(2.0, final("A table.")).take() == [(2.0, "amend", "turn_1", "A table.")]
 
@@ -168,9 +168,22 @@ def test_resumed_drops_the_answer_at_once_and_none_begins_on_the_same_words() ->
     ]
 
 
-def test_resumed_without_an_eager_end_drops_what_a_stable_interim_began() -> None:
-    talk = deciding().starts(0.5).at(1.0, interim("a table")).until(1.3).at(1.4, RESUMED).until(2.0)
-    assert talk.take() == [(1.2, "attempt", "attempt_1", "turn_1", "a table"), (1.4, "throw away", "attempt_1")]
+def test_stable_interims_begin_nothing_so_that_the_eager_end_has_all_attempts() -> None:
+    talk = deciding(max_attempts=1).starts(0.5)
+    for at, words in ((1.0, "a"), (1.5, "a table"), (2.0, "a table for"), (2.5, "a table for two")):
+        talk.at(at, interim(words)).until(at + 0.4)
+    assert talk.take() == []
+    talk.at(3.0, EAGER).at(3.3, final("A table for two."), ENDED)
+    assert talk.take() == [
+        (3.0, "attempt", "attempt_1", "turn_1", "a table for two"),
+        (3.3, "commit", "turn_1", "A table for two.", "attempt_1"),
+        (3.3, "grant", "answer_1"),
+    ]
+
+
+def test_resumed_without_an_eager_end_drops_what_final_words_began() -> None:
+    talk = deciding().starts(0.5).at(1.0, final("a table")).at(1.4, RESUMED).until(2.0)
+    assert talk.take() == [(1.0, "attempt", "attempt_1", "turn_1", "a table"), (1.4, "throw away", "attempt_1")]
 
 
 def test_an_eager_end_that_comes_twice_changes_nothing() -> None:

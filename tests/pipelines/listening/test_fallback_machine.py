@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -9,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kit.fallback_world import LIMIT, Said, Temper, World, text_of
-from vivavoce.pipelines.core.errors import ProviderConnectionError
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEndOfTurn, STTEvent, STTFinal, STTInterim
-from vivavoce.pipelines.stt.fallback_decisions import Decision, MemberTraits, Open
+from vivavoce.pipelines.stt.fallback_acts import MemberTraits
 from vivavoce.pipelines.stt.fallback_machine import CLEAR_SPEECH, FallbackMachine
 
 GOOD = st.builds(
@@ -148,6 +149,33 @@ EVENTS = st.sampled_from(
 )
 
 
+class Acts:
+    """Notes the streams that are opened."""
+
+    def __init__(self) -> None:
+        self.opened = [0]
+
+    def emit(self, event: STTEvent) -> None: ...
+
+    def open(self, stream: int, among: frozenset[int]) -> None:
+        assert among
+        self.opened.append(stream)
+
+    def let_hear(self, stream: int, begin: int = 0, end: int | None = None) -> None: ...
+
+    def pause(self, stream: int) -> None: ...
+
+    def close(self, stream: int) -> None: ...
+
+    def fails(self, member: int, *, is_slow: bool) -> None: ...
+
+    def works(self, member: int) -> None: ...
+
+    def take_over(self, member: int, failures: Sequence[tuple[int, ProviderError]], dropped: int) -> None: ...
+
+    def give_up(self, errors: Sequence[ProviderError]) -> None: ...
+
+
 @given(
     st.lists(st.booleans(), min_size=2, max_size=3),
     st.lists(st.tuples(st.integers(0, 8), st.integers(0, 6), EVENTS, st.floats(0.0, 3.0)), max_size=60),
@@ -157,37 +185,34 @@ def test_no_order_of_inputs_breaks_it_and_its_decisions_stay_sound(
     flushes: list[bool], inputs: list[tuple[int, int, STTEvent, float]]
 ) -> None:
     traits = [MemberTraits(f"m{n}", needs_flush) for n, needs_flush in enumerate(flushes)]
-    machine, now = FallbackMachine(traits, 0, 0.0, final_limit=LIMIT, kept_seconds=2.0), 0.0
-    opened: list[int] = [0]
-    decided: list[Decision] = []
+    acts = Acts()
+    machine, now = FallbackMachine(acts, traits, 0, 0.0, final_limit=LIMIT, kept_seconds=2.0), 0.0
     for kind, number, event, seconds in inputs:
         now += seconds
-        stream = number % (max(opened) + 2)
+        stream = number % (max(acts.opened) + 2)
         member = number % len(traits)
         error = ProviderConnectionError("down", provider="m")
         if kind == 0:
             machine.audio.push(AudioFrame(bytes(2000), 1000))
         elif kind == 1:
-            decided += machine.speech_started(0.1, now)
+            machine.speech_started(0.1, now)
         elif kind == 2:
             machine.flush(now)
-        decisions: list[Decision] = []
-        if kind in (3, 4):
-            decisions = machine.event(stream, event, now)
+        elif kind in (3, 4):
+            machine.event(stream, event, now)
         elif kind == 5:
-            decisions = machine.lost(stream, member, error, now)
+            machine.lost(stream, member, error, now)
         elif kind == 6:
-            decisions = machine.opened(stream, member, now)
+            machine.opened(stream, member, now)
         elif kind == 7:
-            decisions = machine.none_left(stream, now)
-        elif kind == 8:
-            decisions = machine.discard(now) if number == 0 else machine.due(now, member)
-        opened += [each.stream for each in decisions if isinstance(each, Open)]
-        decided += decisions
+            machine.none_left(stream, now)
+        elif number == 0:
+            machine.discard(now)
+        else:
+            machine.due(now, member)
         deadline = machine.deadline
         assert deadline is None or deadline >= 0
-    assert len(opened) == len(set(opened))
-    assert all(each.among for each in decided if isinstance(each, Open))
+    assert len(acts.opened) == len(set(acts.opened))
 
 
 @pytest.mark.parametrize("seconds", [0.2, CLEAR_SPEECH])

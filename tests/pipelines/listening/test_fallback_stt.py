@@ -369,6 +369,35 @@ def test_noise_is_no_speech_that_one_that_judges_turns_is_late_with() -> None:
     assert not second.streams
 
 
+@pytest.mark.parametrize("hears", [True, False])
+def test_one_that_judges_turns_and_hears_nothing_in_clear_speech_is_in_doubt_when_that_is_over(hears: bool) -> None:
+    ends = STTCapabilities(emits_end_of_turn=True)
+    first, second = First(capabilities=ends), Second(capabilities=ends)
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        await listening.hear(1.2)
+        listening.stream.speech_ended()
+        await listening.hear(1.9)
+        assert not second.streams
+        await listening.hear(0.2)
+        if hears:
+            second.final("a table")
+            second.end_of_turn()
+        await listening.hear(5.0)
+
+    listening = listen(FallbackSTT([first, second]), act)
+    assert second.streams[0].pushed_seconds >= 1.2 + 1.9
+    assert len(second.streams) == 1
+    if hears:
+        assert [event for _, event in listening.events] == [STTFinal(text="a table"), STTEndOfTurn()]
+        assert listening.changes == [("first", "second")]
+    else:
+        assert (listening.events, listening.changes) == ([], [])
+        assert second.streams[0].is_closed
+
+
 def test_its_capabilities_are_computed_from_all() -> None:
     stt = FallbackSTT([First(capabilities=STTCapabilities(sample_rate=8000)), Second(capabilities=FLUSHED)])
     assert stt.capabilities == STTCapabilities(sample_rate=8000, needs_flush=True)

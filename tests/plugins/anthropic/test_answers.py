@@ -103,6 +103,8 @@ async def test_the_next_turn_reads_the_conversation_so_far_from_the_cache(
         usages.append(next(e for e in await answer(llm, request) if isinstance(e, Usage)))
     first, second = usages
     assert first.cached_tokens == 0
+    assert 0.7 * first.input_tokens < first.cache_write_tokens <= first.input_tokens
+    assert 0 < second.cache_write_tokens <= second.input_tokens - second.cached_tokens
     assert 0.7 * first.input_tokens < second.cached_tokens < second.input_tokens
     assert [body["system"][0]["cache_control"] for body in twin.bodies] == [{"type": "ephemeral"}] * 2
 
@@ -121,6 +123,7 @@ async def test_the_step_behind_a_tool_reads_all_of_the_step_before_from_the_cach
     twin.add(Answer("Gut."))
     third = next(e for e in await answer(llm, behind) if isinstance(e, Usage))
     assert third.cached_tokens == third.input_tokens > first.input_tokens
+    assert third.cache_write_tokens == 0
     assert twin.bodies[0]["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
 
 

@@ -79,7 +79,9 @@ async def test_two_tools_are_called_at_once_and_their_outputs_answered_with_the_
     assert "thinking" not in sum(kinds[2], [])
     assert kinds[1][-1][:2] == ["tool_result", "tool_result"]
     assert harness.messages[-1] == ("assistant", "Bye.")
-    assert harness.session.usage.llm_cached_tokens > 0
+    used = harness.session.usage
+    assert used.llm_cached_tokens > 0
+    assert 0 < used.llm_cache_write_tokens <= used.llm_input_tokens - used.llm_cached_tokens
 
 
 async def test_the_next_request_tells_of_an_interruption(twin: Twin, connected: Connected) -> None:
