@@ -5,6 +5,7 @@
     deepgram.STT("nova-3-medical", region="eu")
     deepgram.FluxSTT()                                   # judges the ends of turns; needs no turn detector
     deepgram.TTS("aura-2-thalia-en")                     # a voice, which has its language
+    deepgram.FluxTTS("flux-alexis-en")                   # takes text as it comes, and tells what was heard at a cut
     deepgram.STT(base_url="https://deepgram.example.com", api_key=None)    # a server of your own
 
 `vivavoce.plugins.deepgram.twin` is a server on loopback for tests without a key.
@@ -22,6 +23,7 @@ Decisions:
 
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.plugins.deepgram.flux import DEFAULT_FLUX_MODEL, FluxOptions, FluxSTT
+from vivavoce.plugins.deepgram.flux_tts import DEFAULT_FLUX_VOICE, FluxTTS, FluxTTSOptions
 from vivavoce.plugins.deepgram.options import STTOptions
 from vivavoce.plugins.deepgram.stt import DEFAULT_STT_MODEL, STT
 from vivavoce.plugins.deepgram.tts import DEFAULT_VOICE, TTS, TTSOptions
@@ -31,10 +33,13 @@ __all__ = [
     "TTS",
     "TTSOptions",
     "DEFAULT_FLUX_MODEL",
+    "DEFAULT_FLUX_VOICE",
     "DEFAULT_STT_MODEL",
     "STT",
     "ConnectionOptions",
     "FluxOptions",
     "FluxSTT",
+    "FluxTTS",
+    "FluxTTSOptions",
     "STTOptions",
 ]

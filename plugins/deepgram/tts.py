@@ -77,6 +77,8 @@ class TTS(DeepgramComponent, base.TTS):
         options: TTSOptions | None = None,
     ) -> None:
         self._options = options or TTSOptions()
+        if voice.startswith("flux-"):
+            raise ConfigurationError(f"voice {voice!r} is a Flux voice, which has another API; use deepgram.FluxTTS")
         connection = self._options.connection
         super().__init__("deepgram.TTS", voice, api_key=api_key, base_url=base_url, region=region, options=connection)
 
