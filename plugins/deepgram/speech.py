@@ -149,11 +149,14 @@ class SpeechConnection:
         """The newest turn."""
         self._asked: asyncio.Future[str | None] | None = None
         """The interruption without an answer."""
+        self._limit: asyncio.TimerHandle | None = None
+        """Of its answer."""
+        self._is_deaf = False
 
     @property
     def is_lost(self) -> bool:
         """Whether it cannot be used any more."""
-        return self._socket is None or self._socket.is_lost
+        return self._is_deaf or self._socket is None or self._socket.is_lost
 
     async def open(self) -> None:
         """Connect.
@@ -180,9 +183,9 @@ class SpeechConnection:
         return self._turn
 
     async def settled(self) -> None:
-        """Wait until no interruption is without an answer, at most `HEARD_LIMIT` seconds."""
+        """Wait until no interruption is without an answer, which has a limit."""
         if self._asked is not None:
-            await asyncio.wait({self._asked}, timeout=HEARD_LIMIT)
+            await asyncio.wait({self._asked})
 
     async def aclose(self) -> None:
         """Close it; a turn that still speaks fails. Calling it twice is fine."""
@@ -197,14 +200,17 @@ class SpeechConnection:
     async def _interrupt(self, turn: Turn, seconds: float) -> str | None:
         if turn is not self._turn or not turn.seconds or self._asked is not None or self.is_lost:
             return None  # another speech has begun, or there is nothing to interrupt
-        asked: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._asked = asked
+        loop = asyncio.get_running_loop()
+        asked: asyncio.Future[str | None] = loop.create_future()
+        self._asked, self._limit = asked, loop.call_later(HEARD_LIMIT, self._give_up)
         self._post(speech_wire.interrupt(turn.begin + max(LEAST_PLAYED, seconds)))
-        await asyncio.wait({asked}, timeout=HEARD_LIMIT)
-        if asked.done():
-            return asked.result()
-        await self.aclose()  # it would take the next turn's audio for this one's
-        return None
+        await asyncio.wait({asked})
+        return asked.result()
+
+    def _give_up(self) -> None:
+        """Leave a connection that does not answer: it would take the next turn's audio for the interrupted one's."""
+        self._is_deaf = True
+        self._on_lost(ProviderConnectionError("the connection was lost: it answers no interruption", provider=PROVIDER))
 
     def _on_message(self, message: Message) -> None:
         turn = self._turn
@@ -228,6 +234,8 @@ class SpeechConnection:
 
     def _answer(self, text: str | None) -> None:
         asked, self._asked = self._asked, None
+        if self._limit is not None:
+            self._limit.cancel()
         if asked is not None:
             if not asked.done():
                 asked.set_result(text)

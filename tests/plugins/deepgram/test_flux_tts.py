@@ -154,6 +154,16 @@ async def test_a_cut_before_any_audio_leaves_nothing_in_the_next_speech() -> Non
         await twin.until(lambda: twin.voices[0].is_over)
 
 
+async def test_a_connection_that_answers_no_interruption_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deepgram.speech, "HEARD_LIMIT", 0.05)
+    async with DeepgramTwin() as twin, voice_of(twin) as tts:
+        [heard] = [chunk.heard for chunk in await spoken(tts, COUNT) if chunk.heard is not None]
+        twin.voices[0].stall()
+        assert await heard(1.0) is None
+        assert seconds(await spoken(tts, "All new.")) == pytest.approx(2 * WORD)
+        assert len(twin.voices) == 2
+
+
 # --- faults, bad input
 
 
