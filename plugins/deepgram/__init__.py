@@ -16,6 +16,8 @@ Decisions:
   `UtteranceEnd`). `SpeechStarted` of the service is not asked for: the VAD here is sooner.
 * Flux judges turns: the pipeline asks no turn detector, and begins an answer out of sight at an eager end. A turn that
   something else ends (`commit_turn()`, a limit) is ended by `ForceEndTurn`.
+* Aura speaks by a request for each sentence, Flux TTS by one websocket on which each answer is a turn. A cut turn is
+  interrupted where it was played, and the service tells what was heard of it.
 * A lost connection is opened again: the audio since the last settled word is sent again, words that come twice are
   dropped by their times, and the times go on.
 * The environment's key goes to hosts of deepgram.com only.
