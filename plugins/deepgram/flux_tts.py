@@ -19,7 +19,7 @@ from vivavoce.pipelines.tts.base import AudioChunk, Heard, TTSCapabilities
 from vivavoce.plugins.deepgram.client import DeepgramComponent, Region, failures_of
 from vivavoce.plugins.deepgram.models import FLUX_VOICES
 from vivavoce.plugins.deepgram.speech import SpeechConnection, Turn
-from vivavoce.plugins.deepgram.tts import RATE
+from vivavoce.plugins.deepgram.tts import RATE, pieces
 
 DEFAULT_FLUX_VOICE = "flux-alexis-en"
 
@@ -235,4 +235,5 @@ async def _read(text: AsyncIterator[str], turn: Turn) -> None:
 
 
 async def _whole(text: str) -> AsyncGenerator[str, None]:
-    yield text
+    for piece in pieces(text):
+        yield piece

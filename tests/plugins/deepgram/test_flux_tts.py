@@ -64,6 +64,15 @@ async def test_text_is_spoken_as_it_comes(twin: DeepgramTwin) -> None:
     assert len(twin.voices[0].turns) == 1
 
 
+async def test_a_long_text_is_sent_in_pieces(twin: DeepgramTwin) -> None:
+    text = " ".join(["word"] * 900)
+    async with voice_of(twin) as tts:
+        await spoken(tts, text)
+    [voice] = twin.voices
+    assert [told["type"] for told in voice.received] == ["Speak"] * 3 + ["Flush"]
+    assert voice.turns[0].text == text
+
+
 async def test_the_request_has_the_settings(twin: DeepgramTwin) -> None:
     async with voice_of(twin, "flux-haley-en", speed=1.05, tags=("test",), opt_out=True) as tts:
         await spoken(tts, "Hello.")
