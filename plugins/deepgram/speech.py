@@ -147,6 +147,8 @@ class SpeechConnection:
         """Seconds of audio so far; the answer to an interruption sets it to what was played."""
         self._turn: Turn | None = None
         """The newest turn."""
+        self._over = ""
+        """The service's name for the last turn that was over."""
         self._asked: asyncio.Future[str | None] | None = None
         """The interruption without an answer."""
         self._limit: asyncio.TimerHandle | None = None
@@ -222,10 +224,13 @@ class SpeechConnection:
         event = speech_wire.event(message, self._failures)
         if isinstance(event, ProviderError):
             raise event
-        if isinstance(event, Spoken) and turn is not None and self._asked is None:
-            turn.end(None)
+        if isinstance(event, Spoken):
+            is_late = bool(event.turn) and event.turn == self._over
+            if turn is not None and self._asked is None and not is_late:
+                self._over = event.turn
+                turn.end(None)
         elif isinstance(event, Interrupted):
-            self._end = event.played
+            self._over, self._end = event.turn, event.played
             self._answer(event.text)
         elif isinstance(event, Warned):
             logger.warning("deepgram: %s: %s", event.code, event.text)

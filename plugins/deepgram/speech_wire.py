@@ -25,16 +25,21 @@ IGNORED = ("NO_AUDIO_GENERATED", "INTERRUPT_IN_PROGRESS", "INVALID_INTERRUPT_OFF
 class Spoken:
     """All audio of a turn was sent."""
 
+    turn: str
+    """The service's name for it; "" without one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
     """A turn was interrupted.
 
     Args:
+        turn: The service's name for it; "" without one.
         played: Seconds of the connection's audio that were played, as the service counts.
         text: What was heard of the turn; None if it cannot tell.
     """
 
+    turn: str
     played: float
     text: str | None = field(repr=False)
 
@@ -79,13 +84,19 @@ def event(message: str, failures: Failures) -> Event | None:
     told = json_object(message, failures)
     kind = told.get("type")
     if kind == "SpeechMetadata":
-        return Spoken()
+        return Spoken(_name(told.get("speech_id")))
     if kind == "SpeechInterrupted":
         text = told.get("text_spoken")
         played = number_of(told, "audio_played_ms", failures) / 1000
-        return Interrupted(played, text if isinstance(text, str) else None)
+        metadata = told.get("metadata")
+        turn = _name(metadata.get("speech_id") if isinstance(metadata, dict) else None)
+        return Interrupted(turn, played, text if isinstance(text, str) else None)
     if kind == "Warning":
         return Warned(str(told.get("code")), failures.redact(told.get("description")))
     if kind == "Error":
         return failures.in_answer(told.get("code"), told.get("description"))
     return None
+
+
+def _name(told: object) -> str:
+    return told if isinstance(told, str) else ""

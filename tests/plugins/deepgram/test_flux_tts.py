@@ -152,6 +152,23 @@ async def test_a_cut_that_nobody_asks_about_interrupts_the_turn(
         await slow.until(lambda: any(told["type"] == "Interrupt" for told in slow.voices[0].received))
 
 
+async def test_a_late_end_of_a_cut_turn_does_not_end_the_next_one() -> None:
+    async with DeepgramTwin(interval=0.02) as twin, voice_of(twin) as tts:
+        async with aclosing(tts.synthesize(COUNT)) as chunks:
+            first = await anext(chunks)
+            assert first.heard is not None
+            await first.heard(0.5 * WORD)
+        speech = tts.synthesize("All new.")
+        chunks_after = [await anext(speech)]
+        [voice] = twin.voices
+        await voice.send({"type": "SpeechMetadata", "speech_id": voice.turns[0].speech_id})
+        assert seconds(chunks_after + await rest_of(speech)) == pytest.approx(2 * WORD)
+        speech = tts.synthesize("Two words.")
+        await anext(speech)
+        await voice.send({"type": "SpeechMetadata"})  # of a server without names
+        assert await rest_of(speech)
+
+
 async def test_a_cut_before_any_audio_leaves_nothing_in_the_next_speech() -> None:
     async with DeepgramTwin() as twin, voice_of(twin) as tts:
         tts.warm()
