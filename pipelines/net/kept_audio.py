@@ -13,8 +13,7 @@ from typing import Generic, TypeVar
 A = TypeVar("A")
 
 OVERLAP = 0.5
-"""Seconds before the last settled word that are kept too: a recogniser needs a run-up. Their words come twice, and are
-known by their times."""
+"""Seconds of audio before the last settled word: a recogniser needs a run-up. Their words come twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +30,13 @@ class KeptAudio(Generic[A]):
 
     Args:
         on_drop: Called for each piece of audio that is forgotten because there was more.
-        overlap: Seconds of settled audio that are kept.
+        overlap: Seconds before the last settled word that are kept too.
     """
 
     def __init__(self, seconds: float, on_drop: Callable[[], None] | None = None, *, overlap: float = OVERLAP) -> None:
         self._limit = seconds
-        self._on_drop = on_drop
         self._overlap = overlap
+        self._on_drop = on_drop
         self._pieces: deque[Piece[A]] = deque()
         self.end = 0.0
         """The position behind the newest audio."""
