@@ -61,7 +61,7 @@ class ReopeningStream(base.STTStream, Generic[W]):
         make_wire: Called with a function that returns the stream's position of a time of the present connection, one
             that takes the position up to which all words are known, and one that takes events.
         flush: The message that has the service settle its words; None: it has none.
-        close: The message before the end.
+        close: The message before the end; "": none.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ReopeningStream(base.STTStream, Generic[W]):
         self._events: Feed[STTEvent] = Feed()
         self._socket: ReopeningSocket[Message] = ReopeningSocket(
             self._connect,
-            lambda item: item,
+            self._encode,
             on_message=lambda message: self._wire.feed(message),
             on_lost=self._events.end,
             provider=failures.provider,
@@ -105,6 +105,10 @@ class ReopeningStream(base.STTStream, Generic[W]):
         except BaseException:
             await self.aclose()
             raise
+
+    def _encode(self, item: Message) -> Message:
+        """Return the message of a piece of audio, or of `flush`; called once for each connection that it is sent on."""
+        return item
 
     def _keep_alive(self) -> KeepAlive[Message] | None:
         """Return the message that keeps a connection without audio."""
@@ -157,4 +161,4 @@ class ReopeningStream(base.STTStream, Generic[W]):
 
     async def aclose(self) -> None:
         self._events.end()
-        await self._socket.aclose(self._close)
+        await self._socket.aclose(*([self._close] if self._close else []))

@@ -54,6 +54,19 @@ class TTSOptions:
             raise ConfigurationError(f"{' and '.join(asked)} need the model sonic-3 or a newer one, got {model!r}")
 
 
+def check_kind(model: str, others: Mapping[str, tuple[str, ...]], other: str) -> None:
+    """Refuse a model of the vendor's other kind of component.
+
+    Args:
+        others: The models of that kind.
+        other: Its class.
+    Raises:
+        ConfigurationError: It is one of them.
+    """
+    if model in others:
+        raise ConfigurationError(f"model {model!r} is one of {other}; use that class for it, or give another model")
+
+
 def check_language(model: str, language: str, models: Mapping[str, tuple[str, ...]] = LANGUAGES) -> None:
     """Refuse a language that the model has not.
 

@@ -19,8 +19,8 @@ from vivavoce.pipelines.stt.reopening_stream import RATE, Query, ReopeningStream
 from vivavoce.plugins.cartesia import ink_wire, turns_wire
 from vivavoce.plugins.cartesia.client import DEFAULT_BASE_URL, asked_of, client_of, failures_of
 from vivavoce.plugins.cartesia.ink_wire import InkWire
-from vivavoce.plugins.cartesia.models import DEFAULT_STT_MODEL, INK_LANGUAGES
-from vivavoce.plugins.cartesia.options import check_language
+from vivavoce.plugins.cartesia.models import DEFAULT_STT_MODEL, INK_LANGUAGES, LANGUAGES
+from vivavoce.plugins.cartesia.options import check_kind, check_language
 from vivavoce.plugins.cartesia.stt_options import RANGES, WHISPER, STTOptions, check_terms
 from vivavoce.plugins.cartesia.turns_wire import TurnsWire
 from vivavoce.plugins.cartesia.wire import PROVIDER
@@ -62,6 +62,7 @@ class STT(base.STT):
         for name, value in (("model", model), ("language", language)):
             if not check_text(name, value):
                 raise ConfigurationError(f"need {name} as a name, got ''")
+        check_kind(model, LANGUAGES, "cartesia.TTS")
         check_language(model, language, INK_LANGUAGES)
         self._options.check_model(model)
         self._model, self._language = model, language

@@ -19,8 +19,8 @@ from vivavoce.pipelines.tts.sentences import SentenceCutter
 from vivavoce.plugins.cartesia import wire
 from vivavoce.plugins.cartesia.client import DEFAULT_BASE_URL, WRONG_KEY, asked_of, client_of
 from vivavoce.plugins.cartesia.connection import Connection, Context
-from vivavoce.plugins.cartesia.models import DEFAULT_MODEL, DEFAULT_VOICE, LANGUAGES
-from vivavoce.plugins.cartesia.options import TTSOptions, check_language
+from vivavoce.plugins.cartesia.models import DEFAULT_MODEL, DEFAULT_VOICE, INK_LANGUAGES, LANGUAGES
+from vivavoce.plugins.cartesia.options import TTSOptions, check_kind, check_language
 from vivavoce.plugins.cartesia.wire import PROVIDER, Audio
 
 MAX_IDLE = 240.0
@@ -65,6 +65,7 @@ class TTS(base.TTS):
         for name, value in (("model", model), ("voice", voice), ("language", language)):
             if not check_text(name, value):
                 raise ConfigurationError(f"need {name} as a name, got ''")
+        check_kind(model, INK_LANGUAGES, "cartesia.STT")
         check_language(model, language)
         self._options.check_model(model)
         self._model, self._voice, self._language = model, voice, language

@@ -71,6 +71,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.deepgram.STTOptions",
         "vivavoce.plugins.deepgram.FluxOptions",
         "vivavoce.plugins.deepgram.TTSOptions",
+        "vivavoce.plugins.deepgram.FluxTTSOptions",
         "vivavoce.plugins.deepgram.ConnectionOptions",
         "vivavoce.plugins.assemblyai.STTOptions",
         "vivavoce.plugins.assemblyai.ConnectionOptions",

@@ -6,8 +6,6 @@ import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-import anyio
-
 from kit.listening_net_users import CartesiaInk, CartesiaTurns
 from kit.net_users import (
     FRAME,
@@ -22,14 +20,13 @@ from kit.net_users import (
     limits,
 )
 from kit.servers.faulty_server import LIMIT, Body, Message
-from vivavoce.pipelines.core.errors import ProviderError
+from kit.speaking_net_users import CartesiaTTS, DeepgramFluxTTS
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
-from vivavoce.pipelines.realtime_model.feed import Feed
-from vivavoce.plugins import anthropic, assemblyai, cartesia, deepgram, google, openai
+from vivavoce.plugins import anthropic, assemblyai, deepgram, google, openai
 from vivavoce.plugins.openai.options import Api
 
 DELTA = {"type": "conversation.item.input_audio_transcription.delta", "item_id": "i", "delta": "so"}
@@ -188,56 +185,6 @@ class GoogleRealtime(SocketUser):
                 await connection.aclose()
 
 
-class CartesiaTTS(SocketUser):
-    """A voice of Cartesia, in the middle of a text."""
-
-    name = "cartesia.TTS"
-    good = ""
-    sends_audio = False
-
-    def __init__(self) -> None:
-        self._asked = anyio.Event()
-
-    def answer(self, message: Message) -> Iterable[Message]:
-        context, audio = json.loads(message)["context_id"], "AQACAA=="
-        self.good = json.dumps({"type": "chunk", "context_id": context, "data": audio, "done": False})
-        self._asked.set()
-        return ()
-
-    @asynccontextmanager
-    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
-        texts: Feed[str] = Feed()
-        events: Feed[object] = Feed()
-        errors: list[ProviderError] = []
-        self._asked = anyio.Event()
-
-        async def speak() -> None:
-            try:
-                async for chunk in voice.stream(texts.items()):
-                    events.put(chunk)
-            except ProviderError as error:
-                errors.append(error)
-                self._asked.set()
-            events.end(*errors)
-
-        async def close() -> None:
-            tasks.cancel_scope.cancel()
-
-        options = cartesia.TTSOptions(connection=limits(limit))
-        async with cartesia.TTS(base_url=url, api_key=key, options=options) as voice:
-            async with anyio.create_task_group() as tasks:
-                texts.put("Hello there. ")
-                tasks.start_soon(speak)
-                with anyio.fail_after(LIMIT):
-                    await self._asked.wait()
-                failed = list(errors)
-                if not failed:
-                    yield Line(lambda: texts.put("How are you? "), events.items(), close)
-                tasks.cancel_scope.cancel()
-        if failed:
-            raise failed[0]
-
-
 class OpenAILLM(RequestUser):
     """A language model of OpenAI."""
 
@@ -359,9 +306,10 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     DeepgramFlux(),
     AssemblyAISTT(),
     GoogleRealtime(),
-    CartesiaTTS(),
     CartesiaTurns(),
     CartesiaInk(),
+    CartesiaTTS(),
+    DeepgramFluxTTS(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (
     NetEvents(),

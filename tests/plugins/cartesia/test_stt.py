@@ -23,7 +23,7 @@ from vivavoce.pipelines.stt.base import (
 )
 from vivavoce.pipelines.testing import check_stt
 from vivavoce.plugins import cartesia
-from vivavoce.plugins.cartesia.twin import CartesiaTwin
+from vivavoce.plugins.cartesia.twin import CartesiaTwin, Said
 
 RATE = 16_000
 AT_ONCE = ReopeningOptions(waits=(0.0, 0.0, 0.0))
@@ -163,6 +163,14 @@ async def test_silence_between_turns_is_not_kept_for_the_next_connection(twin: C
         [final] = await finals(stream, 1)
         assert twin.ear.audio_bytes < RATE * 4 * 2
     assert final.text == "Hello."
+
+
+async def test_the_twin_hears_its_script_in_any_sound(twin: CartesiaTwin) -> None:
+    twin.hears("A table for two.", Said("And a chair."))
+    sound = AudioFrame(b"\x00\x10" * RATE, RATE)
+    async with listening(twin) as stream:
+        push(stream, sound, silence(1.0), sound, silence(1.0))
+        assert [final.text for final in await finals(stream, 2)] == ["A table for two.", "And a chair."]
 
 
 # --- a model that is told
@@ -319,6 +327,7 @@ async def test_a_wrong_key_is_named(twin: CartesiaTwin) -> None:
         ({"language": "de"}, "ink-whisper"),
         ({"model": "ink-whisper", "language": "xx"}, "languages of ink-whisper"),
         ({"model": ""}, "model"),
+        ({"model": "sonic-3"}, r"cartesia\.TTS"),
         (
             {"model": "ink-whisper", "options": cartesia.STTOptions(key_terms=("Ada",))},
             "key_terms need the model ink-2",
@@ -332,6 +341,11 @@ async def test_a_wrong_key_is_named(twin: CartesiaTwin) -> None:
 def test_wrong_arguments_are_an_error_at_once(arguments: dict[str, object], told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         cartesia.STT(**{"api_key": "k", **arguments})  # type: ignore[arg-type]
+
+
+def test_a_recognisers_model_is_no_voices_model() -> None:
+    with pytest.raises(ConfigurationError, match=r"cartesia\.STT"):
+        cartesia.TTS(model="ink-2", api_key="k")
 
 
 @pytest.mark.parametrize(

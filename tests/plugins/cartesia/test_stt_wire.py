@@ -15,6 +15,7 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim
 from vivavoce.pipelines.testing import run_virtual
+from vivavoce.pipelines.testing.promises import frames_of
 from vivavoce.plugins import cartesia
 from vivavoce.plugins.cartesia.ink_wire import InkWire
 from vivavoce.plugins.cartesia.turns_wire import TurnsWire
@@ -124,3 +125,31 @@ def test_a_connection_without_audio_is_kept_and_later_words_have_the_streams_tim
     if model == "ink-whisper":
         assert first.words[0].start == 0
         assert second.words[0].start == pytest.approx(1.26, abs=0.15)
+
+
+@pytest.mark.parametrize("model", ["ink-2", "ink-whisper"])
+@pytest.mark.parametrize("lost_at", [1.3, 2.2, 3.3, 3.5])
+def test_a_connection_lost_in_a_call_costs_no_word_and_doubles_none(model: str, lost_at: float) -> None:
+    """The audio comes as it is spoken, and what was kept is sent again at the usual speed."""
+
+    async def main() -> list[str]:
+        async with CartesiaTwin() as twin, cartesia.STT(model, base_url=twin.url, api_key=twin.key) as stt:
+            stream = await stt.open()
+            silence = AudioFrame.silence(1.5, 16_000)
+            spoken = [twin.speech("Hello there."), silence, twin.speech("one two three four five six"), silence]
+            seconds = 0.0
+            for one in spoken:
+                if one is silence and stt.capabilities.needs_flush:
+                    stream.flush()
+                for frame in frames_of(one, 16_000):
+                    stream.push(frame)
+                    await anyio.sleep(frame.duration)
+                    seconds += frame.duration
+                    if lost_at <= seconds < lost_at + frame.duration:
+                        twin.ear.abort()
+            heard = await finals(stream, 2)
+            await stream.aclose()
+            assert len(twin.ears) == 2
+            return [final.text for final in heard]
+
+    assert run_virtual(main()) == ["Hello there.", "one two three four five six"]
