@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError
-from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
 from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.redaction import Redaction
 from vivavoce.pipelines.net.sockets import Message, Socket, open_socket
+from vivavoce.pipelines.tts.contexts import SpeechContext
 from vivavoce.plugins.cartesia import wire
 from vivavoce.plugins.cartesia.wire import PROVIDER, Audio, Done, Failed, Words
 
@@ -25,100 +22,32 @@ on its way for a part of that.
 """
 
 
-class Context:
+class Context(SpeechContext):
     """One stretch of speech.
 
     Args:
         post: Sends a message.
-        forget: Called once, at its end.
         fields: The settings of its requests.
-        limit: Seconds in which the server answers a text.
     """
 
     def __init__(
         self, post: Callable[[str], object], forget: Callable[[str], object], fields: Mapping[str, Any], limit: float
     ) -> None:
-        self.id = new_id("context")
-        self.text = ""
-        """All of its text so far, of which no error may quote."""
+        super().__init__(PROVIDER, forget, limit)
         self._post = post
-        self._forget = forget
         self._fields = fields
-        self._limit = limit
-        self._clock: Clock = LoopClock()
-        self._events: deque[Audio | Words] = deque()
-        self._changed = asyncio.Event()
-        self._is_complete = False
-        self._is_over = False
-        self._error: ProviderError | None = None
-        self._is_due = False
-        """Whether the server has not answered the last text with audio."""
-        self._heard_at = 0.0
 
-    @property
-    def takes_text(self) -> bool:
-        """Whether more text belongs here: the server still knows it."""
-        if self._is_complete or self._is_over:
-            return False
-        return self._is_due or self._clock.now() - self._heard_at < LIVES_FOR
+    def _send_text(self, text: str) -> None:
+        self._post(wire.speak(self._fields, self.id, text))
 
-    def say(self, text: str, *, is_last: bool = False) -> None:
-        """Speak this behind the earlier text."""
-        self.text += text
-        self._is_due, self._is_complete = True, is_last
-        self._post(wire.speak(self._fields, self.id, text, is_last=is_last))
-        self._changed.set()
+    def _send_end(self) -> None:
+        self._post(wire.speak(self._fields, self.id, "", is_last=True))
 
-    def finish(self) -> None:
-        """Tell the server that no more text comes."""
-        if not self._is_complete and not self._is_over:
-            self.say("", is_last=True)
+    def _send_cancel(self) -> None:
+        self._post(wire.cancel(self.id))
 
-    def cancel(self) -> None:
-        """End it at the server too; its late audio is dropped."""
-        if not self._is_over:
-            self._post(wire.cancel(self.id))
-            self.end(None)
-
-    def take(self, event: Audio | Words) -> None:
-        """Take an event of the server."""
-        if isinstance(event, Audio):
-            self._heard_at = self._clock.now()
-            self._is_due = self._is_complete
-        self._events.append(event)
-        self._changed.set()
-
-    def end(self, error: ProviderError | None) -> None:
-        """End it; a second end changes nothing."""
-        if not self._is_over:
-            self._is_over, self._error = True, error
-            self._changed.set()
-            self._forget(self.id)
-
-    async def next(self) -> Audio | Words | None:
-        """Return the next event; None at the end.
-
-        Raises:
-            ProviderError: It failed, or the server is silent for too long.
-        """
-        while not self._events:
-            if self._error is not None:
-                raise self._error
-            if self._is_over:
-                return None
-            self._changed.clear()
-            if not await self._waited(self._limit if self._is_due else None):
-                text = f"the server took too long: nothing for {self._limit} s"
-                raise ProviderTimeoutError(text, provider=PROVIDER)
-        return self._events.popleft()
-
-    async def _waited(self, limit: float | None) -> bool:
-        try:
-            async with asyncio.timeout(limit):
-                await self._changed.wait()
-        except TimeoutError:
-            return False
-        return True
+    def _lives_on(self, idle: float) -> bool:
+        return idle < LIVES_FOR
 
 
 class Connection:
@@ -194,7 +123,7 @@ class Connection:
         if context is None:
             return
         if isinstance(event, Audio | Words):
-            context.take(event)
+            context.take(event.data if isinstance(event, Audio) else event.words)
         elif isinstance(event, Done):
             context.end(None)
         elif isinstance(event, Failed):
