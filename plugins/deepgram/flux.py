@@ -16,11 +16,11 @@ from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
 from vivavoce.pipelines.net.sockets import OnLost, OnMessage, Socket
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities
+from vivavoce.pipelines.stt.reopening_stream import RATE, Query, ReopeningStream
 from vivavoce.plugins.deepgram.client import DeepgramComponent, Region, failures_of
 from vivavoce.plugins.deepgram.flux_wire import FORCE_END_TURN, FluxWire
 from vivavoce.plugins.deepgram.models import FLUX_MODELS
 from vivavoce.plugins.deepgram.options import check_terms
-from vivavoce.plugins.deepgram.stream import RATE, ListenStream, Query
 from vivavoce.plugins.deepgram.wire import CLOSE_STREAM
 
 DEFAULT_FLUX_MODEL = "flux-general-en"
@@ -151,7 +151,7 @@ class FluxSTT(DeepgramComponent, base.STT):
         return stream
 
 
-class FluxStream(ListenStream):
+class FluxStream(ReopeningStream):
     """One session's recognition."""
 
     def __init__(

@@ -16,10 +16,10 @@ from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
 from vivavoce.pipelines.net.sockets import Message
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities
+from vivavoce.pipelines.stt.reopening_stream import RATE, Query, ReopeningStream
 from vivavoce.plugins.deepgram.client import DeepgramComponent, Region, failures_of
 from vivavoce.plugins.deepgram.models import FLUX_MODELS, NOVA_MODELS, has_language, languages_of
 from vivavoce.plugins.deepgram.options import STTOptions, check_terms
-from vivavoce.plugins.deepgram.stream import RATE, ListenStream, Query
 from vivavoce.plugins.deepgram.wire import CLOSE_STREAM, FINALIZE, KEEP_ALIVE, KEEP_ALIVE_AFTER, NovaWire
 
 DEFAULT_STT_MODEL = "nova-3"
@@ -98,7 +98,7 @@ class STT(DeepgramComponent, base.STT):
         return stream
 
 
-class NovaStream(ListenStream):
+class NovaStream(ReopeningStream):
     """One session's recognition."""
 
     def __init__(

@@ -27,7 +27,8 @@ errors, stt-troubleshooting-websocket-data-and-net-errors, flux/state, flux/conf
 deepgram-sdk 7.17.0, the types in `listen/v1` and `listen/v2`.
 """
 
-from vivavoce.plugins.deepgram.twin.ear import Said
-from vivavoce.plugins.deepgram.twin.server import DeepgramTwin, TwinConnection
+from vivavoce.pipelines.testing.ear import Said
+from vivavoce.pipelines.testing.twin_connection import TwinConnection
+from vivavoce.plugins.deepgram.twin.server import DeepgramTwin
 
 __all__ = ["DeepgramTwin", "Said", "TwinConnection"]

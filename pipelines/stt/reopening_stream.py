@@ -1,4 +1,4 @@
-"""ListenStream: one session's recognition over a websocket of `/v1/listen` or `/v2/listen`."""
+"""ReopeningStream: one session's recognition over a websocket, for plugins whose wire is sans-I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from vivavoce.pipelines.net.sockets import Message, OnLost, OnMessage, Socket, o
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTEvent
-from vivavoce.plugins.deepgram.client import PROVIDER
 
 RATE = 16_000
 """Hz of the audio that is sent."""
@@ -22,7 +21,7 @@ RATE = 16_000
 Query = list[tuple[str, str]]
 
 
-class Wire(Protocol):
+class StreamWire(Protocol):
     """Turns the service's messages into the port's events, sans-I/O. Positions are seconds of the stream's audio."""
 
     @property
@@ -51,13 +50,18 @@ class Wire(Protocol):
         ...
 
 
-class ListenStream(base.STTStream):
+MakeWire = Callable[[Callable[[float], float], Callable[[float], None], Callable[[STTEvent], None]], StreamWire]
+"""Called with a function that returns the stream's position of a time of the present connection, one that takes the
+position up to which all words are known, and one that takes events.
+"""
+
+
+class ReopeningStream(base.STTStream):
     """A lost connection is opened again, without a gap in what it hears.
 
     Args:
-        path: `"v1/listen"` or `"v2/listen"`.
-        make_wire: Called with a function that returns the position of a time of the connection, one that takes the
-            position up to which all words are known, and one that takes events.
+        path, query: Of the websocket.
+        make_wire: As the type says.
         flush: The message that has the service settle its words.
         close: The message before the end.
     """
@@ -69,7 +73,7 @@ class ListenStream(base.STTStream):
         query: Query,
         failures: Failures,
         options: ReopeningOptions,
-        make_wire: Callable[[Callable[[float], float], Callable[[float], None], Callable[[STTEvent], None]], Wire],
+        make_wire: MakeWire,
         *,
         flush: str,
         close: str,
@@ -86,7 +90,7 @@ class ListenStream(base.STTStream):
             lambda item: item,
             on_message=lambda message: self._wire.feed(message),
             on_lost=self._events.end,
-            provider=PROVIDER,
+            provider=failures.provider,
             component="stt",
             options=options,
         )

@@ -1,4 +1,4 @@
-"""Ear: the twin's recogniser, which hears words in PCM by their loudness or by a script."""
+"""Ear: the recogniser of vendors' twins, which hears words in PCM by their loudness or by a script."""
 
 from __future__ import annotations
 
