@@ -1,6 +1,6 @@
 """Speech in contexts: one connection carries many stretches of text side by side, each with an id of its own.
 
-A vendor's plugin makes the messages (`SpeechContext`); here are the order of the events, the limits, and the way from a
+A vendor's plugin makes and reads the messages (`SpeechContext`, `ContextConnection`); here are the order of the events, the limits, and the way from a
 text that comes in pieces to the audio of its sentences (`ContextSpeech`, `whole_sentences`, `speak_once`).
 """
 
@@ -14,10 +14,13 @@ from contextlib import aclosing
 from typing import Generic, TypeVar
 
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
+from vivavoce.pipelines.net.client import Client, Query
+from vivavoce.pipelines.net.failures import Failures
+from vivavoce.pipelines.net.sockets import Message, Socket, open_socket
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts.base import AudioChunk, Word
 from vivavoce.pipelines.tts.sentences import SentenceCutter
@@ -145,6 +148,80 @@ class SpeechContext(ABC):
 
 
 C = TypeVar("C", bound=SpeechContext)
+
+
+class ContextConnection(ABC, Generic[C]):
+    """One websocket, on which any number of contexts speak side by side; for a `Pool`.
+
+    Args:
+        client: Connects.
+        path, query: Of the websocket.
+        handshake: The errors of the handshake and of a lost connection.
+    """
+
+    def __init__(self, client: Client, path: str, query: Query, handshake: Failures) -> None:
+        self._client = client
+        self._path = path
+        self._query = query
+        self._handshake = handshake
+        self._contexts: dict[str, C] = {}
+        self._socket: Socket | None = None
+
+    @abstractmethod
+    def _take(self, message: Message) -> None:
+        """Give the event of a message to the context with its id; others are of a context that is over.
+
+        Raises:
+            ProviderProtocolError: The message breaks the protocol.
+        """
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it cannot be used any more."""
+        return self._socket is None or self._socket.is_lost
+
+    async def open(self) -> None:
+        """Connect.
+
+        Raises:
+            ProviderError: It cannot connect.
+        """
+        self._socket = await open_socket(
+            self._client,
+            self._path,
+            self._query,
+            self._handshake,
+            on_message=self._take,
+            on_lost=self._end,
+            component="tts",
+        )
+        self._socket.start()
+
+    async def aclose(self) -> None:
+        """Close it; contexts that still speak fail. Calling it twice is fine."""
+        if self._socket is not None:
+            await self._socket.aclose()
+        provider = self._handshake.provider
+        self._end(ProviderConnectionError("the voice was closed", provider=provider, retryable=False))
+
+    def _add(self, context: C) -> C:
+        """Have a new context get its events."""
+        self._contexts[context.id] = context
+        if self.is_lost:
+            context.end(ProviderConnectionError("the connection was lost", provider=self._handshake.provider))
+        return context
+
+    def _post(self, message: str) -> None:
+        if self._socket is not None:
+            self._socket.post(message)
+
+    def _said(self) -> list[str]:
+        """Return the texts that no error may quote."""
+        return [context.text for context in self._contexts.values()]
+
+    def _end(self, error: ProviderError) -> None:
+        for context in list(self._contexts.values()):
+            context.end(error)
 
 
 class ContextSpeech(Generic[C]):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
 from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.redaction import Redaction
-from vivavoce.pipelines.net.sockets import Message, Socket, open_socket
-from vivavoce.pipelines.tts.contexts import SpeechContext
+from vivavoce.pipelines.net.sockets import Message
+from vivavoce.pipelines.tts.contexts import ContextConnection, SpeechContext
 from vivavoce.plugins.cartesia import wire
 from vivavoce.plugins.cartesia.wire import PROVIDER, Audio, Done, Failed, Words
 
@@ -50,44 +49,18 @@ class Context(SpeechContext):
         return idle < LIVES_FOR
 
 
-class Connection:
-    """Sends the requests of its contexts, and gives each the events with its id; others are of a context that is over.
+class Connection(ContextConnection[Context]):
+    """Sends the requests of its contexts.
 
     Args:
-        client: Connects.
         refused: What to do about a request that is refused, by status.
     """
 
     def __init__(self, client: Client, refused: Mapping[int, str], wrong_key: str) -> None:
-        self._client = client
         redact = Redaction(client.secrets, self._said)
         remedies = {401: wrong_key}
-        self._handshake = Failures(provider=PROVIDER, redact=redact, remedies=remedies)
+        super().__init__(client, PATH, (), Failures(provider=PROVIDER, redact=redact, remedies=remedies))
         self._failures = Failures(provider=PROVIDER, redact=redact, remedies={**remedies, **refused})
-        self._contexts: dict[str, Context] = {}
-        self._socket: Socket | None = None
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it cannot be used any more."""
-        return self._socket is None or self._socket.is_lost
-
-    async def open(self) -> None:
-        """Connect.
-
-        Raises:
-            ProviderError: It cannot connect.
-        """
-        self._socket = await open_socket(
-            self._client,
-            PATH,
-            (),
-            self._handshake,
-            on_message=self._on_message,
-            on_lost=self._end,
-            component="tts",
-        )
-        self._socket.start()
 
     def begin(self, fields: Mapping[str, Any]) -> Context:
         """Return a new context.
@@ -95,26 +68,9 @@ class Connection:
         Args:
             fields: The settings of its requests.
         """
-        context = Context(self._post, self._contexts.pop, fields, self._client.options.read_timeout)
-        self._contexts[context.id] = context
-        if self.is_lost:
-            context.end(ProviderConnectionError("the connection was lost", provider=PROVIDER))
-        return context
+        return self._add(Context(self._post, self._contexts.pop, fields, self._client.options.read_timeout))
 
-    async def aclose(self) -> None:
-        """Close it; contexts that still speak fail. Calling it twice is fine."""
-        if self._socket is not None:
-            await self._socket.aclose()
-        self._end(ProviderConnectionError("the voice was closed", provider=PROVIDER, retryable=False))
-
-    def _post(self, message: str) -> None:
-        if self._socket is not None:
-            self._socket.post(message)
-
-    def _said(self) -> list[str]:
-        return [context.text for context in self._contexts.values()]
-
-    def _on_message(self, message: Message) -> None:
+    def _take(self, message: Message) -> None:
         event = wire.event(message, self._failures)
         if isinstance(event, Failed) and not event.context:
             self._end(event.error)
@@ -128,7 +84,3 @@ class Connection:
             context.end(None)
         elif isinstance(event, Failed):
             context.end(event.error)
-
-    def _end(self, error: ProviderError) -> None:
-        for context in list(self._contexts.values()):
-            context.end(error)
