@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
@@ -28,7 +29,8 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
 from vivavoce.pipelines.realtime_model.feed import Feed
-from vivavoce.plugins import anthropic, cartesia, deepgram, google, openai
+from vivavoce.pipelines.tts.base import TTS
+from vivavoce.plugins import anthropic, cartesia, deepgram, elevenlabs, google, openai
 from vivavoce.plugins.openai.options import Api
 
 DELTA = {"type": "conversation.item.input_audio_transcription.delta", "item_id": "i", "delta": "so"}
@@ -157,19 +159,25 @@ class GoogleRealtime(SocketUser):
                 await connection.aclose()
 
 
-class CartesiaTTS(SocketUser):
-    """A voice of Cartesia, in the middle of a text."""
+class ContextsTTS(SocketUser):
+    """A voice whose answers are contexts of one websocket, in the middle of a text."""
 
-    name = "cartesia.TTS"
     good = ""
     sends_audio = False
 
     def __init__(self) -> None:
         self._asked = anyio.Event()
 
+    @abstractmethod
+    def voice(self, url: str, key: str, limit: float) -> TTS:
+        """Return the voice."""
+
+    @abstractmethod
+    def audio(self, context: str) -> dict[str, object]:
+        """Return a message with audio."""
+
     def answer(self, message: Message) -> Iterable[Message]:
-        context, audio = json.loads(message)["context_id"], "AQACAA=="
-        self.good = json.dumps({"type": "chunk", "context_id": context, "data": audio, "done": False})
+        self.good = json.dumps(self.audio(json.loads(message)["context_id"]))
         self._asked.set()
         return ()
 
@@ -192,8 +200,7 @@ class CartesiaTTS(SocketUser):
         async def close() -> None:
             tasks.cancel_scope.cancel()
 
-        options = cartesia.TTSOptions(connection=limits(limit))
-        async with cartesia.TTS(base_url=url, api_key=key, options=options) as voice:
+        async with self.voice(url, key, limit) as voice:
             async with anyio.create_task_group() as tasks:
                 texts.put("Hello there. ")
                 tasks.start_soon(speak)
@@ -205,6 +212,30 @@ class CartesiaTTS(SocketUser):
                 tasks.cancel_scope.cancel()
         if failed:
             raise failed[0]
+
+
+class CartesiaTTS(ContextsTTS):
+    """A voice of Cartesia."""
+
+    name = "cartesia.TTS"
+
+    def voice(self, url: str, key: str, limit: float) -> TTS:
+        return cartesia.TTS(base_url=url, api_key=key, options=cartesia.TTSOptions(connection=limits(limit)))
+
+    def audio(self, context: str) -> dict[str, object]:
+        return {"type": "chunk", "context_id": context, "data": "AQACAA==", "done": False}
+
+
+class ElevenLabsTTS(ContextsTTS):
+    """A voice of ElevenLabs."""
+
+    name = "elevenlabs.TTS"
+
+    def voice(self, url: str, key: str, limit: float) -> TTS:
+        return elevenlabs.TTS(base_url=url, api_key=key, options=elevenlabs.TTSOptions(connection=limits(limit)))
+
+    def audio(self, context: str) -> dict[str, object]:
+        return {"contextId": context, "audio": "AQACAA=="}
 
 
 class OpenAILLM(RequestUser):
@@ -304,6 +335,7 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     DeepgramFlux(),
     GoogleRealtime(),
     CartesiaTTS(),
+    ElevenLabsTTS(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (
     NetEvents(),
