@@ -7,6 +7,8 @@ import anyio
 from vivavoce.agents import Agent
 from vivavoce.agents.events import TurnCompleted
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, run_virtual
+from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.testing import ScriptedVAD
 from vivavoce.plugins import elevenlabs
 from vivavoce.plugins.elevenlabs.twin import ElevenLabsTwin, TwinFault, TwinPace
 
@@ -66,3 +68,36 @@ def test_an_answer_whose_context_fails_is_spoken_in_the_next_one() -> None:
             assert [context.text.strip() for context in twin.contexts] == ["Hello there.", "Hello there.", "Yes."]
 
     run_virtual(main())
+
+
+def test_a_whole_call_with_its_ears_and_its_voice_and_a_connection_lost_in_mid_utterance() -> None:
+    async def main() -> None:
+        pace = TwinPace(interval=0.05)
+        async with ElevenLabsTwin(pace=pace) as twin, await connected(twin) as tts:
+            async with elevenlabs.STT(base_url=twin.url, api_key=twin.key) as stt:
+                llm = ScriptedLLM(COUNT.strip(), "Sure.")
+                pipeline = CascadingPipeline(stt=stt, llm=llm, tts=tts, vad=ScriptedVAD())
+                harness = SessionHarness(Agent("Be brief."), llm, pipeline=pipeline)
+                async with harness:
+                    end = speaks(harness, twin, "A table for two, please.", 0.5)
+                    await harness.until(1.2)
+                    twin.connection.abort()
+                    await harness.until(end + 3.0)
+                    speaks(harness, twin, "No, wait a moment.", end + 3.2)
+                    while len(harness.session.turns) < 2:
+                        await harness.next(TurnCompleted)
+        (_, asked), (_, heard), *rest = harness.messages
+        assert asked == "A table for two, please."
+        assert heard.split() == COUNT.split()[: len(heard.split())]
+        assert 4 < len(heard.split()) < 30
+        assert rest == [("user", "No, wait a moment."), ("assistant", "Sure.")]
+
+    run_virtual(main())
+
+
+def speaks(harness: SessionHarness, twin: ElevenLabsTwin, text: str, start: float) -> float:
+    """Have the caller say words that the twin hears; return the time of their end."""
+    for word in text.split():
+        harness.caller.makes_noise(round(start, 2), round(start + 0.24, 2), level=twin.level(word))
+        start += 0.26
+    return round(start, 2)
