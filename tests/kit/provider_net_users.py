@@ -136,6 +136,25 @@ class DeepgramFlux(SocketUser):
                 await stream.aclose()
 
 
+class ElevenLabsSTT(SocketUser):
+    """The realtime recogniser of ElevenLabs, likewise."""
+
+    name = "elevenlabs.STT"
+    drops = False
+    greeting = (json.dumps({"message_type": "session_started", "session_id": "s", "config": {}}),)
+    good = json.dumps({"message_type": "partial_transcript", "text": "so"})
+
+    @asynccontextmanager
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        options = elevenlabs.STTOptions(connection=limits(limit), reopening=ReopeningOptions(waits=()))
+        async with elevenlabs.STT(base_url=url, api_key=key, options=options) as stt:
+            stream = await stt.open()
+            try:
+                yield Line(lambda: stream.push(LOW), stream.events(), stream.aclose)
+            finally:
+                await stream.aclose()
+
+
 class GoogleRealtime(SocketUser):
     """Gemini Live, by Google's SDK and its websocket."""
 
@@ -335,6 +354,7 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     DeepgramFlux(),
     GoogleRealtime(),
     CartesiaTTS(),
+    ElevenLabsSTT(),
     ElevenLabsTTS(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (
