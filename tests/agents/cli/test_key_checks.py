@@ -20,6 +20,7 @@ from vivavoce.pipelines.net.client import Client
 from vivavoce.plugins.anthropic.twin import Twin as AnthropicTwin
 from vivavoce.plugins.cartesia.twin import CartesiaTwin
 from vivavoce.plugins.deepgram.twin import DeepgramTwin
+from vivavoce.plugins.elevenlabs.twin import ElevenLabsTwin
 
 LISTED = {each.provider.name: each for each in find_plugins()[0]}
 KEY = "a-secret-key-of-the-vendor-0123456789"
@@ -46,6 +47,12 @@ async def cartesia() -> AsyncIterator[tuple[str, str]]:
 @asynccontextmanager
 async def deepgram() -> AsyncIterator[tuple[str, str]]:
     async with DeepgramTwin() as twin:
+        yield twin.url, twin.key
+
+
+@asynccontextmanager
+async def elevenlabs() -> AsyncIterator[tuple[str, str]]:
+    async with ElevenLabsTwin() as twin:
         yield twin.url, twin.key
 
 
@@ -77,7 +84,7 @@ async def google() -> AsyncIterator[tuple[str, str]]:
         yield f"http://{place}", KEY
 
 
-VENDORS = (anthropic, cartesia, deepgram, google, openai)
+VENDORS = (anthropic, cartesia, deepgram, elevenlabs, google, openai)
 
 
 def test_each_twin_is_tried_here() -> None:
