@@ -1,7 +1,8 @@
 """The stream of the realtime recogniser, sans-I/O: audio and commits out, the service's messages in, events out.
 
-* A commit settles the words so far. Each one is answered twice, and the message with times is read. The partial
-  transcripts behind it have only the words behind it.
+* A commit settles the words so far. Each one is answered twice, the second time with times, and that message is read;
+  of a commit without words the first one, since the second one may not come. The partial transcripts behind it have
+  only the words behind it.
 * A commit of less than 0.3 s of audio would end the session: silence is added to the audio that is too short. So the
   session's clock, from which its times count, is ahead of the stream's, and is put right.
 * After a reconnect the service hears some audio twice, and words of that are dropped by their times.
@@ -107,6 +108,8 @@ class ScribeWire:
         """Session time and length of each silence that was added."""
         self._commits: deque[Commit] = deque()
         """Those without an answer, oldest first."""
+        self._waiting: deque[str] = deque()
+        """The texts of answers whose times have not come, oldest first."""
         self._is_shown = False
         """Whether words were shown that no final has settled."""
         self._has_final = False
@@ -126,7 +129,7 @@ class ScribeWire:
         """Read the messages of a new connection, which hears unsettled audio again."""
         self.is_started = False
         self._heard = self._uncommitted = 0.0
-        self._pads, self._commits = [], deque()
+        self._pads, self._commits, self._waiting = [], deque(), deque()
 
     # --- out
 
@@ -175,8 +178,11 @@ class ScribeWire:
                 self.is_started = True
             elif kind == "partial_transcript":
                 self._take_partial(told)
+            elif kind == "committed_transcript":
+                self._waiting.append(self._text(told))
+                self._take_empty()
             elif kind == "committed_transcript_with_timestamps":
-                self._take_committed(told)
+                self._take_timed(told)
         except ProviderProtocolError as error:  # this message is lost, and the next one may be valid
             logger.warning("%s", error)
             return
@@ -192,8 +198,22 @@ class ScribeWire:
             self._is_shown, self._shown_until = True, max(0.0, self._at(self._heard) - LAG)
             self._report(STTInterim(text=text, language=self._language))
 
-    def _take_committed(self, told: Mapping[str, Any]) -> None:
+    def _take_empty(self) -> None:
+        while self._waiting and not self._waiting[0]:
+            self._waiting.popleft()
+            self._take_committed("", (), "")
+
+    def _take_timed(self, told: Mapping[str, Any]) -> None:
         text, words, language = self._text(told), self._words(told.get("words")), told.get("language_code")
+        if not text:
+            return
+        if text in self._waiting:
+            while (earlier := self._waiting.popleft()) != text:
+                self._take_committed(earlier, (), "")
+        self._take_committed(text, words, language if isinstance(language, str) else "")
+        self._take_empty()
+
+    def _take_committed(self, text: str, words: tuple[STTWord, ...], language: str) -> None:
         commit = self._commits.popleft() if self._commits else None
         wanted = tuple(word for word in words if (word.start + word.end) / 2 > self._known_until)
         if len(wanted) < len(words):
@@ -209,7 +229,7 @@ class ScribeWire:
         self._has_final = commit is None and bool(text)
         if text or is_answer or self._is_shown:
             self._is_shown = False
-            self._finish(text, wanted, language if isinstance(language, str) else "")
+            self._finish(text, wanted, language)
 
     def _finish(self, text: str, words: tuple[STTWord, ...], language: str) -> None:
         seconds, self._counted = self._settled - self._counted, self._settled

@@ -18,7 +18,7 @@ from vivavoce.plugins.elevenlabs.scribe_wire import ERRORS, ScribeWire, chunk
 
 RATE = 16_000
 FAILURES = Failures(provider=PROVIDER, statuses=STATUSES)
-COMMITTED = "committed_transcript_with_timestamps"
+PLAIN, COMMITTED = "committed_transcript", "committed_transcript_with_timestamps"
 
 
 class Told:
@@ -73,7 +73,7 @@ def test_times_leave_out_the_silence_that_was_added_and_count_from_the_streams_b
     told = Told(offset=10.0)
     told.send(pcm(0.1))
     told.send("commit")
-    told.hear(message_type=COMMITTED, text="", words=[])
+    told.hear(message_type=PLAIN, text="")
     told.send(pcm(1.0))
     told.send("commit")
     told.hear(message_type=COMMITTED, text="Hi you.", words=[word("Hi", 0.42, 0.62), word("you.", 0.72, 0.92)])
@@ -104,6 +104,40 @@ def test_words_without_times_or_of_another_type_are_left_out_and_the_text_stays(
     assert [one.text for one in second.words] == ["Well."]
 
 
+@pytest.mark.parametrize("has_empty", [False, True])
+@pytest.mark.parametrize("is_delayed", [False, True])
+def test_each_commit_has_one_final_whether_or_not_an_empty_one_comes_twice(has_empty: bool, is_delayed: bool) -> None:
+    told = Told()
+    texts = ["", "One.", "", "Two."]
+    plain: list[dict[str, Any]] = [{"message_type": PLAIN, "text": text} for text in texts]
+    timed: list[dict[str, Any]] = [
+        {"message_type": COMMITTED, "text": text, "words": [word(text, at + 0.1, at + 0.4)] if text else []}
+        for at, text in enumerate(texts)
+    ]
+    for _ in texts:
+        told.send(pcm(1.0))
+        told.send("commit")
+    pairs = [*plain, *timed] if is_delayed else [one for pair in zip(plain, timed, strict=True) for one in pair]
+    for one in pairs:
+        if has_empty or one["text"] or one["message_type"] == PLAIN:
+            told.hear(**one)
+    finals = [event for event in told.events if isinstance(event, STTFinal)]
+    assert [final.text for final in finals] == texts
+    assert [len(final.words) for final in finals] == [0, 1, 0, 1]
+    assert told.settled == pytest.approx([1.0, 2.0, 3.0, 4.0])
+
+
+def test_a_transcript_whose_times_do_not_come_is_reported_with_the_next_one() -> None:
+    told = Told()
+    for text in ("One.", "Two."):
+        told.send(pcm(1.0))
+        told.send("commit")
+        told.hear(message_type=PLAIN, text=text)
+    told.hear(message_type=COMMITTED, text="Two.", words=[word("Two.", 1.1, 1.4)])
+    finals = [event for event in told.events if isinstance(event, STTFinal)]
+    assert [(final.text, len(final.words)) for final in finals] == [("One.", 0), ("Two.", 1)]
+
+
 @pytest.mark.parametrize("kind", sorted(ERRORS))
 def test_each_error_of_the_service_is_raised(kind: str) -> None:
     with pytest.raises(ProviderError):
@@ -115,7 +149,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=6,
 )
-KINDS = st.sampled_from(["session_started", "partial_transcript", COMMITTED, "warning", "of_the_future"])
+KINDS = st.sampled_from(["session_started", "partial_transcript", PLAIN, COMMITTED, "warning", "of_the_future"])
 WORDS = st.lists(
     st.fixed_dictionaries({}, optional={"text": JSON, "start": JSON, "end": JSON, "type": st.just("word")}), max_size=3
 )
