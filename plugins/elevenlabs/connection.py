@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.net.client import Client, Query
 from vivavoce.pipelines.net.sockets import Message
@@ -103,12 +104,13 @@ class Connection(ContextConnection[Context]):
         """
         limit = self._client.options.read_timeout
         context = self._add(Context(self._post, self._contexts.pop, fields, rate, limit))
-        self._speaking.add(context.id)
+        if not self.is_lost:
+            self._speaking.add(context.id)
         return context
 
     def is_speaking(self, contexts: Sequence[Context]) -> bool:
         """Whether the server has not ended one of these contexts."""
-        return not self.is_lost and any(context.id in self._speaking for context in contexts)
+        return any(context.id in self._speaking for context in contexts)
 
     def keep_until_over(self, lease: AsyncExitStack, contexts: Sequence[Context]) -> None:
         """Close a lease of this connection when the server has ended these contexts: they count until then."""
@@ -134,18 +136,26 @@ class Connection(ContextConnection[Context]):
         if isinstance(event, Failed):
             self._fail(event)
         elif isinstance(event, Done):
-            self._speaking.discard(event.context)
-            self._changed.set()
+            self._over(event.context)
             if (context := self._contexts.get(event.context)) is not None:
                 context.complete()
         elif isinstance(event, Audio) and (context := self._contexts.get(event.context)) is not None:
             context.hear(event)
 
+    def _over(self, context: str) -> None:
+        self._speaking.discard(context)
+        self._changed.set()
+
+    def _end(self, error: ProviderError) -> None:
+        super()._end(error)
+        self._speaking.clear()
+        self._changed.set()
+
     def _fail(self, failed: Failed) -> None:
-        if (context := self._contexts.get(failed.context)) is not None:
-            self._speaking.discard(failed.context)
-            context.end(failed.error)
-        elif not failed.context:
+        if not failed.context:
             self._is_refused = True  # a close follows
             self._end(failed.error)
-        self._changed.set()
+            return
+        self._over(failed.context)
+        if (context := self._contexts.get(failed.context)) is not None:
+            context.end(failed.error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -9,6 +10,7 @@ from dataclasses import replace
 import anyio.lowlevel
 import pytest
 
+from kit.limits import LIMIT
 from kit.voiced import LONG, at_quarters, cut_off, error_of, hear, heard, levels, pieces, words
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
@@ -100,6 +102,16 @@ def test_a_server_that_does_not_end_a_cut_context_gets_no_further_speech_on_that
             await twin.until(lambda: twin.connections[0].is_over)
 
     run_virtual(main())
+
+
+async def test_a_connection_that_is_lost_behind_a_cut_is_waited_for_no_longer(twin: ElevenLabsTwin, make: Make) -> None:
+    twin.faults.append(TwinFault(kind="silent", after=0))
+    await cut_off(make())
+    assert any("cut contexts" in task.get_name() for task in asyncio.all_tasks())
+    twin.connections[0].abort()
+    with anyio.fail_after(LIMIT):
+        while any("cut contexts" in task.get_name() for task in asyncio.all_tasks()):
+            await anyio.lowlevel.checkpoint()
 
 
 async def test_a_cut_while_the_text_still_comes_leaves_the_text_to_its_owner(twin: ElevenLabsTwin, make: Make) -> None:
