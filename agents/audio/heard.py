@@ -15,6 +15,8 @@ DEFAULT_CHARS_PER_SECOND = 15.0
 """The assumed pace of a voice before word times or its whole audio are known."""
 SPACELESS_WORDS_PER_SECOND = 2.5
 """The assumed pace of a voice for scripts without spaces: five Han signs a second, two to a word."""
+TOLD_NEAR = 60.0
+"""Letters by which a text that a voice tells may differ in its place, as `NEAR` of the words that it reports."""
 
 
 @dataclass(slots=True)
@@ -51,6 +53,8 @@ class HeardText:
         self._segments: list[_Segment] = []
         self._unvoiced: list[tuple[int, int]] = []
         """The texts that have no audio, as ranges of characters, in order."""
+        self._told: tuple[int, int] | None = None
+        """A position, and the characters of the text that were heard there, as the voice told."""
         self._total: int | None = None
         self._expected: int | None = None
 
@@ -133,6 +137,11 @@ class HeardText:
             segment.word_ends.append(round(word.end * self._rate))
             segment.word_chars[len(segment.word_ends) - len(ends) :] = ends
 
+    def tell(self, sample: int, text: str) -> None:
+        """Note that `text`, the beginning of the text in the voice's form, is what was heard at that position."""
+        told = ReportedWords(near=TOLD_NEAR).take(Word(text, 0.0, 0.0), self._text, len(self._text))
+        self._told = sample, told[-1]
+
     def expect(self, total_samples: int) -> None:
         """Note the approximate length of the audio before it is complete."""
         self._expected = total_samples
@@ -157,6 +166,8 @@ class HeardText:
         """Return how many characters of the text belong to the first `sample` samples, unvoiced ones included."""
         if sample <= 0:
             return 0
+        if self._told is not None and self._told[0] == sample:
+            return self._told[1]
         if self._total is not None and sample >= self._total:
             return len(self._text)
         if not self._segments:

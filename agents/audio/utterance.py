@@ -10,7 +10,7 @@ from vivavoce.agents.audio.spoken_items import SpokenItems
 from vivavoce.pipelines.media.buffer import SampleStore
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
-from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.pipelines.tts.base import AudioChunk, Heard
 
 REWIND_SECONDS = 0.2
 """Played audio that is kept for a pause: more than the queue of any sink that is not remote."""
@@ -60,6 +60,8 @@ class Utterance:
         self._rewind = int(rewind_seconds * rate)
         self._audio = SampleStore()
         self._resampler: Resampler | None = None
+        self._told_by: tuple[Heard, int] | None = None
+        """A voice that knows what was heard, and the position at which its audio begins."""
         self._room: asyncio.Event | None = None
         self._on_data: Callable[[], None] | None = None
 
@@ -82,6 +84,8 @@ class Utterance:
             self.heard.begin_segment(chunk.text, self.total, chunk.said)
         if chunk.words:
             self.heard.add_words(chunk.words)
+        if chunk.heard is not None:
+            self._told_by = chunk.heard, self.total
         if chunk.is_end:
             self.heard.end_segment(self.total)
             return
@@ -92,6 +96,19 @@ class Utterance:
                 self._resampler = Resampler(frame.sample_rate, self.rate)
             frame = self._resampler.push(frame)
         self._append(frame)
+
+    def has_teller(self, position: int) -> bool:
+        """Whether its voice itself knows what was heard at this position, in the middle of its audio."""
+        is_whole = self.is_finished and position >= self.total
+        return self._told_by is not None and self._told_by[1] < position and not is_whole
+
+    async def ask_heard(self, position: int) -> None:
+        """Have its voice tell what was heard at this position, if it has such a voice; `heard` then knows."""
+        if self._told_by is not None:
+            heard, begin = self._told_by
+            text = await heard((position - begin) / self.rate)
+            if text is not None:
+                self.heard.tell(position, text)
 
     def finish(self) -> None:
         """Mark the end of its audio."""

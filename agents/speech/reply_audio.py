@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     from vivavoce.agents.speech.blaming import Failure
     from vivavoce.agents.speech.context import ReplyContext
     from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
+    from vivavoce.pipelines.llm.chat_context import ChatMessage
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+HEARD_LIMIT = 0.5
+"""Seconds in which a voice that knows tells what was heard of a speech that is cut; else the estimate stays."""
 
 GO_ON = (
     "The connection was lost in the midst of your last answer: the caller has heard it as far as it stands in the "
@@ -162,15 +166,39 @@ class ReplyAudio:
         return self._has_words
 
     async def settled(self) -> None:
-        """Wait until the heard words of a stopped utterance are committed; the sink sets the limit."""
+        """Wait until the heard words of a stopped utterance are committed; sink and voice have limits."""
         if not self._is_settled:
             self._on_settled = anyio.Event()
             with anyio.CancelScope(shield=True):
                 await self._on_settled.wait()
 
     def _settle(self, utterance: Utterance, position: int) -> None:
+        message = self._enter(utterance.heard.at(position), utterance, interrupted=True)
+        if utterance.has_teller(position):
+            self._context.session.group.start_soon(self._ask_voice, utterance, position, message)
+        else:
+            self._end_cut(utterance, position)
+
+    async def _ask_voice(self, utterance: Utterance, position: int, message: ChatMessage | None) -> None:
+        """Correct the estimate of what was heard, which stands in its place in the history already."""
+        estimate = utterance.heard.at(position)
+        try:
+            with anyio.move_on_after(HEARD_LIMIT):
+                await utterance.ask_heard(position)
+        finally:
+            heard = utterance.heard.at(position)
+            if message is None:
+                self._enter(heard, utterance, interrupted=True)
+            elif not heard:
+                self._has_words = False
+                self._context.history.remove(message)
+            elif heard != estimate:
+                self._context.history.replace_text(message, heard)
+            self._end_cut(utterance, position)
+
+    def _end_cut(self, utterance: Utterance, position: int) -> None:
         self.unsettled, self._is_settled = 0.0, True
-        self._commit(utterance, position, interrupted=True)
+        self._note_heard(utterance, position)
         self._truncate(utterance, position)
         if self._on_settled is not None:
             self._on_settled.set()
@@ -181,7 +209,8 @@ class ReplyAudio:
         self._context.session.inbox.post(PlayoutStarted(self._speech.id, utterance.started_at))
 
     def _on_finished(self, utterance: Utterance) -> None:
-        self._commit(utterance, utterance.total, interrupted=False)
+        self._enter(utterance.heard.at(utterance.total), utterance, interrupted=False)
+        self._note_heard(utterance, utterance.total)
         if utterance.heard.has_unvoiced:
             self._truncate(utterance, utterance.total)
         self._on_played()
@@ -189,14 +218,18 @@ class ReplyAudio:
         self._record.step_played(now)
         self._context.session.inbox.post(PlayoutFinished(self._speech.id, now, utterance.is_last))
 
-    def _commit(self, utterance: Utterance, samples: int, *, interrupted: bool) -> None:
+    def _enter(self, heard: str, utterance: Utterance, *, interrupted: bool) -> ChatMessage | None:
+        """Add the heard words to the history; return the message, or None without one."""
+        if not heard or not self._in_history:
+            return None
+        self._has_words = True
+        history, turn_id, ids = self._context.history, self._record.turn_id, utterance.items.ids
+        return history.add_message("assistant", heard, interrupted=interrupted, turn_id=turn_id, said_as=ids)
+
+    def _note_heard(self, utterance: Utterance, samples: int) -> None:
         heard, played = utterance.heard.at(samples), samples / utterance.rate
         self._speech.add_heard(heard, played)
         self._record.heard(heard, played=played, generated=utterance.total / utterance.rate)
-        if heard and self._in_history:
-            self._has_words = True
-            history, turn_id, ids = self._context.history, self._record.turn_id, utterance.items.ids
-            history.add_message("assistant", heard, interrupted=interrupted, turn_id=turn_id, said_as=ids)
 
     def _truncate(self, utterance: Utterance, samples: int) -> None:
         """Cut the items of an utterance that was not heard to its end, in the conversation that a realtime model

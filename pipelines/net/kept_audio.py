@@ -13,7 +13,8 @@ from typing import Generic, TypeVar
 A = TypeVar("A")
 
 OVERLAP = 0.5
-"""Seconds before the last settled word that are kept too: a recogniser needs a run-up. Their words come twice."""
+"""Seconds before the last settled word that are kept too: a recogniser needs a run-up. Their words come twice, and are
+known by their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,13 @@ class KeptAudio(Generic[A]):
 
     Args:
         on_drop: Called for each piece of audio that is forgotten because there was more.
+        overlap: Seconds of settled audio that are kept.
     """
 
-    def __init__(self, seconds: float, on_drop: Callable[[], None] | None = None) -> None:
+    def __init__(self, seconds: float, on_drop: Callable[[], None] | None = None, *, overlap: float = OVERLAP) -> None:
         self._limit = seconds
         self._on_drop = on_drop
+        self._overlap = overlap
         self._pieces: deque[Piece[A]] = deque()
         self.end = 0.0
         """The position behind the newest audio."""
@@ -61,7 +64,7 @@ class KeptAudio(Generic[A]):
     def settle(self, until: float) -> None:
         """Note that all words before this position are known; a mark up to there is answered."""
         self.settled = max(self.settled, min(until, self.end))
-        while self._pieces and self._pieces[0].end <= self.settled - OVERLAP:
+        while self._pieces and self._pieces[0].end <= self.settled - self._overlap:
             self._pieces.popleft()
         if any(piece.start == piece.end <= self.settled for piece in self._pieces):
             kept = [piece for piece in self._pieces if piece.start < piece.end or piece.end > self.settled]

@@ -23,7 +23,7 @@ from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.core.reconnect import STABLE_AFTER
 from vivavoce.pipelines.core.retry import on_retry
-from vivavoce.pipelines.net.kept_audio import KeptAudio, Piece
+from vivavoce.pipelines.net.kept_audio import OVERLAP, KeptAudio, Piece
 from vivavoce.pipelines.net.sockets import Message, OnLost, OnMessage, Socket
 
 logger = logging.getLogger(__name__)
@@ -50,17 +50,21 @@ class ReopeningOptions:
         keep_seconds: Seconds of audio without settled words that are kept.
         speed: Seconds of audio a second with which kept audio is sent again to a server that takes none faster; below 1
             it never catches up. None: at once.
+        overlap: Seconds of settled audio that are sent again too, for a run-up; their words come twice, and are known
+            by their times. 0 for a recogniser without times.
     """
 
     waits: tuple[float, ...] = (0.0, 0.5, 2.0)
     keep_seconds: float = 30.0
     speed: float | None = None
+    overlap: float = OVERLAP
 
     def __post_init__(self) -> None:
         for wait in self.waits:
             check_number("waits", wait, at_least=0, unit="s")
         check_number("keep_seconds", self.keep_seconds, above=0, unit="s")
         check_number("speed", self.speed, above=0, or_none=True)
+        check_number("overlap", self.overlap, at_least=0, unit="s")
 
 
 class ReopeningSocket(Generic[A]):
@@ -95,7 +99,9 @@ class ReopeningSocket(Generic[A]):
         self._options = options or ReopeningOptions()
         self._clock = clock or LoopClock()
         self._tell_dropped = dropping(component)
-        self._kept: KeptAudio[A] = KeptAudio(self._options.keep_seconds, self._note_dropped)
+        self._kept: KeptAudio[A] = KeptAudio(
+            self._options.keep_seconds, self._note_dropped, overlap=self._options.overlap
+        )
         self._tasks = OwnedTasks(f"reopening socket of {component}")
         self._behind: deque[Piece[A]] = deque()
         """Pieces that are sent later, since kept audio goes before them."""

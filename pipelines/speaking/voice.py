@@ -25,7 +25,7 @@ from vivavoce.pipelines.speaking.spoken_text import SpokenText
 from vivavoce.pipelines.speaking.voicing import Voicing
 from vivavoce.pipelines.speech import SpeechOptions
 from vivavoce.pipelines.tts.at_rate import at_rate
-from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, TTS, AudioChunk, Word
+from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, TTS, AudioChunk, Heard, Word
 from vivavoce.pipelines.tts.live_text import PAUSE, LiveText
 from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions, sentences
 from vivavoce.pipelines.tts.text_filters import FilterChain
@@ -178,6 +178,8 @@ class Voice:
                         early += chunk.words
                         continue
                     samples += chunk.frame.samples
+                    if chunk.heard is not None:
+                        chunk = replace(chunk, heard=None if start else _written_heard(chunk.heard, spoken))
                     if chunk.words or chunk.text or early:
                         words, early = _later((*early, *chunk.words), start), ()
                         part = spoken.part(chunk.text) if spoken is not None and chunk.text else chunk.text
@@ -223,6 +225,16 @@ class Voice:
 
     def _guarded(self, make: Callable[[], AsyncIterator[AudioChunk]]) -> Callable[[], AsyncGenerator[AudioChunk, None]]:
         return partial(guarded, make, AUDIO_CHUNKS, self._tts.provider)
+
+
+def _written_heard(heard: Heard, spoken: SpokenText | None) -> Heard:
+    """Return the function of a voice that tells what was heard, in the words of the written text."""
+
+    async def written(seconds: float) -> str | None:
+        said = await heard(seconds)
+        return spoken.part(said) if said and spoken is not None else said
+
+    return written
 
 
 class _Settled(AsyncIterator[str]):

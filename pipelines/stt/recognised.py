@@ -117,3 +117,8 @@ def last_words(words: tuple[STTWord, ...], text: str) -> tuple[STTWord, ...]:
             return words[at + 1 :]
         spelt = letters_of(words[at].text) + spelt
     return words if spelt == wanted else ()
+
+
+def joined_words(text: str, words: Iterable[STTWord]) -> str:
+    """Return these words of a transcript as it joins them: some languages have no spaces."""
+    return (" " if " " in text else "").join(word.text for word in words)

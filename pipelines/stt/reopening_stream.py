@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.client import Client
@@ -50,19 +50,17 @@ class StreamWire(Protocol):
         ...
 
 
-MakeWire = Callable[[Callable[[float], float], Callable[[float], None], Callable[[STTEvent], None]], StreamWire]
-"""Called with a function that returns the stream's position of a time of the present connection, one that takes the
-position up to which all words are known, and one that takes events.
-"""
+W = TypeVar("W", bound=StreamWire)
 
 
-class ReopeningStream(base.STTStream):
+class ReopeningStream(base.STTStream, Generic[W]):
     """A lost connection is opened again, without a gap in what it hears.
 
     Args:
         path, query: Of the websocket.
-        make_wire: As the type says.
-        flush: The message that has the service settle its words.
+        make_wire: Called with a function that returns the stream's position of a time of the present connection, one
+            that takes the position up to which all words are known, and one that takes events.
+        flush: The message that has the service settle its words; None: it has none.
         close: The message before the end; "": none.
     """
 
@@ -73,9 +71,9 @@ class ReopeningStream(base.STTStream):
         query: Query,
         failures: Failures,
         options: ReopeningOptions,
-        make_wire: MakeWire,
+        make_wire: Callable[[Callable[[float], float], Callable[[float], None], Callable[[STTEvent], None]], W],
         *,
-        flush: str,
+        flush: str | None,
         close: str,
     ) -> None:
         self._client = client
@@ -142,7 +140,8 @@ class ReopeningStream(base.STTStream):
 
     def flush(self) -> None:
         self._wire.flush(self._socket.position)
-        self._socket.mark(self._flush)
+        if self._flush is not None:
+            self._socket.mark(self._flush)
 
     def discard(self) -> None:
         self._wire.discard(self._socket.position)

@@ -30,7 +30,7 @@ async def check_tts(
     Audio is mono, of the promised rate and audible; word times come if promised, in order, inside the audio, and with
     all words of the text; closing a synthesis stops it and the next one works; two at once do not mix; text without
     words is no error; `stream()` raises CapabilityError, or speaks pieces as they come, and also a sentence with a
-    space behind it if the text stops there.
+    space behind it if the text stops there. If it tells what was heard, that is a beginning of the text, or None.
 
     Args:
         text: Some words, at least two.
@@ -54,6 +54,7 @@ async def check_tts(
         if tts.capabilities.streams_text:
             with within(limit, tts, "audio of a sentence with a space behind it, before more text comes"):
                 await _check_pause(tts)
+                await _check_heard(tts, text)
         await check_closing(tts, limit=limit)
 
 
@@ -155,6 +156,20 @@ async def _check_pause(tts: TTS) -> None:
         async for chunk in chunks:
             if chunk.frame.data:
                 is_heard.set()
+
+
+async def _check_heard(tts: TTS, text: str) -> None:
+    """Cut a speech in its middle, and ask a voice that knows what was heard of it."""
+
+    async def whole() -> AsyncGenerator[str, None]:
+        yield text
+
+    chunks = await take(tts.stream(whole()), 2)
+    for chunk in chunks:
+        if chunk.heard is not None:
+            told = await chunk.heard(sum(chunk.frame.duration for chunk in chunks))
+            is_begin = told is None or _bare(text).startswith(_bare(told))
+            require(is_begin, tts, f"a beginning of {text!r}, or None, as the text that was heard", told)
 
 
 async def _check_answers_at_once(llm: LLM, request: GenerateRequest) -> None:

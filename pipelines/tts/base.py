@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.boundary import Expected
@@ -43,6 +43,13 @@ class Word:
     end: float
 
 
+Heard = Callable[[float], Awaitable[str | None]]
+"""Called at most once, when speech is cut, with the seconds of it that were played, perhaps after its close.
+
+It returns the text that was heard by then, or None if it cannot tell, and raises nothing.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class AudioChunk:
     """A piece of speech.
@@ -57,6 +64,7 @@ class AudioChunk:
             a voice that knows it, in the last chunk of a `synthesize()` with audio.
         item_id: A realtime model's name for the item that the audio belongs to; empty elsewhere.
         unvoiced: It has no audio, and tells that the voice yields none of a text; set by the pipeline.
+        heard: Of a voice that itself knows what was heard of a `stream()` that is cut, with its first audio.
     """
 
     frame: AudioFrame
@@ -67,6 +75,7 @@ class AudioChunk:
     item_id: str = field(default="", compare=False)
     is_end: bool = False
     unvoiced: UnvoicedError | None = None
+    heard: Heard | None = field(default=None, compare=False, repr=False)
 
 
 AUDIO_CHUNKS = Expected(AudioChunk, frame=AudioFrame, text=str, words=tuple)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from vivavoce.pipelines.about import KeyCheck, Part, Provider
 from vivavoce.pipelines.net.client import Client
-from vivavoce.pipelines.net.keys import find_key
-from vivavoce.plugins.cartesia.models import LANGUAGES
-from vivavoce.plugins.cartesia.tts import DEFAULT_BASE_URL, KEY_VARIABLE, TTS
-from vivavoce.plugins.cartesia.wire import PROVIDER, VERSION
+from vivavoce.pipelines.net.options import ConnectionOptions
+from vivavoce.plugins.cartesia.client import DEFAULT_BASE_URL, KEY_VARIABLE, client_of
+from vivavoce.plugins.cartesia.models import INK_LANGUAGES, LANGUAGES
+from vivavoce.plugins.cartesia.stt import STT
+from vivavoce.plugins.cartesia.tts import TTS
+from vivavoce.plugins.cartesia.wire import PROVIDER
 
 
 def _client(*, api_key: str | None = None, base_url: str | None = None) -> Client:
-    key = find_key(api_key, (KEY_VARIABLE,))
-    headers = {"Authorization": f"Bearer {key}", "Cartesia-Version": VERSION}
-    return Client("cartesia", base_url or DEFAULT_BASE_URL, headers=headers)
+    return client_of("cartesia", api_key, base_url or DEFAULT_BASE_URL, ConnectionOptions())
 
 
 PROVIDERS = (
@@ -22,6 +22,14 @@ PROVIDERS = (
         title="Cartesia",
         docs="https://docs.cartesia.ai",
         parts=(
+            Part(
+                kind="stt",
+                make=STT,
+                models=INK_LANGUAGES,
+                languages=dict.fromkeys(language for languages in INK_LANGUAGES.values() for language in languages),
+                note="The facts are those of ink-2, which knows English. ink-whisper knows all languages, needs a VAD, "
+                "and has the times of words.",
+            ),
             Part(
                 kind="tts",
                 make=TTS,

@@ -1,7 +1,8 @@
-"""The voices' models, their languages and emotions, as the vendor publishes them.
+"""The models of voices and recognisers, their languages and the voices' emotions, as the vendor publishes them.
 
 Sources: cartesia 4.2.0 (`types/tts_model.py`, `types/supported_language.py`, `types/emotion.py`,
-`types/generation_request.py`) and https://docs.cartesia.ai/build-with-cartesia/tts-models/older-models.
+`types/generation_request.py`, `types/stt/stt_manual_finalize_model.py`), and below https://docs.cartesia.ai/,
+`build-with-cartesia/tts-models/older-models` and `api-reference/stt/stt` (the languages of ink-whisper).
 """
 
 from __future__ import annotations
@@ -40,3 +41,14 @@ EMOTIONS = tuple(
     "hurt guilty bored tired rejected nostalgic wistful apologetic hesitant insecure confused resigned anxious "
     "panicked alarmed scared proud confident distant skeptical contemplative determined".split()
 )
+
+DEFAULT_STT_MODEL = "ink-2"
+
+_WHISPER = tuple(
+    "en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi fi vi he uk el ms cs ro da hu ta no th ur hr bg lt la mi ml "
+    "cy sk te fa lv bn sr az sl kn et mk br eu is hy ne mn bs kk sq sw gl mr pa si km sn yo so af oc ka be tg sd gu am "
+    "yi lo uz fo ht ps tk nn mt sa lb my bo tl mg as tt haw ln ha ba jw su yue".split()
+)
+
+INK_LANGUAGES = {"ink-2": ("en",), "ink-whisper": _WHISPER, "ink-whisper-2025-06-04": _WHISPER}
+"""Recogniser's model -> its languages, of the models that are known here; any other one is the server's to judge."""

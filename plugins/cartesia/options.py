@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.checks import check_number, check_text
@@ -53,14 +54,30 @@ class TTSOptions:
             raise ConfigurationError(f"{' and '.join(asked)} need the model sonic-3 or a newer one, got {model!r}")
 
 
-def check_language(model: str, language: str) -> None:
+def check_kind(model: str, others: Mapping[str, tuple[str, ...]], other: str) -> None:
+    """Refuse a model of the vendor's other kind of component.
+
+    Args:
+        others: The models of that kind.
+        other: Its class.
+    Raises:
+        ConfigurationError: It is one of them.
+    """
+    if model in others:
+        raise ConfigurationError(f"model {model!r} is one of {other}; use that class for it, or give another model")
+
+
+def check_language(model: str, language: str, models: Mapping[str, tuple[str, ...]] = LANGUAGES) -> None:
     """Refuse a language that the model has not.
 
+    Args:
+        models: Model -> its languages.
     Raises:
         ConfigurationError: It has it not, or the text is no language's code.
     """
-    known = LANGUAGES.get(model)
+    known = models.get(model)
     if known is not None and language not in known:
-        raise ConfigurationError(f"the languages of {model} are {', '.join(known)}; got {language!r}")
+        others = "" if len(known) > 1 else f"; others are in {', '.join(one for one in models if one != model)}"
+        raise ConfigurationError(f"the languages of {model} are {', '.join(known)}; got {language!r}{others}")
     if not (language.isascii() and language.replace("-", "").isalpha()):
         raise ConfigurationError(f"language must be a code such as 'en', got {language!r}")

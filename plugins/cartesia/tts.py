@@ -7,21 +7,17 @@ from contextlib import aclosing
 
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.net.client import Client
-from vivavoce.pipelines.net.keys import checked_url, find_key, is_server_of
 from vivavoce.pipelines.net.one_loop import OneLoop
 from vivavoce.pipelines.net.pool import Address, Pool
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
 from vivavoce.pipelines.tts.contexts import ContextSpeech, speak_once, whole_sentences
 from vivavoce.plugins.cartesia import wire
+from vivavoce.plugins.cartesia.client import DEFAULT_BASE_URL, WRONG_KEY, asked_of, client_of
 from vivavoce.plugins.cartesia.connection import Connection
-from vivavoce.plugins.cartesia.models import DEFAULT_MODEL, DEFAULT_VOICE, LANGUAGES
-from vivavoce.plugins.cartesia.options import TTSOptions, check_language
-from vivavoce.plugins.cartesia.wire import PROVIDER, VERSION
-
-DEFAULT_BASE_URL = "https://api.cartesia.ai"
-KEY_VARIABLE = "CARTESIA_API_KEY"
+from vivavoce.plugins.cartesia.models import DEFAULT_MODEL, DEFAULT_VOICE, INK_LANGUAGES, LANGUAGES
+from vivavoce.plugins.cartesia.options import TTSOptions, check_kind, check_language
+from vivavoce.plugins.cartesia.wire import PROVIDER
 
 MAX_IDLE = 240.0
 """Seconds that a connection without speech is kept; the server closes it after 300."""
@@ -62,20 +58,12 @@ class TTS(base.TTS):
         for name, value in (("model", model), ("voice", voice), ("language", language)):
             if not check_text(name, value):
                 raise ConfigurationError(f"need {name} as a name, got ''")
+        check_kind(model, INK_LANGUAGES, "cartesia.STT")
         check_language(model, language)
         self._options.check_model(model)
         self._model, self._voice, self._language = model, voice, language
         self._fields = wire.settings(model, voice, language, self._options)
-        key = find_key(
-            api_key, (KEY_VARIABLE,) if is_server_of(checked_url(base_url, DEFAULT_BASE_URL), "cartesia.ai") else ()
-        )
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = Client(
-            "cartesia.TTS",
-            base_url,
-            headers={**headers, "Cartesia-Version": VERSION},
-            options=self._options.connection,
-        )
+        self._client = client_of("cartesia.TTS", api_key, base_url, self._options.connection)
         self._pool = OneLoop("cartesia.TTS", self._make_pool, lambda pool: pool.aclose())
         self._address = Address(self._client.url())
 
@@ -139,13 +127,8 @@ class TTS(base.TTS):
         return Pool(self._connect, name="cartesia.TTS", max_age=MAX_AGE, max_idle=MAX_IDLE, max_users=MAX_CONTEXTS)
 
     async def _connect(self, _: Address) -> Connection:
-        known = LANGUAGES.get(self._model)
-        languages = f"languages of {self._model}: {', '.join(known)}; " if known else ""
-        refused = (
-            f"asked for the model {self._model!r}, the voice {self._voice!r} and the language {self._language!r}; "
-            f"models: {', '.join(LANGUAGES)}; {languages}voices: https://play.cartesia.ai/voices"
-        )
-        wrong_key = f"check the API key: it must be one of Cartesia ({KEY_VARIABLE}, https://play.cartesia.ai/keys)"
-        connection = Connection(self._client, dict.fromkeys((400, 404, 422), refused), wrong_key)
+        asked = f"the model {self._model!r}, the voice {self._voice!r} and the language {self._language!r}"
+        refused = f"{asked_of(asked, self._model, LANGUAGES)}; voices: https://play.cartesia.ai/voices"
+        connection = Connection(self._client, dict.fromkeys((400, 404, 422), refused), WRONG_KEY)
         await connection.open()
         return connection

@@ -1,5 +1,7 @@
 """The messages of Cartesia's TTS websocket, sans-I/O: requests of a context, and the events that the server reports.
 
+The errors of the recognisers' websockets have the same fields.
+
 Source: https://docs.cartesia.ai/api-reference/tts/websocket; cartesia 4.2.0, `types/generation_request.py` and
 `types/websocket_response.py`.
 """
@@ -12,7 +14,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.net.failures import Failures
@@ -101,7 +103,8 @@ def event(message: str | bytes, failures: Failures) -> Event | None:
     context, kind = fields.get("context_id"), fields.get("type")
     name = context if isinstance(context, str) else ""
     if kind == "error" or (kind is None and "error" in fields):
-        return _failed(name, fields, failures)
+        is_empty = name and NO_WORDS in _text_of(fields)
+        return Done(name) if is_empty else Failed(name, failure_in(fields, failures))
     if not name:
         return None
     if kind == "chunk":
@@ -111,16 +114,18 @@ def event(message: str | bytes, failures: Failures) -> Event | None:
     return Done(name) if kind == "done" else None
 
 
-def _failed(context: str, fields: Mapping[str, Any], failures: Failures) -> Event:
-    parts = (fields.get("title"), fields.get("message"), fields.get("error"))
-    text = ": ".join(part for part in parts if isinstance(part, str) and part)
+def failure_in(fields: Mapping[str, Any], failures: Failures) -> ProviderError:
+    """Return the error of a message that reports one."""
     status, code, request = (fields.get(name) for name in ("status_code", "error_code", "request_id"))
-    if context and NO_WORDS in text:
-        return Done(context)
     if not isinstance(status, int) or not 400 <= status < 600:
-        return Failed(context, failures.in_answer(code, text))
+        return failures.in_answer(code, _text_of(fields))
     heads = {"x-request-id": request} if isinstance(request, str) else {}
-    return Failed(context, failures.status(status, heads, {"error_code": code, "message": text}))
+    return failures.status(status, heads, {"error_code": code, "message": _text_of(fields)})
+
+
+def _text_of(fields: Mapping[str, Any]) -> str:
+    parts = (fields.get("title"), fields.get("message"), fields.get("error"))
+    return ": ".join(part for part in parts if isinstance(part, str) and part)
 
 
 def _audio(data: object, failures: Failures) -> bytes:
@@ -139,11 +144,12 @@ def _words(times: object, failures: Failures) -> tuple[Word, ...]:
         raise failures.malformed("lists of words, starts and ends", "something else")
     words = []
     for text, start, end in zip(*columns, strict=False):
-        if not (isinstance(text, str) and _is_time(start) and _is_time(end)):
+        if not (isinstance(text, str) and is_time(start) and is_time(end)):
             raise failures.malformed("words with times", "something else")
         words.append(Word(text, float(start), max(float(start), float(end))))
     return tuple(words)
 
 
-def _is_time(value: object) -> bool:
+def is_time(value: object) -> TypeGuard[float]:
+    """Whether this is a number of seconds."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0

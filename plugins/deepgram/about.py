@@ -7,7 +7,15 @@ from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.plugins.deepgram.client import KEY_VARIABLE, PROVIDER, client_of
 from vivavoce.plugins.deepgram.flux import FluxSTT
-from vivavoce.plugins.deepgram.models import AURA_2_VOICES, FLUX_MODELS, NOVA_LANGUAGES, NOVA_MODELS, voices_of
+from vivavoce.plugins.deepgram.flux_tts import FluxTTS
+from vivavoce.plugins.deepgram.models import (
+    AURA_2_VOICES,
+    FLUX_MODELS,
+    FLUX_VOICES,
+    NOVA_LANGUAGES,
+    NOVA_MODELS,
+    voices_of,
+)
 from vivavoce.plugins.deepgram.options import STTOptions
 from vivavoce.plugins.deepgram.stt import STT
 from vivavoce.plugins.deepgram.tts import TTS
@@ -42,6 +50,12 @@ PROVIDERS = (
                 languages=AURA_2_VOICES,
                 voices=[voice for language in AURA_2_VOICES for voice in voices_of(language)],
                 note="A voice has its language.",
+            ),
+            Part(
+                kind="tts",
+                make=FluxTTS,
+                voices=FLUX_VOICES,
+                note="A voice has its language. The service itself tells what was heard of a speech that is cut.",
             ),
         ),
         keys=(KEY_VARIABLE,),

@@ -21,10 +21,15 @@ Region = Literal["", "eu", "au", "in"]
 """Where the audio is processed; empty: anywhere. Source: https://developers.deepgram.com/reference/regional-endpoints."""
 
 STATUSES: Mapping[int | str, int] = {
+    "MESSAGE-0000": 400,
     "DATA-0000": 400,
+    "DATA-0002": 400,
+    "BIG-0000": 413,
     "NET-0000": 503,
     "NET-0001": 408,
     "NET-0002": 503,
+    "NET-0003": 503,
+    "NET-0004": 503,
     "INTERNAL_SERVER_ERROR": 500,
 }
 """Names of errors, also in the reason of a close, that mean a status. Source:

@@ -151,7 +151,7 @@ class FluxSTT(DeepgramComponent, base.STT):
         return stream
 
 
-class FluxStream(ReopeningStream):
+class FluxStream(ReopeningStream[FluxWire]):
     """One session's recognition."""
 
     def __init__(

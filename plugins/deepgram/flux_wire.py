@@ -25,7 +25,8 @@ from vivavoce.pipelines.stt.base import (
     STTInterim,
     STTTurnResumed,
 )
-from vivavoce.plugins.deepgram.wire import joined_words, number_of, share, words_of
+from vivavoce.pipelines.stt.recognised import joined_words
+from vivavoce.plugins.deepgram.wire import number_of, share, words_of
 
 logger = logging.getLogger(__name__)
 

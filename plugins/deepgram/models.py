@@ -83,3 +83,9 @@ def voices_of(language: str) -> tuple[str, ...]:
     if language in AURA_2_VOICES:
         return tuple(f"aura-2-{name}-{language}" for name in AURA_2_VOICES[language].split())
     return tuple(f"aura-2-{names.split()[0]}-{one}" for one, names in AURA_2_VOICES.items())
+
+
+FLUX_VOICES = ("flux-alexis-en", "flux-haley-en")
+"""Models of `/v2/speak` that the vendor's documents name; there are more, as `flux-NAME-LANGUAGE`. Source:
+https://developers.deepgram.com/docs/flux-tts/overview.
+"""

@@ -98,7 +98,7 @@ class STT(DeepgramComponent, base.STT):
         return stream
 
 
-class NovaStream(ReopeningStream):
+class NovaStream(ReopeningStream[NovaWire]):
     """One session's recognition."""
 
     def __init__(

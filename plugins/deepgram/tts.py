@@ -1,8 +1,15 @@
 """TTS: the Aura voices of Deepgram, streamed as PCM, one request for each sentence.
 
-Why requests and not the websocket of `/v1/speak`: it has no contexts, so that audio of an answer that was cut could
-come in the next one; it must wait for `Cleared` before it is used again; and it takes 20 `Flush` a minute only, one for
-each sentence. A request that is cut ends with its connection; others of the pool are warm.
+Why requests and not the websocket of `/v1/speak`:
+
+* It takes 20 `Flush` in 60 s (https://developers.deepgram.com/docs/tts-ws-flush), so one for each answer and none for
+  each sentence. Without one nothing tells where the audio of a sentence ends, and the voice has no word times: heard
+  text would be estimated over a whole answer. With a request for each sentence it is certain to the sentence.
+* It has no contexts: audio that was on its way when an answer was cut comes until `Cleared`, and a socket on which that
+  does not come is lost. A request that is cut ends with its connection; others of the pool are warm.
+* It saves the handshake behind a cut, and no more: sentences of one answer share a connection in either form.
+
+The Flux voices (`deepgram.FluxTTS`) have a websocket without these limits.
 """
 
 from __future__ import annotations
@@ -77,6 +84,8 @@ class TTS(DeepgramComponent, base.TTS):
         options: TTSOptions | None = None,
     ) -> None:
         self._options = options or TTSOptions()
+        if voice.startswith("flux-"):
+            raise ConfigurationError(f"voice {voice!r} is a Flux voice, which has another API; use deepgram.FluxTTS")
         connection = self._options.connection
         super().__init__("deepgram.TTS", voice, api_key=api_key, base_url=base_url, region=region, options=connection)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from vivavoce.pipelines.core.errors import ProviderProtocolError
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.streams import json_object
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTWord
+from vivavoce.pipelines.stt.recognised import joined_words
 
 logger = logging.getLogger(__name__)
 
@@ -221,11 +222,6 @@ def words_of(told: object, at: Callable[[float], float], failures: Failures) -> 
             )
         )
     return words
-
-
-def joined_words(text: str, words: Iterable[STTWord]) -> str:
-    """Return these words of a transcript as it joins them: some languages have no spaces."""
-    return (" " if " " in text else "").join(word.text for word in words)
 
 
 def number_of(told: Mapping[str, Any], name: str, failures: Failures) -> float:

@@ -29,6 +29,7 @@ from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.sockets import Message
 from vivavoce.pipelines.net.streams import json_object
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTWord
+from vivavoce.pipelines.stt.recognised import joined_words
 
 logger = logging.getLogger(__name__)
 
@@ -217,7 +218,7 @@ class ScribeWire:
         commit = self._commits.popleft() if self._commits else None
         wanted = tuple(word for word in words if (word.start + word.end) / 2 > self._known_until)
         if len(wanted) < len(words):
-            text = (" " if " " in text else "").join(word.text for word in wanted)
+            text = joined_words(text, wanted)
         if commit is not None:
             self._settle(commit.position)
         elif words and self._silence is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -11,7 +11,7 @@ from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.outbox import KeepAlive
 from vivavoce.pipelines.net.sockets import Message, OnLost, OnMessage, Socket
 from vivavoce.pipelines.stt import base
-from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent
+from vivavoce.pipelines.stt.base import STTCapabilities
 from vivavoce.pipelines.stt.reopening_stream import RATE, Query, ReopeningStream
 from vivavoce.plugins.elevenlabs.client import PROVIDER, Region, client_of, failures_of
 from vivavoce.plugins.elevenlabs.models import DEFAULT_STT_MODEL
@@ -118,30 +118,31 @@ class STT(base.STT):
         return stream
 
 
-class ScribeStream(ReopeningStream):
+class ScribeStream(ReopeningStream[ScribeWire]):
     """One session's recognition."""
 
     def __init__(self, client: Client, query: Query, language: str, options: STTOptions, failures: Failures) -> None:
         silence = None if options.commit == "manual" else options.silence or DEFAULT_SILENCE
-
-        def make_wire(
-            at: Callable[[float], float], settle: Callable[[float], None], report: Callable[[STTEvent], None]
-        ) -> ScribeWire:
-            self._scribe = ScribeWire(
+        super().__init__(
+            client,
+            "v1/speech-to-text/realtime",
+            query,
+            failures,
+            options.reopening,
+            lambda at, settle, report: ScribeWire(
                 language, RATE, silence=silence, at=at, settle=settle, report=report, failures=failures
-            )
-            return self._scribe
-
-        path = "v1/speech-to-text/realtime"
-        super().__init__(client, path, query, failures, options.reopening, make_wire, flush="commit", close="")
+            ),
+            flush="commit",
+            close="",
+        )
 
     def discard(self) -> None:
         super().discard()
-        if (commit := self._scribe.unwanted()) is not None:
+        if (commit := self._wire.unwanted()) is not None:
             self._socket.post(commit)
 
     def _encode(self, item: Message) -> Message:
-        return self._scribe.encode(item)
+        return self._wire.encode(item)
 
     def _keep_alive(self) -> KeepAlive[Message]:
         return KeepAlive(KEEP_ALIVE_AFTER, chunk(b"", RATE))
@@ -149,7 +150,7 @@ class ScribeStream(ReopeningStream):
     async def _connect(self, on_message: OnMessage, on_lost: OnLost) -> Socket:
         socket = await super()._connect(on_message, on_lost)
         try:
-            await socket.until(lambda: self._scribe.is_started, self._client.options.connect_timeout)
+            await socket.until(lambda: self._wire.is_started, self._client.options.connect_timeout)
         except BaseException:
             await socket.aclose()
             raise

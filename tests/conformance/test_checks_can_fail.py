@@ -127,6 +127,21 @@ def test_a_voice_that_waits_for_the_text_behind_a_sentence_is_found_out() -> Non
     fails(check_tts(lambda: Collecting(streams_text=True)), "audio of a sentence with a space behind it")
 
 
+class Inventing(ScriptedTTS):
+    """Tells that words were heard which it was not given."""
+
+    async def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
+        async for chunk in super().stream(text):
+            yield replace(chunk, heard=self._heard)
+
+    async def _heard(self, seconds: float) -> str | None:
+        return "Good evening"
+
+
+def test_a_voice_that_tells_other_words_than_it_spoke_is_found_out() -> None:
+    fails(check_tts(lambda: Inventing(streams_text=True)), "a beginning of 'Hello there")
+
+
 class Model(LLM):
     """Answers with the events that it is given."""
 

@@ -14,8 +14,8 @@ async def test_elevenlabs_keeps_the_promises_of_a_tts(monkeypatch: pytest.Monkey
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     async with ElevenLabsTwin() as twin:
         await check_tts(lambda: elevenlabs.TTS(base_url=twin.url, api_key=twin.key), limit=LIMIT)
+        await twin.until(lambda: not twin.live)
     assert len(twin.connections) == 1
-    assert not twin.live
 
 
 async def test_elevenlabs_keeps_the_promises_of_an_stt(monkeypatch: pytest.MonkeyPatch) -> None:

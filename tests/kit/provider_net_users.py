@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-import anyio
-
+from kit.listening_net_users import CartesiaInk, CartesiaTurns, ElevenLabsScribe
 from kit.net_users import (
     FRAME,
     LOW,
@@ -22,15 +20,13 @@ from kit.net_users import (
     limits,
 )
 from kit.servers.faulty_server import LIMIT, Body, Message
-from vivavoce.pipelines.core.errors import ProviderError
+from kit.speaking_net_users import CartesiaTTS, DeepgramFluxTTS, ElevenLabsTTS
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
-from vivavoce.pipelines.realtime_model.feed import Feed
-from vivavoce.pipelines.tts.base import TTS
-from vivavoce.plugins import anthropic, cartesia, deepgram, elevenlabs, google, openai
+from vivavoce.plugins import anthropic, deepgram, google, openai
 from vivavoce.plugins.openai.options import Api
 
 DELTA = {"type": "conversation.item.input_audio_transcription.delta", "item_id": "i", "delta": "so"}
@@ -136,25 +132,6 @@ class DeepgramFlux(SocketUser):
                 await stream.aclose()
 
 
-class ElevenLabsSTT(SocketUser):
-    """The realtime recogniser of ElevenLabs, likewise."""
-
-    name = "elevenlabs.STT"
-    drops = False
-    greeting = (json.dumps({"message_type": "session_started", "session_id": "s", "config": {}}),)
-    good = json.dumps({"message_type": "partial_transcript", "text": "so"})
-
-    @asynccontextmanager
-    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
-        options = elevenlabs.STTOptions(connection=limits(limit), reopening=ReopeningOptions(waits=()))
-        async with elevenlabs.STT(base_url=url, api_key=key, options=options) as stt:
-            stream = await stt.open()
-            try:
-                yield Line(lambda: stream.push(LOW), stream.events(), stream.aclose)
-            finally:
-                await stream.aclose()
-
-
 class GoogleRealtime(SocketUser):
     """Gemini Live, by Google's SDK and its websocket."""
 
@@ -176,85 +153,6 @@ class GoogleRealtime(SocketUser):
                 yield Line(lambda: connection.push(LOW), connection.events(), connection.aclose)
             finally:
                 await connection.aclose()
-
-
-class ContextsTTS(SocketUser):
-    """A voice whose answers are contexts of one websocket, in the middle of a text."""
-
-    good = ""
-    sends_audio = False
-
-    def __init__(self) -> None:
-        self._asked = anyio.Event()
-
-    @abstractmethod
-    def voice(self, url: str, key: str, limit: float) -> TTS:
-        """Return the voice."""
-
-    @abstractmethod
-    def audio(self, context: str) -> dict[str, object]:
-        """Return a message with audio."""
-
-    def answer(self, message: Message) -> Iterable[Message]:
-        self.good = json.dumps(self.audio(json.loads(message)["context_id"]))
-        self._asked.set()
-        return ()
-
-    @asynccontextmanager
-    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
-        texts: Feed[str] = Feed()
-        events: Feed[object] = Feed()
-        errors: list[ProviderError] = []
-        self._asked = anyio.Event()
-
-        async def speak() -> None:
-            try:
-                async for chunk in voice.stream(texts.items()):
-                    events.put(chunk)
-            except ProviderError as error:
-                errors.append(error)
-                self._asked.set()
-            events.end(*errors)
-
-        async def close() -> None:
-            tasks.cancel_scope.cancel()
-
-        async with self.voice(url, key, limit) as voice:
-            async with anyio.create_task_group() as tasks:
-                texts.put("Hello there. ")
-                tasks.start_soon(speak)
-                with anyio.fail_after(LIMIT):
-                    await self._asked.wait()
-                failed = list(errors)
-                if not failed:
-                    yield Line(lambda: texts.put("How are you? "), events.items(), close)
-                tasks.cancel_scope.cancel()
-        if failed:
-            raise failed[0]
-
-
-class CartesiaTTS(ContextsTTS):
-    """A voice of Cartesia."""
-
-    name = "cartesia.TTS"
-
-    def voice(self, url: str, key: str, limit: float) -> TTS:
-        return cartesia.TTS(base_url=url, api_key=key, options=cartesia.TTSOptions(connection=limits(limit)))
-
-    def audio(self, context: str) -> dict[str, object]:
-        return {"type": "chunk", "context_id": context, "data": "AQACAA==", "done": False}
-
-
-class ElevenLabsTTS(ContextsTTS):
-    """A voice of ElevenLabs."""
-
-    name = "elevenlabs.TTS"
-
-    def voice(self, url: str, key: str, limit: float) -> TTS:
-        return elevenlabs.TTS(base_url=url, api_key=key, options=elevenlabs.TTSOptions(connection=limits(limit)))
-
-    def audio(self, context: str) -> dict[str, object]:
-        return {"contextId": context, "audio": "AQACAA=="}
 
 
 class OpenAILLM(RequestUser):
@@ -353,8 +251,11 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     DeepgramSTT(),
     DeepgramFlux(),
     GoogleRealtime(),
+    CartesiaTurns(),
+    CartesiaInk(),
     CartesiaTTS(),
-    ElevenLabsSTT(),
+    DeepgramFluxTTS(),
+    ElevenLabsScribe(),
     ElevenLabsTTS(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (

@@ -13,8 +13,13 @@ from aiohttp import WSMsgType, web
 from anyio.abc import TaskGroup
 
 from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.testing import twin_connection
+from vivavoce.pipelines.testing.ear import Lexicon, Said
+from vivavoce.pipelines.testing.twin_connection import Close
 from vivavoce.plugins.cartesia.models import LANGUAGES
 from vivavoce.plugins.cartesia.twin.context import Faulty, TwinContext, TwinFault, TwinPace
+from vivavoce.plugins.cartesia.twin.ink import ManualSession, TurnsSession
 from vivavoce.plugins.cartesia.twin.requests import Refusal, checked
 
 LIMIT = 10.0
@@ -22,12 +27,19 @@ LIMIT = 10.0
 
 MODELS = (*LANGUAGES, "sonic-latest")
 
+Ears = type[ManualSession | TurnsSession]
+
+EARS: dict[str, Ears] = {"/stt/websocket": ManualSession, "/stt/turns/websocket": TurnsSession}
+
+IDLE = (20.0, (Close(1000, "idle"),))
+"""Seconds without a frame after which a recogniser's connection is closed, and how (api-reference/stt/stt)."""
+
 TITLES = {401: "Unauthorized", 402: "Payment required", 403: "Forbidden", 429: "Too many concurrent requests"}
 CODES = {429: "concurrency_limited"}
 
 
 class TwinConnection:
-    """The server's half of one websocket."""
+    """The server's half of one websocket with voices."""
 
     def __init__(self, twin: CartesiaTwin, socket: web.WebSocketResponse, request: web.Request, version: str) -> None:
         self.version = version
@@ -159,13 +171,16 @@ class CartesiaTwin:
         self.handshakes: list[dict[str, str]] = []
         """Path, query and headers (with names in lower case) of each try to connect, also of refused ones."""
         self.connections: list[TwinConnection] = []
-        """All connections, oldest first, also closed ones."""
+        """All connections of voices, oldest first, also closed ones."""
+        self.ears: list[twin_connection.TwinConnection] = []
+        """All connections of recognisers, likewise."""
         self.received: list[dict[str, Any]] = []
         """The clients' messages, oldest first."""
         self.contexts: list[TwinContext] = []
         """All contexts, oldest first, also those that are over."""
         self.faults: list[TwinFault | None] = []
         """For the next contexts, one each; None: no fault."""
+        self._lexicon = Lexicon()
         self._refusals: list[int] = []
         self._changed = anyio.Event()
         self._runner: web.AppRunner | None = None
@@ -186,12 +201,37 @@ class CartesiaTwin:
         assert self._runner is not None
         for connection in self.connections:
             connection.abort()
+        for ear in self.ears:
+            ear.abort()
         await self._runner.cleanup()
 
     @property
     def live(self) -> list[TwinContext]:
         """The contexts that are not over."""
         return [context for context in self.contexts if not context.is_over]
+
+    @property
+    def ear(self) -> twin_connection.TwinConnection:
+        """The newest connection of a recogniser.
+
+        Raises:
+            LookupError: There was none.
+        """
+        if not self.ears:
+            raise LookupError("no recogniser has connected yet; wait with until()")
+        return self.ears[-1]
+
+    def hears(self, *texts: Said | str) -> None:
+        """Hear these in the next stretches of sound, one each, whatever the sound is."""
+        self._lexicon.script.extend(Said(one) if isinstance(one, str) else one for one in texts)
+
+    def speech(self, text: str, sample_rate: int = 16_000) -> AudioFrame:
+        """Return sound that carries these words: the twin hears them in it, each time."""
+        return self._lexicon.speech(Said(text), sample_rate)
+
+    def level(self, word: str) -> int:
+        """Return the sample value that carries one word, for callers that make their own sound."""
+        return self._lexicon.level(Said(word))
 
     def refuse(self, *statuses: int) -> None:
         """Answer the next handshakes with these HTTP statuses, one each."""
@@ -229,11 +269,26 @@ class CartesiaTwin:
             return _refused(refusal, version)
         socket = web.WebSocketResponse(max_msg_size=0, compress=False, timeout=0.5)
         await socket.prepare(request)
+        if request.path in EARS:
+            await self._hear(request, socket, EARS[request.path])
+            return socket
         connection = TwinConnection(self, socket, request, version)
         self.connections.append(connection)
         self.changed()
         await connection.run()
         return socket
+
+    async def _hear(
+        self, request: web.Request, socket: web.WebSocketResponse, kind: type[ManualSession | TurnsSession]
+    ) -> None:
+        query = {name: request.query.getall(name) for name in request.query}
+        session = kind(query, self._lexicon, new_id("request"))
+        connection = twin_connection.TwinConnection(
+            socket, request.transport, request.path, query, session, self.changed, idle=IDLE
+        )
+        self.ears.append(connection)
+        self.changed()
+        await connection.run()
 
     async def _list_voices(self, request: web.Request) -> web.StreamResponse:
         """Answer with a page of voices. Source: cartesia 4.2.0, `resources/voices.py` and `pagination.py`."""
@@ -250,7 +305,7 @@ class CartesiaTwin:
         if self._refusals:
             status = self._refusals.pop(0)
             return Refusal(status, TITLES.get(status, "Error"), "Refused by the script.", CODES.get(status))
-        if request.path not in ("/tts/websocket", "/voices"):
+        if request.path not in ("/tts/websocket", "/voices", *EARS):
             return Refusal(404, "Not found", "There is no such endpoint.")
         if not version:
             return Refusal(400, "Invalid request", "The API version is required.")

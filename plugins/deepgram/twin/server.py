@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from types import TracebackType
@@ -18,6 +19,7 @@ from vivavoce.plugins.deepgram.twin.flux import FluxSession
 from vivavoce.plugins.deepgram.twin.handshake import Refusal, check, has_key, refusal
 from vivavoce.plugins.deepgram.twin.listen import NovaSession
 from vivavoce.plugins.deepgram.twin.speak import check_speak
+from vivavoce.plugins.deepgram.twin.voice import TwinVoice, check_voice
 
 LIMIT = 10.0
 """Seconds for which a test waits for a message."""
@@ -29,10 +31,15 @@ KEY = "twin-key"
 
 
 class DeepgramTwin:
-    """`async with DeepgramTwin() as twin:` and point a client at `twin.url`, with `twin.key`."""
+    """`async with DeepgramTwin() as twin:` and point a client at `twin.url`, with `twin.key`.
 
-    def __init__(self, *, key: str = KEY) -> None:
+    Args:
+        interval: Seconds between the audio of two words of Flux TTS.
+    """
+
+    def __init__(self, *, key: str = KEY, interval: float = 0.0) -> None:
         self.key = key
+        self._interval = interval
         self.url = ""
         """Such as `"http://127.0.0.1:40123"`, as `base_url` of this plugin and of Deepgram's SDK."""
         self.handshakes: list[tuple[str, dict[str, list[str]], str]] = []
@@ -40,7 +47,9 @@ class DeepgramTwin:
         self.spoken: list[tuple[str, dict[str, list[str]]]] = []
         """Text and query of each answered request to `/v1/speak`."""
         self.connections: list[TwinConnection] = []
-        """All connections, oldest first, also closed ones."""
+        """All connections of recognisers, oldest first, also closed ones."""
+        self.voices: list[TwinVoice] = []
+        """All connections of Flux TTS, likewise."""
         self._lexicon = Lexicon()
         self._refusals: list[Refusal] = []
         self._changed = anyio.Event()
@@ -49,8 +58,9 @@ class DeepgramTwin:
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_get("/v1/auth/token", self._token)
-        app.router.add_get("/{path:.*}", self._serve)
         app.router.add_post("/v1/speak", self._speak)
+        app.router.add_get("/v2/speak", self._speak_turns)
+        app.router.add_get("/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -63,6 +73,8 @@ class DeepgramTwin:
         assert self._runner is not None
         for connection in self.connections:
             connection.abort()
+        for voice in self.voices:
+            voice.abort()
         await self._runner.cleanup()
 
     @property
@@ -156,6 +168,26 @@ class DeepgramTwin:
         self.connections.append(connection)
         self._note()
         await connection.run()
+        return socket
+
+    async def _speak_turns(self, request: web.Request) -> web.StreamResponse:
+        query = {name: request.query.getall(name) for name in request.query}
+        authorization, request_id = request.headers.get("Authorization", ""), str(uuid4())
+        self.handshakes.append((request.path, query, authorization))
+        refused = self._refusals.pop(0) if self._refusals else check_voice(query)
+        if not has_key(authorization, self.key):
+            refused = refusal(401)
+        if refused is not None:
+            return _refused(refused, request_id)
+        socket = web.WebSocketResponse(max_msg_size=0, compress=False, timeout=0.5)
+        socket.headers["dg-request-id"] = request_id
+        await socket.prepare(request)
+        transport = request.transport
+        abort = transport.abort if isinstance(transport, asyncio.Transport) else socket.close
+        voice = TwinVoice(socket, abort, query, self._lexicon, self._note, self._interval)
+        self.voices.append(voice)
+        self._note()
+        await voice.run()
         return socket
 
     async def _token(self, request: web.Request) -> web.StreamResponse:

@@ -146,7 +146,7 @@ class TwinContext:
             if self._fault is None or self._fault.kind != "silent":
                 await send({"isFinal": True, self._id_name: self.id})
                 self.is_over = True
-        except Faulty:
+        except (Faulty, anyio.get_cancelled_exc_class()):
             self.is_over = True
             raise
 

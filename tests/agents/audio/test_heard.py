@@ -375,3 +375,22 @@ def test_law_the_form_of_the_reports_does_not_change_what_was_heard(
     assert [part.rstrip(",.") for part in steps(heard, len(words))] == [
         " ".join(words[: n + 1]).rstrip(",.") for n in range(len(words))
     ]
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ("", ""),
+        ("One two", "One two"),
+        ("one TWO, (three)", "One two (three)"),
+        ("One two three. Four.", "One two (three). Four."),
+    ],
+)
+def test_what_the_voice_tells_for_a_position_counts_there_and_nowhere_else(told: str, text: str) -> None:
+    heard = HeardText(RATE)
+    heard.add_text("One two (three). Four. Five.")
+    heard.finish(5 * RATE)
+    before = heard.at(4 * RATE)
+    heard.tell(3 * RATE, told)
+    assert heard.at(3 * RATE) == text
+    assert heard.at(4 * RATE) == before

@@ -114,7 +114,7 @@ def test_programs_read_the_same_as_json(monkeypatch: pytest.MonkeyPatch) -> None
     assert providers.keys() == BY_NAME.keys()
     assert read["unreadable"] == []
     assert (providers["deepgram"]["unset"], providers["openai"]["unset"]) == ([], ["OPENAI_API_KEY"])
-    nova, flux, _ = providers["deepgram"]["parts"]
+    nova, flux, *_ = providers["deepgram"]["parts"]
     assert (nova["code"], flux["kind"]) == ("deepgram.STT()", "stt")
     assert flux["capabilities"]["emits_end_of_turn"]
     assert "nova-3" in nova["models"]

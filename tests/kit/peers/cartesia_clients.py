@@ -1,13 +1,15 @@
-"""Sessions with Cartesia's TTS server by clients written elsewhere; run by the interpreter that has them.
+"""Sessions with Cartesia's servers by clients written elsewhere; run by the interpreter that has them.
 
-    python cartesia_clients.py http://127.0.0.1:1234 KEY VOICE
+    python cartesia_clients.py < job.json
 
-Each client's observations are printed as one line of JSON. Imports nothing of vivavoce.
+The job has `url`, `key`, `voice` and, in base64, `speech`: 16 kHz PCM. Each client's observations are printed as one
+line of JSON. Imports nothing of vivavoce.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import sys
 from typing import Any
@@ -15,7 +17,8 @@ from typing import Any
 import aiohttp
 import anyio.lowlevel
 from cartesia import AsyncCartesia
-from livekit.agents import APIError, APIStatusError, tts
+from livekit import rtc
+from livekit.agents import APIError, APIStatusError, stt, tts
 from livekit.plugins import cartesia
 
 LIMIT = 30.0
@@ -146,10 +149,78 @@ async def by_livekit(url: str, key: str, voice: str) -> Seen:
     return seen
 
 
-async def main(url: str, key: str, voice: str) -> None:
+RATE = 16_000
+
+
+def audio(speech: str, *pauses: float) -> list[bytes]:
+    """Return the speech with a pause behind each, in pieces of 50 ms."""
+    pcm = b"".join(base64.b64decode(speech) + bytes(round(pause * RATE) * 2) for pause in pauses)
+    return [pcm[at : at + RATE // 10] for at in range(0, len(pcm), RATE // 10)]
+
+
+async def heard_by_sdk(url: str, key: str, speech: str) -> Seen:
+    """Recognise by the vendor's SDK: words with times, a finalize, turns, a change of their settings, refusals."""
+    client = AsyncCartesia(api_key=key, websocket_base_url=url.replace("http", "ws", 1))
+    common: Seen = {"encoding": "pcm_s16le", "sample_rate": RATE}
+    seen: Seen = {}
+    for model in ("ink-whisper", "ink-2"):
+        async with client.stt.manual_finalize.websocket(model=model, **common) as connection:
+            for _ in range(2):
+                for piece in audio(speech, 0.0):
+                    await connection.send_raw(piece)
+                await connection.send("finalize")
+            await connection.send("close")
+            seen[model] = [event.to_dict() async for event in connection]
+    terms = ["Ada", "Grace"]
+    async with client.stt.auto_finalize.websocket(
+        model="ink-2", keyterm=terms, turn_end_threshold=0.1, **common
+    ) as connection:
+        for piece in audio(speech, 0.7, 1.0):
+            await connection.send_raw(piece)
+        await connection.send({"type": "config", "turn": {"end_timeout_ms": 700.0}})
+        for piece in audio(speech, 0.8, 0.0):
+            await connection.send_raw(piece)
+        await connection.send({"type": "close"})
+        seen["turns"] = [event.to_dict() async for event in connection]
+    for name, kind in {"wrong model": client.stt.manual_finalize, "no turns": client.stt.auto_finalize}.items():
+        async with kind.websocket(model="ink-whisper" if name == "no turns" else "ink-9", **common) as connection:
+            seen[name] = (await connection.recv()).to_dict()
+    return seen
+
+
+async def heard_by_livekit(url: str, key: str, speech: str) -> Seen:
+    """Recognise by livekit's plugin: turns, words with times, a wrong key."""
+    seen: Seen = {}
+    async with aiohttp.ClientSession() as session:
+        for name, settings in {"turns": {}, "whisper": {"model": "ink-whisper"}, "wrong key": {"api_key": "x"}}.items():
+            recogniser = cartesia.STT(**{"api_key": key, "base_url": url, "http_session": session, **settings})
+            stream = recogniser.stream(conn_options=stt.stt.APIConnectOptions(max_retry=0))
+            for piece in audio(speech, 0.7, 1.0):
+                stream.push_frame(rtc.AudioFrame(piece, RATE, 1, len(piece) // 2))
+            stream.flush()
+            events: list[Seen] = []
+            try:
+                async for event in stream:
+                    if not events:
+                        stream.end_input()  # earlier, it would not connect at all
+                    best = event.alternatives[0] if event.alternatives else None
+                    words = [[str(word), word.start_time, word.end_time] for word in (best and best.words) or []]
+                    events.append({"type": event.type.value, "text": best.text if best else "", "words": words})
+            except APIStatusError as error:
+                events.append({"status": error.status_code})
+            finally:
+                await stream.aclose()
+            seen[name] = events
+    return seen
+
+
+async def main(url: str, key: str, voice: str, speech: str) -> None:
     """Hold the sessions, and print what each client saw."""
-    sessions = {"sdk": by_sdk, "livekit": by_livekit}
-    print(json.dumps({name: await asyncio.wait_for(hold(url, key, voice), LIMIT) for name, hold in sessions.items()}))
+    speakers = {"sdk": by_sdk, "livekit": by_livekit}
+    listeners = {"heard by sdk": heard_by_sdk, "heard by livekit": heard_by_livekit}
+    seen = {name: await asyncio.wait_for(hold(url, key, voice), LIMIT) for name, hold in speakers.items()}
+    seen |= {name: await asyncio.wait_for(hear(url, key, speech), LIMIT) for name, hear in listeners.items()}
+    print(json.dumps(seen))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from deepgram.core.api_error import ApiError
 from deepgram.environment import DeepgramClientEnvironment
 from deepgram.listen.v1.types import ListenV1Configure
 from deepgram.listen.v2.types import ListenV2Configure, ListenV2ConfigureThresholds
+from deepgram.speak.v2.types import SpeakV2Interrupt, SpeakV2InterruptPlaybackOffset, SpeakV2Speak
 from livekit import rtc
 from livekit.agents import APIStatusError
 from livekit.plugins import deepgram
@@ -214,12 +215,58 @@ async def lk_speak(job: Job) -> Job:
     return {"seconds": seconds}
 
 
+async def sdk_turns(job: Job) -> Job:
+    """Speak turns by the SDK: two in a row, one that is interrupted behind its audio, a clean end."""
+    told: Job = {"size": 0, "messages": []}
+    options = {"model": "flux-alexis-en", "encoding": "linear16", "sample_rate": 24_000}
+    async with sdk(job).speak.v2.connect(**options) as socket:
+        for text in ("Hello there.", "One two three four five."):
+            await socket.send_speak(SpeakV2Speak(text=text))
+            await socket.send_flush()
+        ends = 0
+        async for message in socket:
+            if isinstance(message, bytes):
+                told["size"] += len(message)
+                continue
+            told["messages"].append({"class": type(message).__name__, **message.dict(exclude_none=True)})
+            ends += told["messages"][-1]["class"] == "SpeakV2Flushed"
+            if ends == 2:
+                ends = 0
+                offset = SpeakV2InterruptPlaybackOffset(value=1200)
+                await socket.send_interrupt(SpeakV2Interrupt(playback_offset=offset))
+                await socket.send_interrupt(SpeakV2Interrupt(playback_offset=offset))
+                await socket.send_close()
+    try:
+        async with sdk(job).speak.v2.connect(**(options | {"model": "flux-nobody-en"})):
+            told["refused"] = 101
+    except ApiError as error:
+        told["refused"] = error.status_code
+    return told
+
+
+async def lk_turns(job: Job) -> Job:
+    """Speak by livekit's plugin for Flux, two answers on one connection."""
+    told: Job = {"seconds": []}
+    async with aiohttp.ClientSession() as session:
+        voice = deepgram.TTSv2(base_url=f"{job['url']}/v2/speak", api_key=job["key"], http_session=session)
+        for text in ("Hello there.", "And again."):
+            stream = voice.stream()
+            stream.push_text(text)
+            stream.end_input()
+            told["seconds"].append(sum([audio.frame.duration async for audio in stream]))
+            await stream.aclose()
+        await voice.aclose()
+    return told
+
+
 CLIENTS: tuple[Callable[[Job], Awaitable[Job]], ...] = (
     sdk_nova,
     sdk_refused,
     sdk_flux,
     sdk_speak,
+    sdk_turns,
     lk_speak,
+    lk_turns,
     lk_nova,
     lk_refused,
     lk_flux,

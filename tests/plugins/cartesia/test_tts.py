@@ -226,7 +226,7 @@ async def test_the_key_of_the_environment_goes_to_the_vendor_only(
     twin: CartesiaTwin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CARTESIA_API_KEY", CartesiaTwin.key)
-    for url in (cartesia.tts.DEFAULT_BASE_URL, "https://eu.cartesia.ai"):
+    for url in (cartesia.client.DEFAULT_BASE_URL, "https://eu.cartesia.ai"):
         async with cartesia.TTS(base_url=url) as of_the_vendor:
             assert CartesiaTwin.key not in repr(of_the_vendor)
     async with cartesia.TTS(base_url=twin.url) as elsewhere:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import anyio
+
 from kit.limits import LIMIT
 from vivavoce.agents import Agent
 from vivavoce.agents.events import TurnCompleted, UserTranscript
@@ -109,3 +111,31 @@ def test_a_call_on_flux_without_vad_and_detector_answers_at_the_vendors_end_of_t
     assert "A table" in words, "begun ahead, and dropped"
     assert harness.session.turns[-1].preemptive, "begun at the eager end, and used"
     assert all(turn.ended_by == "recogniser" for turn in harness.session.turns)
+
+
+def test_a_cut_flux_voice_tells_the_heard_text_itself() -> None:
+    written = "We have *one* by the window at 7, one by the door at 8, and the large one in the garden at nine."
+
+    async def main() -> None:
+        async with DeepgramTwin(interval=0.1) as twin, deepgram.FluxTTS(base_url=twin.url, api_key=twin.key) as tts:
+            tts.warm()
+            await twin.until(lambda: bool(twin.voices))
+            await anyio.sleep(0.1)  # the harness would count the tasks of a later connection as a leak
+            harness = SessionHarness(Agent("Be brief."), ScriptedLLM(written, "Sure."), tts=tts)
+            harness.caller.says("a table for two", 0.5, 1.0)
+            harness.caller.says("stop it please", 4.0, 5.0)
+            async with harness:
+                await completed(harness, 2)
+            first, second = harness.session.turns
+            assert (first.outcome, second.outcome) == ("interrupted", "completed")
+            [voice] = twin.voices
+            [offset] = [told["playback_offset"]["value"] for told in voice.received if told["type"] == "Interrupt"]
+            assert offset == round(first.played_seconds * 1000)
+            said = voice.turns[0].text.split()
+            count = int(first.played_seconds / (WORD + GAP))
+            assert first.heard_text.replace("*", "").split() == said[:count]
+            assert 3 < count < len(said)
+            assert ("assistant", first.heard_text) in harness.messages
+            assert voice.turns[1].text.strip() == "Sure."
+
+    run_virtual(main())

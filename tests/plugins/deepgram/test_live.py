@@ -48,6 +48,23 @@ async def test_the_vendor_speaks_a_sentence() -> None:
     assert 1.0 < seconds < 6.0
 
 
+async def test_a_flux_voice_tells_what_was_heard_also_if_all_audio_has_come() -> None:
+    async with deepgram.FluxTTS(api_key=KEY) as tts:
+        for is_cut in (True, False):
+            chunks, seconds = tts.synthesize("One, two, three, four, five, six, seven, eight, nine, ten."), 0.0
+            [first] = [await anext(chunks)]
+            async for chunk in chunks:
+                seconds += chunk.frame.duration
+                if is_cut and seconds > 1.5:
+                    break
+            assert first.heard is not None
+            heard = await first.heard(1.5)
+            await chunks.aclose()
+            assert heard is not None
+            assert heard.casefold().startswith("one")
+            assert "ten" not in heard
+
+
 async def test_the_vendor_refuses_a_wrong_key_and_a_model_that_does_not_exist() -> None:
     for stt, status in ((deepgram.STT(api_key="wrong"), 401), (deepgram.STT("nova-9", api_key=KEY), 400)):
         with pytest.raises(ProviderStatusError) as caught:

@@ -91,3 +91,22 @@ async def test_the_vendors_sdk_and_livekits_plugin_hold_sessions_with_the_twin(t
     status, body = seen["sdk_speak"]["refused"]
     assert (status, body["err_code"]) == (400, "Bad Request")
     assert seen["lk_speak"]["seconds"] == pytest.approx(0.52, abs=0.02)
+
+    check_spoken_turns(seen["sdk_turns"])
+    assert seen["lk_turns"]["seconds"] == [pytest.approx(0.52, abs=0.02)] * 2
+
+
+def check_spoken_turns(turns: dict[str, Any]) -> None:
+    assert turns["size"] == 2 * round(7 * 0.26 * 24_000)
+    assert [message["class"] for message in turns["messages"]] == [
+        "SpeakV2Connected",
+        *("SpeakV2SpeechStarted", "SpeakV2SpeechMetadata", "SpeakV2Flushed") * 2,
+        "SpeakV2SpeechInterrupted",
+        "SpeakV2Warning",
+    ]
+    metadata, interrupted, warning = (turns["messages"][at] for at in (2, -2, -1))
+    assert metadata["audio_duration_ms"] == 520
+    told = {name: interrupted[name] for name in ("audio_played_ms", "text_spoken", "text_remaining")}
+    assert told == {"audio_played_ms": 1200, "text_spoken": "One two", "text_remaining": "three four five."}
+    assert warning["code"] == "INVALID_INTERRUPT_OFFSET"
+    assert turns["refused"] == 400

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.stt.base import STTEagerEndOfTurn, STTEndOfTurn, STTEvent, STTFinal, STTInterim, STTTurnResumed
 from vivavoce.pipelines.testing.ear import Lexicon, Said
 from vivavoce.pipelines.testing.twin_connection import Close
+from vivavoce.plugins.deepgram import speech_wire
 from vivavoce.plugins.deepgram.flux_wire import FluxWire
 from vivavoce.plugins.deepgram.twin.listen import NovaSession
 from vivavoce.plugins.deepgram.wire import NovaWire
@@ -222,3 +223,24 @@ def test_whatever_connections_are_lost_each_word_is_settled_once_in_order(
             wire.feed(json.dumps(answer))
         at += 320
     assert " ".join(stream.texts).split() == [part for part in script if isinstance(part, str)]
+
+
+SPEECH_FIELDS = ("text_spoken", "audio_played_ms", "code", "description")
+SPEECH_KINDS = st.sampled_from("Connected SpeechStarted SpeechMetadata Flushed SpeechInterrupted Warning Error".split())
+
+
+@given(SPEECH_KINDS, st.dictionaries(st.sampled_from(SPEECH_FIELDS), st.none() | st.floats() | st.text(max_size=5)))
+def test_any_message_of_a_flux_voice_is_an_event_or_nothing_or_an_error_of_the_protocol(
+    kind: str, fields: dict[str, object]
+) -> None:
+    try:
+        event = speech_wire.event(json.dumps({**fields, "type": kind}), Failures(provider="d"))
+    except ProviderProtocolError:
+        return
+    kinds = {
+        "SpeechMetadata": speech_wire.Spoken,
+        "SpeechInterrupted": speech_wire.Interrupted,
+        "Warning": speech_wire.Warned,
+        "Error": ProviderError,
+    }
+    assert isinstance(event, kinds.get(kind, type(None)))
