@@ -12,7 +12,7 @@ from kit.servers.faulty_server import LIMIT
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
 from vivavoce.pipelines.stt.base import STT
-from vivavoce.plugins import cartesia
+from vivavoce.plugins import cartesia, elevenlabs
 
 
 class ListeningUser(SocketUser):
@@ -54,3 +54,15 @@ class CartesiaInk(ListeningUser):
     def make(self, url: str, key: str, connection: ConnectionOptions, reopening: ReopeningOptions) -> STT:
         options = cartesia.STTOptions(connection=connection, reopening=reopening)
         return cartesia.STT("ink-whisper", base_url=url, api_key=key, options=options)
+
+
+class ElevenLabsScribe(ListeningUser):
+    """The realtime recogniser of ElevenLabs."""
+
+    name = "elevenlabs.STT"
+    greeting = (json.dumps({"message_type": "session_started", "session_id": "s", "config": {}}),)
+    good = json.dumps({"message_type": "partial_transcript", "text": "so"})
+
+    def make(self, url: str, key: str, connection: ConnectionOptions, reopening: ReopeningOptions) -> STT:
+        options = elevenlabs.STTOptions(connection=connection, reopening=reopening)
+        return elevenlabs.STT(base_url=url, api_key=key, options=options)

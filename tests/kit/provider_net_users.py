@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from kit.listening_net_users import CartesiaInk, CartesiaTurns
+from kit.listening_net_users import CartesiaInk, CartesiaTurns, ElevenLabsScribe
 from kit.net_users import (
     FRAME,
     LOW,
@@ -20,7 +20,7 @@ from kit.net_users import (
     limits,
 )
 from kit.servers.faulty_server import LIMIT, Body, Message
-from kit.speaking_net_users import CartesiaTTS, DeepgramFluxTTS
+from kit.speaking_net_users import CartesiaTTS, DeepgramFluxTTS, ElevenLabsTTS
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -310,6 +310,8 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     CartesiaInk(),
     CartesiaTTS(),
     DeepgramFluxTTS(),
+    ElevenLabsScribe(),
+    ElevenLabsTTS(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (
     NetEvents(),

@@ -15,7 +15,7 @@ from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts.base import TTS
-from vivavoce.plugins import cartesia, deepgram
+from vivavoce.plugins import cartesia, deepgram, elevenlabs
 
 
 class SpeakingUser(SocketUser):
@@ -67,19 +67,42 @@ class SpeakingUser(SocketUser):
             raise failed[0]
 
 
-class CartesiaTTS(SpeakingUser):
+class ContextsUser(SpeakingUser):
+    """A voice whose answers are contexts of one websocket."""
+
+    good = ""
+
+    @abstractmethod
+    def audio(self, context: str) -> dict[str, object]:
+        """Return a message with audio."""
+
+    def answer(self, message: Message) -> Iterable[Message]:
+        self.good = json.dumps(self.audio(json.loads(message)["context_id"]))
+        return super().answer(message)
+
+
+class CartesiaTTS(ContextsUser):
     """A voice of Cartesia."""
 
     name = "cartesia.TTS"
-    good = ""
-
-    def answer(self, message: Message) -> Iterable[Message]:
-        context, audio = json.loads(message)["context_id"], "AQACAA=="
-        self.good = json.dumps({"type": "chunk", "context_id": context, "data": audio, "done": False})
-        return super().answer(message)
 
     def make(self, url: str, key: str, connection: ConnectionOptions) -> TTS:
         return cartesia.TTS(base_url=url, api_key=key, options=cartesia.TTSOptions(connection=connection))
+
+    def audio(self, context: str) -> dict[str, object]:
+        return {"type": "chunk", "context_id": context, "data": "AQACAA==", "done": False}
+
+
+class ElevenLabsTTS(ContextsUser):
+    """A voice of ElevenLabs."""
+
+    name = "elevenlabs.TTS"
+
+    def make(self, url: str, key: str, connection: ConnectionOptions) -> TTS:
+        return elevenlabs.TTS(base_url=url, api_key=key, options=elevenlabs.TTSOptions(connection=connection))
+
+    def audio(self, context: str) -> dict[str, object]:
+        return {"contextId": context, "audio": "AQACAA=="}
 
 
 class DeepgramFluxTTS(SpeakingUser):

@@ -22,6 +22,7 @@ from vivavoce.plugins.assemblyai.twin import AssemblyAITwin
 from vivavoce.plugins.cartesia.twin import CartesiaTwin
 from vivavoce.plugins.deepgram.twin import DeepgramTwin
 from vivavoce.plugins.google.twin import Twin as GoogleTwin
+from vivavoce.plugins.elevenlabs.twin import ElevenLabsTwin
 
 LISTED = {each.provider.name: each for each in find_plugins()[0]}
 KEY = "a-secret-key-of-the-vendor-0123456789"
@@ -58,6 +59,12 @@ async def deepgram() -> AsyncIterator[tuple[str, str]]:
 
 
 @asynccontextmanager
+async def elevenlabs() -> AsyncIterator[tuple[str, str]]:
+    async with ElevenLabsTwin() as twin:
+        yield twin.url, twin.key
+
+
+@asynccontextmanager
 async def openai() -> AsyncIterator[tuple[str, str]]:
     async def answer(request: web.Request) -> web.Response:
         if request.headers.get("Authorization") != f"Bearer {KEY}":
@@ -76,6 +83,7 @@ async def google() -> AsyncIterator[tuple[str, str]]:
 
 
 VENDORS = (anthropic, assemblyai, cartesia, deepgram, google, openai)
+VENDORS = (anthropic, cartesia, deepgram, elevenlabs, google, openai)
 
 
 def test_each_twin_is_tried_here() -> None:

@@ -50,6 +50,8 @@ PEERS = (
     "assemblyai==1.8.2",
     f"livekit-plugins-google=={LIVEKIT_AGENTS_VERSION}",
     "google-genai==3.6.1",
+    f"livekit-plugins-elevenlabs=={LIVEKIT_AGENTS_VERSION}",
+    "elevenlabs==2.78.0",
 )
 """Clients written elsewhere, in one environment: they prove the servers that our plugins are tested with."""
 
