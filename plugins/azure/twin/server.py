@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
 from aiohttp import WSMsgType, web
@@ -16,7 +16,7 @@ from vivavoce.pipelines.core.errors import ProviderProtocolError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.testing.ear import Lexicon, Said
-from vivavoce.plugins.azure.twin.answers import Close, Told
+from vivavoce.plugins.azure.twin.answers import Close, Told, answer
 from vivavoce.plugins.azure.twin.listen import ListenTurns
 from vivavoce.plugins.azure.twin.speak import Faulty, SpeakTurn, TwinFault, TwinPace
 from vivavoce.plugins.azure.wire import Frame, read_frame
@@ -240,6 +240,14 @@ class AzureTwin:
     def level(self, word: Said | str) -> int:
         """Return the sample value that carries one word, for callers that make their own sound."""
         return self._lexicon.level(Said(word) if isinstance(word, str) else word)
+
+    def phrase(self, fields: Mapping[str, Any]) -> Told:
+        """Return a `speech.phrase` with these fields, for `TwinConnection.send()`."""
+        return answer("speech.phrase", "", dict(fields))
+
+    def turn_end(self) -> Told:
+        """Return the end of a turn, for `TwinConnection.send()`: the service ends one by itself."""
+        return answer("turn.end", "", None)
 
     def refuse(self, *statuses: int) -> None:
         """Refuse the next handshakes with these HTTP statuses, one each."""

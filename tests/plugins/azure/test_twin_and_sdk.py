@@ -20,9 +20,7 @@ async def test_the_vendors_sdk_holds_sessions_with_the_twin(twin: AzureTwin) -> 
     speech = twin.speech(Said("Hello there.", speaker=1)).data + twin.speech(Said("Hola.", language="es")).data
     urls = {"host": twin.url, "stt": twin.stt_url, "tts": twin.tts_url}
     addresses = {name: "ws" + url.removeprefix("http") for name, url in urls.items()}
-    seen = await run_peer(
-        "azure_sdk.py", {**addresses, "key": twin.key, "speech": base64.b64encode(speech).decode()}
-    )
+    seen = await run_peer("azure_sdk.py", {**addresses, "key": twin.key, "speech": base64.b64encode(speech).decode()})
 
     interims = ["hello", "hello there", "hello there hola"] * 2
     for name in ("stt_cloud", "stt_container", "stt_languages", "stt_speakers"):
@@ -44,11 +42,18 @@ async def test_the_vendors_sdk_holds_sessions_with_the_twin(twin: AzureTwin) -> 
     assert "1007. Error details: Unsupported recognition language xx-XX" in seen["stt_refused"]["language"]
 
     first, second = seen["tts_text"]["first"], seen["tts_text"]["second"]
-    assert [word[:3] for word in first["words"]] == [["Hello", 0, 0.25], ["there", 2_500_000, 0.25], ["you", 5_000_000, 0.25]]
+    assert [word[:3] for word in first["words"]] == [
+        ["Hello", 0, 0.25],
+        ["there", 2_500_000, 0.25],
+        ["you", 5_000_000, 0.25],
+    ]
     assert (first["size"], second["size"]) == (36_000, 24_000)
     assert second["words"] == [["Well", 0, 0.25, 0], ["then", 2_500_000, 0.25, 6]]
     streamed = seen["tts_stream"]
-    assert ([word[0] for word in streamed["words"]], streamed["size"]) == (["Hello", "there", "How", "are", "you"], 60_000)
+    assert ([word[0] for word in streamed["words"]], streamed["size"]) == (
+        ["Hello", "there", "How", "are", "you"],
+        60_000,
+    )
     [turn] = [turn for turn in twin.turns if turn.input is not None]
     assert turn.input == {
         "bidirectionalStreamingMode": True,
