@@ -103,7 +103,7 @@ class SpokenWords:
 
     def add(self, text: str) -> None:
         """Take more text, which is about to be spoken."""
-        self._text += text
+        self._text += NO_XML.sub("", text)
 
     def take(self, frame: Frame, failures: Failures) -> tuple[Word, ...]:
         """Return the words of an `audio.metadata`, at the times of the turn.

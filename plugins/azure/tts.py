@@ -264,9 +264,9 @@ class _Speech:
                     self._turns.put(self.turn)
                 else:
                     self.turn.say(piece)
+        finally:
             if self.turn is not None:
                 self.turn.finish()
-        finally:
             self._turns.end()
 
 

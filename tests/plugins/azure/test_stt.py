@@ -12,13 +12,12 @@ import pytest
 
 from kit.limits import LIMIT
 from kit.listening_streams import finals, push, until, until_lost
-from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderStatusError
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderStatusError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
 from vivavoce.pipelines.stt.base import STTFinal, STTInterim, STTStream
 from vivavoce.pipelines.testing import check_stt, run_virtual
 from vivavoce.plugins import azure
-from vivavoce.plugins.azure.client import AzureComponent
 from vivavoce.plugins.azure.twin import AzureTwin, Said
 
 RATE = 16_000
@@ -353,108 +352,3 @@ async def test_a_phrase_that_is_an_error_ends_the_stream(
         with pytest.raises(ProviderStatusError, match=f"RecognitionStatus {status}") as caught:
             await until(stream, STTFinal)
     assert (caught.value.status, caught.value.retryable) == (code, retryable)
-
-
-# --- tokens and addresses
-
-
-async def test_a_token_provider_sync_or_async_is_asked_for_each_connection(twin: AzureTwin) -> None:
-    twin.tokens = {"token-1", "token-2"}
-    asked: list[int] = []
-
-    def sync() -> str:
-        asked.append(len(asked) + 1)
-        return f"token-{len(asked)}"
-
-    async def with_await() -> str:
-        return sync()
-
-    for provider in (sync, with_await):
-        asked.clear()
-        async with azure.STT(base_url=twin.stt_url, token_provider=provider) as stt:
-            for _ in range(2):
-                stream = await stt.open()
-                await stream.aclose()
-            with pytest.raises(ProviderStatusError, match="401") as caught:
-                await stt.open()
-            assert "token-3" not in f"{caught.value!s}{caught.value!r}"
-    assert [one["authorization"] for one in twin.handshakes[:2]] == ["Bearer token-1", "Bearer token-2"]
-    assert "ocp-apim-subscription-key" not in twin.handshakes[0]
-
-
-async def test_a_token_provider_that_fails_is_told_without_its_secret(twin: AzureTwin) -> None:
-    def fails() -> str:
-        raise LookupError("secret-4711")
-
-    async with azure.STT(base_url=twin.stt_url, token_provider=fails) as stt:
-        with pytest.raises(ProviderError, match="token_provider failed with LookupError") as caught:
-            await stt.open()
-    assert caught.value.__cause__ is None is caught.value.__context__
-    async with azure.STT(base_url=twin.stt_url, token_provider=lambda: "") as stt:
-        with pytest.raises(ProviderError, match="needed a token"):
-            await stt.open()
-    assert twin.handshakes == []
-
-
-KEY = {"api_key": "k"}
-
-
-@pytest.mark.parametrize(
-    ("component", "told"),
-    [
-        (azure.STT(region="westeurope", **KEY), "https://westeurope.stt.speech.microsoft.com/stt/speech/universal/v2"),
-        (azure.STT(region="chinaeast2", **KEY), "https://chinaeast2.stt.speech.azure.cn/stt/speech/universal/v2"),
-        (azure.STT(region="usgovvirginia", **KEY), "https://usgovvirginia.stt.speech.azure.us/stt/speech/universal/v2"),
-        (
-            azure.STT(base_url="https://eastus.api.cognitive.microsoft.com/", **KEY),
-            "https://eastus.stt.speech.microsoft.com/stt/speech/universal/v2",
-        ),
-        (
-            azure.STT(base_url="https://mine.cognitiveservices.azure.com/", **KEY),
-            "https://mine.cognitiveservices.azure.com/stt/speech/universal/v2",
-        ),
-        (
-            azure.STT(base_url="ws://localhost:5000", **KEY),
-            "http://localhost:5000/speech/recognition/conversation/cognitiveservices/v1",
-        ),
-        (azure.TTS(region="eastus", **KEY), "https://eastus.tts.speech.microsoft.com/cognitiveservices/websocket/v2"),
-        (
-            azure.TTS(region="eastus", options=azure.TTSOptions(deployment="d"), **KEY),
-            "https://eastus.voice.speech.microsoft.com/cognitiveservices/websocket/v1",
-        ),
-        (
-            azure.TTS(base_url="wss://eastus.stt.speech.microsoft.com", **KEY),
-            "https://eastus.tts.speech.microsoft.com/cognitiveservices/websocket/v2",
-        ),
-        (
-            azure.TTS(base_url="https://mine.cognitiveservices.azure.com/", **KEY),
-            "https://mine.cognitiveservices.azure.com/tts/cognitiveservices/websocket/v2",
-        ),
-        (azure.TTS(base_url="http://localhost:5000", **KEY), "http://localhost:5000/cognitiveservices/websocket/v1"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_the_address_is_that_of_the_region_the_resource_or_the_container(component: AzureComponent, told: str) -> None:
-    assert component.address == told
-
-
-def test_the_environments_settings_are_found_in_all_spellings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for key, place, value in (
-        ("AZURE_SPEECH_KEY", "AZURE_SPEECH_REGION", "eastus"),
-        ("SPEECH_KEY", "SPEECH_REGION", "eastus"),
-        ("AZURE_SPEECH_API_KEY", "AZURE_SPEECH_ENDPOINT", "https://eastus.api.cognitive.microsoft.com"),
-    ):
-        with monkeypatch.context() as environment:
-            environment.setenv(key, "secret-key")
-            environment.setenv(place, value)
-            stt = azure.STT()
-            assert stt.address.startswith("https://eastus.stt.")
-            assert "secret-key" not in repr(stt)
-
-
-async def test_the_environments_key_goes_to_the_vendor_only(twin: AzureTwin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AZURE_SPEECH_KEY", twin.key)
-    async with azure.STT(base_url=twin.url) as stt:
-        with pytest.raises(ProviderStatusError, match="401"):
-            await stt.open()
-    assert "ocp-apim-subscription-key" not in twin.handshakes[0]
