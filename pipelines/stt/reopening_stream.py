@@ -73,9 +73,7 @@ class ReopeningStream(base.STTStream):
         query: Query,
         failures: Failures,
         options: ReopeningOptions,
-        make_wire: Callable[
-            [Callable[[float], float], Callable[[float], None], Callable[[STTEvent], None]], StreamWire
-        ],
+        make_wire: MakeWire,
         *,
         flush: str,
         close: str,

@@ -28,6 +28,7 @@ deepgram-sdk 7.17.0, the types in `listen/v1` and `listen/v2`.
 """
 
 from vivavoce.pipelines.testing.ear import Said
-from vivavoce.plugins.deepgram.twin.server import DeepgramTwin, TwinConnection
+from vivavoce.pipelines.testing.twin_connection import TwinConnection
+from vivavoce.plugins.deepgram.twin.server import DeepgramTwin
 
 __all__ = ["DeepgramTwin", "Said", "TwinConnection"]

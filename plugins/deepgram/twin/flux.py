@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vivavoce.pipelines.testing.ear import Ear, HeardWord, Lexicon
-from vivavoce.plugins.deepgram.twin.answers import Answer, Close, Message
+from vivavoce.pipelines.testing.twin_connection import Answer, Close, Message
 
 UPDATE_EVERY = 0.25
 """Seconds of audio between two updates."""

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from vivavoce.pipelines.testing.ear import Ear, HeardWord, Lexicon
-from vivavoce.plugins.deepgram.twin.answers import Answer, Close, Message
+from vivavoce.pipelines.testing.twin_connection import Answer, Close, Message
 
 SEGMENT = 3.0
 """Seconds after which words are settled without a pause."""

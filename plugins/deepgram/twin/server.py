@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
 import anyio
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing.ear import Lexicon, Said, words_of
-from vivavoce.plugins.deepgram.twin.answers import Answer, Close, Session
+from vivavoce.pipelines.testing.twin_connection import Close, TwinConnection, TwinSession
 from vivavoce.plugins.deepgram.twin.flux import FluxSession
 from vivavoce.plugins.deepgram.twin.handshake import Refusal, check, has_key, refusal
 from vivavoce.plugins.deepgram.twin.listen import NovaSession
@@ -23,115 +22,10 @@ from vivavoce.plugins.deepgram.twin.speak import check_speak
 LIMIT = 10.0
 """Seconds for which a test waits for a message."""
 
-SILENCE_LIMIT = 10.0
-"""Seconds without audio and KeepAlive after which a connection is closed (docs/audio-keep-alive)."""
+IDLE = (10.0, (Close(1011, "NET-0001"),))
+"""Seconds without audio and KeepAlive after which a connection is closed, and how (docs/audio-keep-alive)."""
 
 KEY = "twin-key"
-
-
-class TwinConnection:
-    """The server's half of one websocket.
-
-    Args:
-        path, query: Of the handshake.
-        note: Called after each message.
-    """
-
-    def __init__(
-        self,
-        socket: web.WebSocketResponse,
-        transport: asyncio.BaseTransport | None,
-        path: str,
-        query: dict[str, list[str]],
-        session: Session,
-        note: Callable[[], None],
-    ) -> None:
-        self.path = path
-        self.query = query
-        self.session = session
-        self.received: list[dict[str, Any]] = []
-        """The client's control messages, oldest first."""
-        self.sent: list[dict[str, Any]] = []
-        """The messages to the client, oldest first."""
-        self.audio_bytes = 0
-        self.is_over = False
-        self._socket = socket
-        self._transport = transport
-        self._note = note
-        self._is_mute = False
-
-    async def send(self, message: dict[str, Any] | str | bytes) -> None:
-        """Send a message, or a frame that breaks the protocol."""
-        if isinstance(message, dict):
-            self.sent.append(message)
-            message = json.dumps(message)
-        if isinstance(message, str):
-            await self._socket.send_str(message)
-        else:
-            await self._socket.send_bytes(message)
-
-    async def close(self, code: int = 1011, reason: str = "NET-0000") -> None:
-        """Close the websocket; code 1005: without a status."""
-        if code == 1005:
-            await self._socket.send_frame(b"", WSMsgType.CLOSE)
-            return
-        await self._socket.close(code=code, message=reason.encode())
-
-    def abort(self) -> None:
-        """End the connection without a close."""
-        if isinstance(self._transport, asyncio.Transport):
-            self._transport.abort()
-
-    def stall(self) -> None:
-        """Answer nothing from now on."""
-        self._is_mute = True
-
-    async def run(self) -> None:
-        """Serve it to its end."""
-        try:
-            await self._serve()
-        except ConnectionError:  # the client has gone, or the test has cut the connection
-            return
-        finally:
-            self.is_over = True
-            self._note()
-
-    async def _serve(self) -> None:
-        await self._answer(self.session.begin())
-        while True:
-            try:
-                async with asyncio.timeout(SILENCE_LIMIT):
-                    frame = await self._socket.receive()
-            except TimeoutError:
-                await self._answer([Close(1011, "NET-0001")])
-                return
-            if frame.type is WSMsgType.BINARY:
-                self.audio_bytes += len(frame.data)
-                answers: Iterable[Answer] = self.session.audio(frame.data)
-            elif frame.type is WSMsgType.TEXT:
-                self._take(frame.data)
-                answers = self.session.text(frame.data)
-            else:
-                return
-            await self._answer(answers)
-            self._note()
-
-    def _take(self, text: str) -> None:
-        try:
-            told = json.loads(text)
-        except ValueError:
-            return
-        if isinstance(told, dict):
-            self.received.append(told)
-
-    async def _answer(self, answers: Iterable[Answer]) -> None:
-        for answer in answers:
-            if self._is_mute:
-                continue
-            if isinstance(answer, Close):
-                await self.close(answer.code, answer.reason)
-            else:
-                await self.send(answer)
 
 
 class DeepgramTwin:
@@ -256,8 +150,8 @@ class DeepgramTwin:
         socket.headers["dg-request-id"] = request_id
         await socket.prepare(request)
         kind = FluxSession if request.path == "/v2/listen" else NovaSession
-        session: Session = kind(query, self._lexicon, request_id)
-        connection = TwinConnection(socket, request.transport, request.path, query, session, self._note)
+        session: TwinSession = kind(query, self._lexicon, request_id)
+        connection = TwinConnection(socket, request.transport, request.path, query, session, self._note, idle=IDLE)
         self.connections.append(connection)
         self._note()
         await connection.run()

@@ -47,6 +47,8 @@ PEERS = (
     f"livekit-plugins-deepgram=={LIVEKIT_AGENTS_VERSION}",
     "deepgram-sdk==7.17.0",
     "azure-cognitiveservices-speech==1.53.0",
+    f"livekit-plugins-elevenlabs=={LIVEKIT_AGENTS_VERSION}",
+    "elevenlabs==2.78.0",
 )
 """Clients written elsewhere, in one environment: they prove the servers that our plugins are tested with."""
 

@@ -1,0 +1,184 @@
+"""ElevenLabsTwin: listens on loopback, holds the script, and makes faults on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from aiohttp import web
+
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.testing.ear import Lexicon, Said
+from vivavoce.pipelines.testing.twin_connection import Close, TwinConnection
+from vivavoce.plugins.elevenlabs.twin.context import TwinContext, TwinFault, TwinPace
+from vivavoce.plugins.elevenlabs.twin.handshake import SPEAK, Query, Refusal, check, one, refusal
+from vivavoce.plugins.elevenlabs.twin.scribe import ScribeSession
+from vivavoce.plugins.elevenlabs.twin.speak import SpeakSession, rate_of
+
+LIMIT = 10.0
+"""Seconds for which a test waits for an event."""
+
+IDLE = 15.0
+"""Seconds without a message after which the recogniser's session is closed; the voices' one after
+`inactivity_timeout`."""
+
+CLOSED = Close(1000, "inactivity")
+
+
+class ElevenLabsTwin:
+    """`async with ElevenLabsTwin() as twin:` and point a client at `twin.url`, with `twin.key`.
+
+    Args:
+        voices: The voices that exist; empty: any.
+    """
+
+    key = "sk_eleven_twin"
+    """The key that it accepts."""
+
+    def __init__(self, *, voices: Collection[str] = (), pace: TwinPace | None = None) -> None:
+        self.url = ""
+        """Such as `"http://127.0.0.1:40123"`."""
+        self.voices = voices
+        self.pace = pace or TwinPace()
+        self.handshakes: list[tuple[str, dict[str, list[str]], str]] = []
+        """Path, query and key of each try to connect, also of refused ones."""
+        self.connections: list[TwinConnection] = []
+        """All connections, oldest first, also closed ones."""
+        self.contexts: list[TwinContext] = []
+        """All contexts of speech, oldest first, also those that are over."""
+        self.faults: list[TwinFault | None] = []
+        """For the next contexts, one each; None: no fault."""
+        self._lexicon = Lexicon()
+        self._refusals: list[Refusal] = []
+        self._changed = anyio.Event()
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        app = web.Application()
+        app.router.add_get("/{path:.*}", self._serve)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._runner is not None
+        for connection in self.connections:
+            connection.abort()
+        await self._runner.cleanup()
+
+    # --- the script
+
+    def hears(self, *texts: Said | str) -> None:
+        """Hear these in the next stretches of sound, one each, whatever the sound is."""
+        self._lexicon.script.extend(Said(text) if isinstance(text, str) else text for text in texts)
+
+    def speech(self, text: Said | str, sample_rate: int = 16_000) -> AudioFrame:
+        """Return sound that carries these words: the twin hears them in it, each time."""
+        return self._lexicon.speech(Said(text) if isinstance(text, str) else text, sample_rate)
+
+    def level(self, word: Said | str) -> int:
+        """Return the sample value that carries one word, for callers that make their own sound."""
+        return self._lexicon.level(Said(word) if isinstance(word, str) else word)
+
+    def refuse(self, *statuses: int) -> None:
+        """Refuse the next handshakes with these HTTP statuses, one each."""
+        self._refusals.extend(map(refusal, statuses))
+
+    # --- for tests
+
+    @property
+    def connection(self) -> TwinConnection:
+        """The newest connection.
+
+        Raises:
+            LookupError: There was none.
+        """
+        if not self.connections:
+            raise LookupError("no client has connected yet; wait with until()")
+        return self.connections[-1]
+
+    @property
+    def live(self) -> list[TwinContext]:
+        """The contexts that are not over."""
+        return [context for context in self.contexts if not context.is_over]
+
+    @property
+    def received(self) -> list[dict[str, Any]]:
+        """The clients' messages over all connections, those of the oldest one first."""
+        return [told for connection in self.connections for told in connection.received]
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        """Wait until this holds, which is asked after each message.
+
+        Raises:
+            TimeoutError: Not within `LIMIT` seconds.
+        """
+        with anyio.fail_after(LIMIT):
+            while not holds():
+                await self._changed.wait()
+
+    # --- the server
+
+    def _note(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        query = {name: request.query.getall(name) for name in request.query}
+        key = request.headers.get("xi-api-key", "") or one(query, "token")
+        self.handshakes.append((request.path, query, key))
+        refused = self._refusals.pop(0) if self._refusals else check(request.path, query)
+        if refused is not None:
+            return web.json_response(refused.body, status=refused.status)
+        socket = web.WebSocketResponse(max_msg_size=0, compress=False, timeout=0.5)
+        await socket.prepare(request)
+        voice = SPEAK.fullmatch(request.path)
+        if voice is None:
+            listening = ScribeSession(query, self._lexicon, is_key_right=key == self.key)
+            await self._connected(socket, request, query, listening, IDLE).run()
+            return socket
+        speaking = SpeakSession(query, self._refused(voice[1], key), self._context, self._note)
+        idle = float(one(query, "inactivity_timeout", "20")) + 1
+        await speaking.run(self._connected(socket, request, query, speaking, idle))
+        return socket
+
+    def _connected(
+        self,
+        socket: web.WebSocketResponse,
+        request: web.Request,
+        query: dict[str, list[str]],
+        session: SpeakSession | ScribeSession,
+        idle: float,
+    ) -> TwinConnection:
+        path, transport = request.path, request.transport
+        connection = TwinConnection(socket, transport, path, query, session, self._note, idle=(idle, (CLOSED,)))
+        self.connections.append(connection)
+        self._note()
+        return connection
+
+    def _refused(self, voice: str, key: str) -> tuple[str, str] | None:
+        """Return the error of a connection's first message, if any."""
+        if key != self.key:
+            return "invalid_api_key", "Invalid API key"
+        if self.voices and voice not in self.voices:
+            return "voice_id_does_not_exist", f"A voice with voice_id {voice} does not exist."
+        return None
+
+    def _context(self, first: dict[str, Any], query: Query) -> TwinContext:
+        context = TwinContext(
+            len(self.contexts),
+            first,
+            rate=rate_of(query),
+            auto=one(query, "auto_mode") == "true",
+            inactivity=float(one(query, "inactivity_timeout", "20")),
+            pace=self.pace,
+            fault=self.faults.pop(0) if self.faults else None,
+        )
+        self.contexts.append(context)
+        return context
