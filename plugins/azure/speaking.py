@@ -3,89 +3,59 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 
-from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.sockets import Message, Socket
-from vivavoce.pipelines.tts.base import Word
+from vivavoce.pipelines.tts.contexts import SpeechContext
 from vivavoce.plugins.azure.client import AzureComponent
 from vivavoce.plugins.azure.synthesis import STOP, SpokenWords, end_frame, piece_frame, ssml_frame
 from vivavoce.plugins.azure.wire import PROVIDER, Frame, new_request, read_frame, speech_config, text_frame
 
-Event = bytes | tuple[Word, ...]
-"""A piece of audio, or words at the times of their turn."""
 
-
-class Turn:
-    """One stretch of speech.
+class Turn(SpeechContext):
+    """One stretch of speech: text as it comes, or one document.
 
     Args:
         post: Sends a message.
-        limit: Seconds in which the service answers a text that is complete.
+        document: Makes a document of a text; None: the text is sent as it comes.
+        limit: Seconds in which the service answers a text.
     """
 
-    def __init__(self, post: Callable[[str], object], limit: float) -> None:
-        self.request = new_request()
-        self.text = ""
-        """All of its text so far, of which no error may quote."""
-        self.is_over = False
+    def __init__(self, post: Callable[[str], object], document: Callable[[str], str] | None, limit: float) -> None:
+        super().__init__(PROVIDER, lambda _: None, limit)
+        self.id = new_request()
         self._post = post
-        self._limit = limit
+        self._document = document
         self._words = SpokenWords()
-        self._events: deque[Event] = deque()
-        self._changed = asyncio.Event()
         self._ended = asyncio.Event()
-        self._is_complete = False
-        self._error: ProviderError | None = None
 
-    def say(self, text: str) -> None:
-        """Speak this behind the earlier text."""
-        self._add(text)
-        self._post(piece_frame(self.request, text))
+    @property
+    def has_ended(self) -> bool:
+        """Whether the service knows it no more."""
+        return self._ended.is_set()
 
-    def finish(self) -> None:
-        """Tell the service that no more text comes."""
-        if not self._is_complete and not self.is_over:
-            self._is_complete = True
-            self._post(end_frame(self.request))
-            self._changed.set()
-
-    def document(self, text: str, ssml: str) -> None:
-        """Speak this, and nothing else."""
-        self._add(text)
-        self._is_complete = True
-        self._post(ssml_frame(self.request, ssml))
-
-    def stop(self) -> None:
-        """Ask the service to end it."""
-        if not self.is_over:
-            self._events.clear()
-            self._post(text_frame("synthesis.control", STOP, request=self.request))
-
-    def take(self, frame: Frame, failures: Failures) -> None:
+    def read(self, frame: Frame, failures: Failures) -> None:
         """Take a message of the service.
 
         Raises:
             ProviderProtocolError: It breaks the protocol.
         """
         if frame.path == "audio" and isinstance(frame.body, bytes) and frame.body:
-            self._put(frame.body)
+            self.take(frame.body)
         elif frame.path == "audio.metadata" and (words := self._words.take(frame, failures)):
-            self._put(words)
+            self.take(words)
         elif frame.path == "turn.end":
-            self.end(None)
+            self.forget(None)
 
-    def end(self, error: ProviderError | None) -> None:
-        """End it; a second end changes nothing."""
-        if not self.is_over:
-            self.is_over, self._error = True, error
-            self._changed.set()
-            self._ended.set()
+    def forget(self, error: ProviderError | None) -> None:
+        """Note that the service knows it no more."""
+        self._ended.set()
+        self.end(error)
 
     async def ended(self, limit: float) -> bool:
-        """Wait for its end; return whether it came in time."""
+        """Wait until the service knows it no more; return whether that came in time."""
         try:
             async with asyncio.timeout(limit):
                 await self._ended.wait()
@@ -93,34 +63,22 @@ class Turn:
             return False
         return True
 
-    async def next(self) -> Event | None:
-        """Return the next event; None at the end.
-
-        Raises:
-            ProviderError: It failed, or the service is silent for too long.
-        """
-        while not self._events:
-            if self._error is not None:
-                raise self._error
-            if self.is_over:
-                return None
-            self._changed.clear()
-            try:
-                async with asyncio.timeout(self._limit if self._is_complete else None):
-                    await self._changed.wait()
-                continue
-            except TimeoutError:
-                text = f"the server took too long: nothing for {self._limit} s"
-            raise ProviderTimeoutError(text, provider=PROVIDER)
-        return self._events.popleft()
-
-    def _add(self, text: str) -> None:
-        self.text += text
+    def _send_text(self, text: str) -> None:
         self._words.add(text)
+        if self._document is None:
+            self._post(piece_frame(self.id, text))
+        else:
+            self._post(ssml_frame(self.id, self._document(text)))
 
-    def _put(self, event: Event) -> None:
-        self._events.append(event)
-        self._changed.set()
+    def _send_end(self) -> None:
+        if self._document is None:
+            self._post(end_frame(self.id))
+
+    def _send_cancel(self) -> None:
+        self._post(text_frame("synthesis.control", STOP, request=self.id))
+
+    def _lives_on(self, idle: float) -> bool:
+        return self._document is None  # until its end
 
 
 class Connection:
@@ -129,17 +87,30 @@ class Connection:
     Args:
         server: Connects.
         asked: For errors.
+        context: The body of `synthesis.context` of each turn.
+        document: As a turn's.
         limit: As a turn's.
     """
 
-    def __init__(self, server: AzureComponent, query: list[tuple[str, str]], asked: str, limit: float) -> None:
+    def __init__(
+        self,
+        server: AzureComponent,
+        query: list[tuple[str, str]],
+        asked: str,
+        context: str,
+        document: Callable[[str], str] | None,
+        limit: float,
+    ) -> None:
         self._server = server
         self._query = query
         self._asked = asked
+        self._context = context
+        self._document = document
         self._limit = limit
         self._failures = Failures(provider=PROVIDER)
         self._socket: Socket | None = None
-        self._turn: Turn | None = None
+        self.turn: Turn | None = None
+        """The newest one."""
 
     @property
     def is_lost(self) -> bool:
@@ -158,17 +129,13 @@ class Connection:
         self._socket.post(speech_config())
         self._socket.start()
 
-    def begin(self, context: str) -> Turn:
-        """Return a new turn; the one before is over.
-
-        Args:
-            context: The body of its `synthesis.context`.
-        """
-        assert self._turn is None or self._turn.is_over, "one turn at a time"
-        turn = self._turn = Turn(self._post, self._limit)
+    def begin(self) -> Turn:
+        """Return a new turn; the one before is over."""
+        assert self.turn is None or self.turn.has_ended, "one turn at a time"
+        turn = self.turn = Turn(self._post, self._document, self._limit)
         if self.is_lost:
-            turn.end(ProviderConnectionError("the connection was lost", provider=PROVIDER))
-        self._post(text_frame("synthesis.context", context, request=turn.request))
+            turn.forget(ProviderConnectionError("the connection was lost", provider=PROVIDER))
+        self._post(text_frame("synthesis.context", self._context, request=turn.id))
         return turn
 
     async def aclose(self) -> None:
@@ -182,13 +149,13 @@ class Connection:
             self._socket.post(message)
 
     def _said(self) -> list[str]:
-        return [self._turn.text] if self._turn is not None else []
+        return [self.turn.text] if self.turn is not None else []
 
     def _on_message(self, message: Message) -> None:
         frame = read_frame(message, self._failures)
-        if self._turn is not None and frame.request == self._turn.request:
-            self._turn.take(frame, self._failures)
+        if self.turn is not None and frame.request == self.turn.id:
+            self.turn.read(frame, self._failures)
 
     def _end(self, error: ProviderError) -> None:
-        if self._turn is not None:
-            self._turn.end(error)
+        if self.turn is not None:
+            self.turn.forget(error)

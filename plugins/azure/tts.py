@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
 
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
-from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.net.one_loop import OneLoop
 from vivavoce.pipelines.net.pool import Address, Pool
-from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts import base
-from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities, Word
+from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
+from vivavoce.pipelines.tts.contexts import CLOSE_LIMIT, ContextSpeech, speak_once
 from vivavoce.plugins.azure.client import AzureComponent, Service, TokenProvider
 from vivavoce.plugins.azure.models import DEFAULT_VOICE, VOICES_PAGE
 from vivavoce.plugins.azure.options import TTSOptions
@@ -36,9 +34,6 @@ MAX_AGE = 540.0
 
 STOP_LIMIT = 0.5
 """Seconds in which the service ends a turn that was cut; else the connection is closed, which ends it too."""
-
-CLOSE_LIMIT = 1.0
-"""Seconds in which the source of a text ends that is not read any more."""
 
 
 class TTS(AzureComponent, base.TTS):
@@ -79,7 +74,6 @@ class TTS(AzureComponent, base.TTS):
             options=self._options.connection,
         )
         self._streams = self.is_newest and not self._options.needs_documents
-        self._context = synthesis_context(voice, language, self._options, streams=self._streams)
         self._speaking = OneLoop("azure.TTS", self._make_speaking, lambda speaking: speaking.aclose())
         self._address = Address(self.address)
 
@@ -102,22 +96,14 @@ class TTS(AzureComponent, base.TTS):
         """
         self._speaking.here().pool.warm(self._address)
 
-    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+    def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak; see the port. Closing it stops the speech at the vendor.
 
         Raises:
             ProviderError: It cannot connect, or the service refuses or breaks off.
             ConfigurationError: It is closed, or belongs to another event loop.
         """
-        if not _has_words(text):
-            return
-        has_audio = False
-        async with aclosing(self._speak(_whole(text))) as chunks:
-            async for chunk in chunks:
-                has_audio = has_audio or bool(chunk.frame.data)
-                yield chunk
-        if has_audio:
-            yield AudioChunk(AudioFrame(b"", self._options.sample_rate), is_end=True)
+        return speak_once(self._speak, text, self._options.sample_rate)
 
     def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Speak text as it comes, with the prosody of one text; see the port.
@@ -142,7 +128,7 @@ class TTS(AzureComponent, base.TTS):
         async with aclosing(pieces):
             lease = speaking.pool.lease(self._address)
             connection = await lease.__aenter__()
-            speech = _Speech(self, connection)
+            speech = ContextSpeech(connection.begin, "azure")
             try:
                 speech.start(pieces)
                 async with aclosing(speech.chunks(self._options.sample_rate)) as chunks:
@@ -150,27 +136,26 @@ class TTS(AzureComponent, base.TTS):
                         yield chunk
             finally:
                 await speech.aclose()
-                await speaking.give_back(lease, connection, speech.turn)
-
-    def begin(self, connection: Connection, text: str) -> Turn:
-        """Begin a turn with this text."""
-        turn = connection.begin(self._context)
-        if self._streams:
-            turn.say(text)
-        else:
-            turn.document(text, document(text, self._voice, self._language, self._options))
-        return turn
+                await speaking.give_back(lease, connection)
 
     def _make_speaking(self) -> _Speaking:
         return _Speaking(Pool(self._connect, name="azure.TTS", max_age=MAX_AGE, max_idle=MAX_IDLE), self._address)
 
     async def _connect(self, _: Address) -> Connection:
         style = f" and style {self._options.style!r}" if self._options.style else ""
-        asked = f"asked for voice {self._voice!r}{style}; voices, styles and their regions: {VOICES_PAGE}; check voice"
-        query = [("deploymentId", self._options.deployment)] if self._options.deployment else []
-        connection = Connection(self, query, asked, self._client.options.read_timeout)
+        connection = Connection(
+            self,
+            [("deploymentId", self._options.deployment)] if self._options.deployment else [],
+            f"asked for voice {self._voice!r}{style}; voices, styles and their regions: {VOICES_PAGE}; check voice",
+            synthesis_context(self._voice, self._language, self._options, streams=self._streams),
+            None if self._streams else self._document,
+            self._client.options.read_timeout,
+        )
         await connection.open()
         return connection
+
+    def _document(self, text: str) -> str:
+        return document(text, self._voice, self._language, self._options)
 
 
 class _Speaking:
@@ -181,15 +166,12 @@ class _Speaking:
         self._address = address
         self._tasks = OwnedTasks("azure speech")
 
-    async def give_back(
-        self, lease: AbstractAsyncContextManager[Connection], connection: Connection, turn: Turn | None
-    ) -> None:
+    async def give_back(self, lease: AbstractAsyncContextManager[Connection], connection: Connection) -> None:
         """Give the connection to the next speech, as soon as the service has ended a turn that is cut."""
-        if turn is None or turn.is_over:
+        if connection.turn is None or connection.turn.has_ended:
             await lease.__aexit__(None, None, None)
         else:
-            turn.stop()
-            self._tasks.start(self._wait_for_end(lease, connection, turn), "end of a turn")
+            self._tasks.start(self._wait_for_end(lease, connection, connection.turn), "end of a turn")
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -210,76 +192,12 @@ class _Speaking:
             self.pool.warm(self._address)
 
 
-class _Speech:
-    """The turns of one text, one behind the other: the service may end a turn while the text pauses."""
-
-    def __init__(self, voice: TTS, connection: Connection) -> None:
-        self._voice = voice
-        self._connection = connection
-        self._turns: Feed[Turn] = Feed()
-        self._tasks = OwnedTasks("azure speech")
-        self._text: asyncio.Task[None] | None = None
-        self.turn: Turn | None = None
-        """The newest one."""
-
-    def start(self, pieces: AsyncIterator[str]) -> None:
-        """Begin to read the text."""
-        self._text = self._tasks.task(self._read(pieces), "text")
-
-    async def chunks(self, rate: int) -> AsyncGenerator[AudioChunk, None]:
-        """Yield the speech.
-
-        Raises:
-            ProviderError: A turn failed.
-            Exception: That of the text's source.
-        """
-        samples = 0
-        async for turn in self._turns.items():
-            start, rest = samples / rate, b""
-            while (event := await turn.next()) is not None:
-                if isinstance(event, bytes):
-                    data = rest + event
-                    whole = len(data) - len(data) % BYTES_PER_SAMPLE
-                    data, rest = data[:whole], data[whole:]
-                    samples += whole // BYTES_PER_SAMPLE
-                    yield AudioChunk(AudioFrame(data, rate))
-                else:
-                    words = tuple(Word(word.text, start + word.start, start + word.end) for word in event)
-                    yield AudioChunk(AudioFrame(b"", rate), words)
-        assert self._text is not None
-        await self._text
-
-    async def aclose(self) -> None:
-        """Leave the text."""
-        self._tasks.cancel()
-        await self._tasks.finish(CLOSE_LIMIT)
-        if self._text is not None and self._text.done() and not self._text.cancelled():
-            self._text.exception()  # of a text that is not read any more
-
-    async def _read(self, pieces: AsyncIterator[str]) -> None:
-        try:
-            async for piece in pieces:
-                if self.turn is None or self.turn.is_over:
-                    self.turn = self._voice.begin(self._connection, piece)
-                    self._turns.put(self.turn)
-                else:
-                    self.turn.say(piece)
-        finally:
-            if self.turn is not None:
-                self.turn.finish()
-            self._turns.end()
-
-
 def service_of(options: TTSOptions) -> Service:
     """Return the addresses of the form of the service that these options need."""
     if not options.needs_documents:
         return STREAMED
     path = "cognitiveservices/websocket/v1"
     return Service("voice" if options.deployment else "tts", path, f"tts/{path}", path)
-
-
-async def _whole(text: str) -> AsyncGenerator[str, None]:
-    yield text
 
 
 async def _from_first_word(text: AsyncIterator[str]) -> AsyncGenerator[str, None]:

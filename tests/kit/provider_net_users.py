@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
+from kit.azure_net_users import AzureSTT, AzureTTS
 from kit.net_users import (
     FRAME,
     LOW,
@@ -304,6 +305,8 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     DeepgramFlux(),
     GoogleRealtime(),
     CartesiaTTS(),
+    AzureSTT(),
+    AzureTTS(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (
     NetEvents(),

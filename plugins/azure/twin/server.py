@@ -44,7 +44,12 @@ class TwinConnection:
     """The server's half of one websocket."""
 
     def __init__(
-        self, twin: AzureTwin, socket: web.WebSocketResponse, transport: asyncio.BaseTransport | None, path: str
+        self,
+        twin: AzureTwin,
+        socket: web.WebSocketResponse,
+        transport: asyncio.BaseTransport | None,
+        path: str,
+        listening: ListenTurns | None,
     ) -> None:
         self.path = path
         self.received: list[Frame] = []
@@ -53,7 +58,7 @@ class TwinConnection:
         """The frames to the client, oldest first, without audio."""
         self.audio_bytes = 0
         self.is_over = False
-        self.listening: ListenTurns | None = None
+        self.listening = listening
         """The recogniser of a connection that has one."""
         self._twin = twin
         self._socket = socket
@@ -303,9 +308,8 @@ class AzureTwin:
             return web.json_response({"error": {"code": str(status), "message": text}}, status=status)
         socket = web.WebSocketResponse(max_msg_size=0, compress=False, timeout=0.5, protocols=("USP",))
         await socket.prepare(request)
-        connection = TwinConnection(self, socket, request.transport, request.path)
-        if request.path not in TTS_PATHS:
-            connection.listening = ListenTurns(dict(request.query), self._lexicon)
+        listening = None if request.path in TTS_PATHS else ListenTurns(dict(request.query), self._lexicon)
+        connection = TwinConnection(self, socket, request.transport, request.path, listening)
         self.connections.append(connection)
         self.changed()
         await connection.run()

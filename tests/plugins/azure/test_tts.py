@@ -272,7 +272,7 @@ async def test_the_next_speech_does_not_wait_for_the_end_of_a_dead_turn(twin: Az
     await cut(tts.stream(pieces(LONG)))
     after = await heard(tts.stream(pieces("After the cut.")))
     assert levels(after) == {twin.turns[1].level}
-    await twin.until(lambda: twin.connections[0].is_over), "a turn that does not end is ended with its connection"
+    await twin.until(lambda: twin.connections[0].is_over)  # a turn that does not end is ended with its connection
 
 
 def test_a_connection_that_does_not_stop_is_replaced_before_the_next_speech() -> None:
