@@ -107,63 +107,69 @@ def stt_refused(job: Job) -> Job:
     }
 
 
-def speaker(settings: sdk.SpeechConfig) -> tuple[Any, list[Any]]:
-    """Return a voice, and the words of which it tells."""
-    voice = sdk.SpeechSynthesizer(speech_config=settings, audio_config=None)
-    words: list[Any] = []
-    voice.synthesis_word_boundary.connect(
-        lambda event: words.append([event.text, event.audio_offset, event.duration.total_seconds(), event.text_offset])
-    )
-    return voice, words
+class Voice:
+    """A voice, and the words of which it tells."""
 
+    def __init__(self, settings: sdk.SpeechConfig) -> None:
+        self.sdk = sdk.SpeechSynthesizer(speech_config=settings, audio_config=None)
+        self._words: list[Any] = []
+        self._over = threading.Event()
+        self.sdk.synthesis_word_boundary.connect(self._note)
+        self.sdk.synthesis_completed.connect(lambda event: self._over.set())
+        self.sdk.synthesis_canceled.connect(lambda event: self._over.set())
 
-def spoken(result: Any, words: list[Any]) -> Job:
-    """Return what came of a text."""
-    details = result.cancellation_details
-    told = {"reason": str(result.reason), "size": len(result.audio_data), "words": words}
-    return told | {"cancelled": details.error_details if details else ""}
+    def spoken(self, speech: Any) -> Job:
+        """Return what comes of a text; events come behind the result, from another thread."""
+        result = speech.get()
+        self._over.wait(LIMIT)
+        self._over.clear()
+        words, self._words = self._words, []
+        details = result.cancellation_details
+        told = {"reason": str(result.reason), "size": len(result.audio_data), "words": words}
+        return told | {"cancelled": details.error_details if details else ""}
+
+    def _note(self, event: Any) -> None:
+        self._words.append([event.text, event.audio_offset, event.duration.total_seconds(), event.text_offset])
 
 
 def tts_text(job: Job) -> Job:
     """Speak two texts as documents, one after the other, on one connection."""
-    voice, words = speaker(config(job, host=job["host"]))
-    first = spoken(voice.speak_text_async("Hello there & <you>.").get(), list(words))
-    words.clear()
-    return {"first": first, "second": spoken(voice.speak_text_async("Well, then.").get(), words)}
+    voice = Voice(config(job, host=job["host"]))
+    first = voice.spoken(voice.sdk.speak_text_async("Hello there & <you>."))
+    return {"first": first, "second": voice.spoken(voice.sdk.speak_text_async("Well, then."))}
 
 
 def tts_stream(job: Job) -> Job:
     """Speak a text that comes in pieces."""
-    voice, words = speaker(config(job, endpoint=job["tts"]))
+    voice = Voice(config(job, endpoint=job["tts"]))
     request = sdk.SpeechSynthesisRequest(input_type=sdk.SpeechSynthesisRequestInputType.TextStream)
     request.rate = "1.2"
     request.style = "cheerful"
-    speech = voice.speak_async(request)
+    speech = voice.sdk.speak_async(request)
     for piece in ("Hello th", "ere. How are", " you?"):
         request.input_stream.write(piece)
     request.input_stream.close()
-    return spoken(speech.get(), words)
+    return voice.spoken(speech)
 
 
 def tts_stopped(job: Job) -> Job:
     """Stop a long text, and speak another one."""
-    voice, words = speaker(config(job, host=job["host"]))
+    voice = Voice(config(job, host=job["host"]))
     begun = threading.Event()
-    voice.synthesizing.connect(lambda event: begun.set())
-    speech = voice.speak_text_async(" ".join(["word"] * 200) + ".")
+    voice.sdk.synthesizing.connect(lambda event: begun.set())
+    speech = voice.sdk.speak_text_async(" ".join(["word"] * 200) + ".")
     begun.wait(LIMIT)
-    voice.stop_speaking_async().get()
-    stopped = spoken(speech.get(), list(words))
-    words.clear()
-    return {"stopped": stopped, "next": spoken(voice.speak_text_async("All new.").get(), words)}
+    voice.sdk.stop_speaking_async().get()
+    stopped = voice.spoken(speech)
+    return {"stopped": stopped, "next": voice.spoken(voice.sdk.speak_text_async("All new."))}
 
 
 def tts_refused(job: Job) -> Job:
     """Be refused for a voice that does not exist."""
     settings = config(job, host=job["host"])
     settings.speech_synthesis_voice_name = "en-US-NobodyNeural"
-    voice, words = speaker(settings)
-    return spoken(voice.speak_text_async("Hello.").get(), words)
+    voice = Voice(settings)
+    return voice.spoken(voice.sdk.speak_text_async("Hello."))
 
 
 SESSIONS: tuple[Callable[[Job], Job], ...] = (

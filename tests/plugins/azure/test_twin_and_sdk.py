@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from kit.peer_process import run_peer
-from vivavoce.plugins.azure.twin import AzureTwin, Said
+from vivavoce.plugins.azure.twin import AzureTwin, Said, TwinPace
 
 VOICE = "en-US-AvaMultilingualNeural"
 
@@ -16,7 +16,7 @@ VOICE = "en-US-AvaMultilingualNeural"
 @pytest.mark.e2e
 @pytest.mark.timeout(120)
 async def test_the_vendors_sdk_holds_sessions_with_the_twin(twin: AzureTwin) -> None:
-    twin.voices = (VOICE,)
+    twin.voices, twin.pace = (VOICE,), TwinPace(first_byte=0.0, interval=0.02)
     speech = twin.speech(Said("Hello there.", speaker=1)).data + twin.speech(Said("Hola.", language="es")).data
     urls = {"host": twin.url, "stt": twin.stt_url, "tts": twin.tts_url}
     addresses = {name: "ws" + url.removeprefix("http") for name, url in urls.items()}
