@@ -12,6 +12,7 @@ It is a *twin*: Microsoft's own SDK holds sessions with it in this repository's 
   next turn on the same websocket, phrase lists, languages, speakers.
 * `/tts/cognitiveservices/websocket/v2` and its shorter paths: documents in SSML, text as it comes, the boundaries of
   words, `synthesis.control`. Each turn sounds with a tone at a level of its own.
+* `/cognitiveservices/voices/list`, which tells whether a key is right.
 * Faults on demand: refused handshakes, any close code, lost connections, silence, frames that break the protocol.
 
 Only the recogniser is scripted. It hears two kinds of sound: any sound, for the texts of `hears()`; and `speech()`,
@@ -19,8 +20,8 @@ whose samples carry the words, so that a second hearing of the same audio finds 
 
 Unchecked, since no document tells them: when the service speaks a text that comes in pieces (here: a sentence, as soon
 as white space follows it), whether `turn.end` follows a stop at once (here it does, behind the word that is being
-sent), the answer to a second turn before the first one has ended (here a close), and the text of a refusal of a
-language (here "Unsupported recognition language").
+sent), the answer to a second turn before the first one has ended (here a close), and how a language is refused (here by
+a close with "Unsupported recognition language", which Microsoft's SDK shows after eleven seconds of further tries).
 
 Sources: azure-cognitiveservices-speech 1.53.0, whose messages were captured on loopback; npm
 microsoft-cognitiveservices-speech-sdk 1.52.0, `common.speech/*.js` (paths, messages, statuses, the stop); refusals:

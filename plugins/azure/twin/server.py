@@ -31,6 +31,8 @@ STT_CONTAINER_PATH = "/speech/recognition/conversation/cognitiveservices/v1"
 TTS_PATH = "/tts/cognitiveservices/websocket/v2"
 TTS_PATHS = (TTS_PATH, "/cognitiveservices/websocket/v2", "/cognitiveservices/websocket/v1")
 
+VOICES_PATHS = ("/cognitiveservices/voices/list", "/tts/cognitiveservices/voices/list")
+
 REFUSALS = {
     400: "Bad request.",
     401: "Access denied due to invalid subscription key or wrong API endpoint.",
@@ -306,6 +308,8 @@ class AzureTwin:
         if status:
             text = REFUSALS.get(status, "Something went wrong.")
             return web.json_response({"error": {"code": str(status), "message": text}}, status=status)
+        if request.path in VOICES_PATHS:
+            return web.json_response([{"ShortName": name} for name in self.voices])
         socket = web.WebSocketResponse(max_msg_size=0, compress=False, timeout=0.5, protocols=("USP",))
         await socket.prepare(request)
         listening = None if request.path in TTS_PATHS else ListenTurns(dict(request.query), self._lexicon)
@@ -320,6 +324,6 @@ class AzureTwin:
         key, token = heads.get("ocp-apim-subscription-key", ""), heads.get("authorization", "").removeprefix("Bearer ")
         if key != self.key and token not in self.tokens:
             return 401
-        if request.path not in (STT_PATH, STT_CONTAINER_PATH, *TTS_PATHS):
+        if request.path not in (STT_PATH, STT_CONTAINER_PATH, *TTS_PATHS, *VOICES_PATHS):
             return 404
         return 400 if request.path == STT_CONTAINER_PATH and not request.query.get("language") else 0

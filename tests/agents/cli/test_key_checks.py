@@ -18,6 +18,7 @@ from vivavoce.agents.cli.doctor.keys import provider_keys
 from vivavoce.pipelines.about import KeyCheck, Part, Provider
 from vivavoce.pipelines.net.client import Client
 from vivavoce.plugins.anthropic.twin import Twin as AnthropicTwin
+from vivavoce.plugins.azure.twin import AzureTwin
 from vivavoce.plugins.cartesia.twin import CartesiaTwin
 from vivavoce.plugins.deepgram.twin import DeepgramTwin
 
@@ -30,6 +31,12 @@ WRONG = "another-secret-key-that-the-vendor-does-not-know"
 async def anthropic() -> AsyncIterator[tuple[str, str]]:
     async with AnthropicTwin(keys=[KEY]) as twin:
         yield twin.url, KEY
+
+
+@asynccontextmanager
+async def azure() -> AsyncIterator[tuple[str, str]]:
+    async with AzureTwin() as twin:
+        yield twin.url, twin.key
 
 
 @asynccontextmanager
@@ -72,7 +79,7 @@ async def google() -> AsyncIterator[tuple[str, str]]:
         yield f"http://{place}", KEY
 
 
-VENDORS = (anthropic, cartesia, deepgram, google, openai)
+VENDORS = (anthropic, azure, cartesia, deepgram, google, openai)
 
 
 @pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.__name__)

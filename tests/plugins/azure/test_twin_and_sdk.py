@@ -39,7 +39,6 @@ async def test_the_vendors_sdk_holds_sessions_with_the_twin(twin: AzureTwin) -> 
     heard = [one.listening for one in twin.connections if one.listening is not None]
     assert ["Vivavoce"] in [one.key_terms for one in heard]
     assert "401" in seen["stt_refused"]["key"]
-    assert "1007. Error details: Unsupported recognition language xx-XX" in seen["stt_refused"]["language"]
 
     first, second = seen["tts_text"]["first"], seen["tts_text"]["second"]
     assert [word[:3] for word in first["words"]] == [
