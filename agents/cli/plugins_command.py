@@ -23,4 +23,4 @@ def plugins(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
     if as_json:
         typer.echo(json.dumps(view.as_json(listed, unreadable, os.environ), ensure_ascii=False, indent=2))
     else:
-        Console(highlight=False).print(view.as_page(listed, unreadable, os.environ))
+        Console(highlight=False).print(view.as_page(listed, unreadable, os.environ), crop=False)

@@ -63,7 +63,7 @@ class ReopeningStream(base.STTStream):
         path, query: Of the websocket.
         make_wire: As the type says.
         flush: The message that has the service settle its words.
-        close: The message before the end.
+        close: The message before the end; "": none.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ReopeningStream(base.STTStream):
         self._events: Feed[STTEvent] = Feed()
         self._socket: ReopeningSocket[Message] = ReopeningSocket(
             self._connect,
-            lambda item: item,
+            self._encode,
             on_message=lambda message: self._wire.feed(message),
             on_lost=self._events.end,
             provider=failures.provider,
@@ -107,6 +107,10 @@ class ReopeningStream(base.STTStream):
         except BaseException:
             await self.aclose()
             raise
+
+    def _encode(self, item: Message) -> Message:
+        """Return the message of a piece of audio, or of `flush`; called once for each connection that it is sent on."""
+        return item
 
     def _keep_alive(self) -> KeepAlive[Message] | None:
         """Return the message that keeps a connection without audio."""
@@ -158,4 +162,4 @@ class ReopeningStream(base.STTStream):
 
     async def aclose(self) -> None:
         self._events.end()
-        await self._socket.aclose(self._close)
+        await self._socket.aclose(*([self._close] if self._close else []))

@@ -1,7 +1,8 @@
 """Speech in contexts: one connection carries many stretches of text side by side, each with an id of its own.
 
-A vendor's plugin makes and reads the messages (`SpeechContext`, `ContextConnection`); here are the order of the events, the limits, and the way from a
-text that comes in pieces to the audio of its sentences (`ContextSpeech`, `whole_sentences`, `speak_once`).
+A vendor's plugin makes and reads the messages (`SpeechContext`, `ContextConnection`). Here are the order of the events,
+the limits, and the way from a text that comes in pieces to the audio of its sentences (`ContextSpeech`,
+`whole_sentences`, `speak_once`).
 """
 
 from __future__ import annotations

@@ -70,7 +70,8 @@ def serve(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Serve:
     def run(user: User) -> AbstractAsyncContextManager[FaultyServer]:
         if isinstance(user, RequestUser):
             return faulty_server(good=user.good)
-        return faulty_server(user.answer, certificate=certificate if user.speaks_tls_only else None)
+        own = certificate if user.speaks_tls_only else None
+        return faulty_server(user.answer, certificate=own, greeting=user.greeting)
 
     return run
 

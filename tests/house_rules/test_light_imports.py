@@ -65,6 +65,7 @@ UNLOADED = {
     "from vivavoce.plugins import azure": "aiohttp numpy livekit vivavoce.plugins.azure.twin",
     "from vivavoce.plugins import cartesia": "aiohttp numpy livekit",
     "from vivavoce.plugins import deepgram": "aiohttp numpy vivavoce.plugins.deepgram.twin",
+    "from vivavoce.plugins import elevenlabs": "aiohttp numpy vivavoce.plugins.elevenlabs.twin",
     "import vivavoce.pipelines.net.reopening_socket, vivavoce.pipelines.net.streams, vivavoce.pipelines.net.pool": (
         "aiohttp numpy yarl vivavoce.pipelines.media"
     ),

@@ -61,6 +61,8 @@ class SocketUser(ABC):
     name: str
     good: Message
     """A message of the server that the user reports as an event."""
+    greeting: tuple[Message, ...] = ()
+    """What its server says first."""
     speaks_tls_only = False
     """Whether its server needs a certificate."""
     has_sdk = False

@@ -6,8 +6,6 @@ import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-import anyio
-
 from kit.azure_net_users import AzureSTT, AzureTTS
 from kit.net_users import (
     FRAME,
@@ -22,14 +20,14 @@ from kit.net_users import (
     limits,
 )
 from kit.servers.faulty_server import LIMIT, Body, Message
-from vivavoce.pipelines.core.errors import ProviderError
+from kit.speaking_net_users import SpeakingUser
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
 from vivavoce.pipelines.realtime_model.base import RealtimeSetup
-from vivavoce.pipelines.realtime_model.feed import Feed
-from vivavoce.plugins import anthropic, cartesia, deepgram, google, openai
+from vivavoce.pipelines.tts.base import TTS
+from vivavoce.plugins import anthropic, cartesia, deepgram, elevenlabs, google, openai
 from vivavoce.plugins.openai.options import Api
 
 DELTA = {"type": "conversation.item.input_audio_transcription.delta", "item_id": "i", "delta": "so"}
@@ -135,6 +133,25 @@ class DeepgramFlux(SocketUser):
                 await stream.aclose()
 
 
+class ElevenLabsSTT(SocketUser):
+    """The realtime recogniser of ElevenLabs, likewise."""
+
+    name = "elevenlabs.STT"
+    drops = False
+    greeting = (json.dumps({"message_type": "session_started", "session_id": "s", "config": {}}),)
+    good = json.dumps({"message_type": "partial_transcript", "text": "so"})
+
+    @asynccontextmanager
+    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
+        options = elevenlabs.STTOptions(connection=limits(limit), reopening=ReopeningOptions(waits=()))
+        async with elevenlabs.STT(base_url=url, api_key=key, options=options) as stt:
+            stream = await stt.open()
+            try:
+                yield Line(lambda: stream.push(LOW), stream.events(), stream.aclose)
+            finally:
+                await stream.aclose()
+
+
 class GoogleRealtime(SocketUser):
     """Gemini Live, by Google's SDK and its websocket."""
 
@@ -158,54 +175,29 @@ class GoogleRealtime(SocketUser):
                 await connection.aclose()
 
 
-class CartesiaTTS(SocketUser):
-    """A voice of Cartesia, in the middle of a text."""
+class CartesiaTTS(SpeakingUser):
+    """A voice of Cartesia."""
 
     name = "cartesia.TTS"
-    good = ""
-    sends_audio = False
 
-    def __init__(self) -> None:
-        self._asked = anyio.Event()
+    def voice(self, url: str, key: str, limit: float) -> TTS:
+        return cartesia.TTS(base_url=url, api_key=key, options=cartesia.TTSOptions(connection=limits(limit)))
 
-    def answer(self, message: Message) -> Iterable[Message]:
-        context, audio = json.loads(message)["context_id"], "AQACAA=="
-        self.good = json.dumps({"type": "chunk", "context_id": context, "data": audio, "done": False})
-        self._asked.set()
-        return ()
+    def audio(self, message: Message) -> Message:
+        context = json.loads(message)["context_id"]
+        return json.dumps({"type": "chunk", "context_id": context, "data": "AQACAA==", "done": False})
 
-    @asynccontextmanager
-    async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
-        texts: Feed[str] = Feed()
-        events: Feed[object] = Feed()
-        errors: list[ProviderError] = []
-        self._asked = anyio.Event()
 
-        async def speak() -> None:
-            try:
-                async for chunk in voice.stream(texts.items()):
-                    events.put(chunk)
-            except ProviderError as error:
-                errors.append(error)
-                self._asked.set()
-            events.end(*errors)
+class ElevenLabsTTS(SpeakingUser):
+    """A voice of ElevenLabs."""
 
-        async def close() -> None:
-            tasks.cancel_scope.cancel()
+    name = "elevenlabs.TTS"
 
-        options = cartesia.TTSOptions(connection=limits(limit))
-        async with cartesia.TTS(base_url=url, api_key=key, options=options) as voice:
-            async with anyio.create_task_group() as tasks:
-                texts.put("Hello there. ")
-                tasks.start_soon(speak)
-                with anyio.fail_after(LIMIT):
-                    await self._asked.wait()
-                failed = list(errors)
-                if not failed:
-                    yield Line(lambda: texts.put("How are you? "), events.items(), close)
-                tasks.cancel_scope.cancel()
-        if failed:
-            raise failed[0]
+    def voice(self, url: str, key: str, limit: float) -> TTS:
+        return elevenlabs.TTS(base_url=url, api_key=key, options=elevenlabs.TTSOptions(connection=limits(limit)))
+
+    def audio(self, message: Message) -> Message:
+        return json.dumps({"contextId": json.loads(message)["context_id"], "audio": "AQACAA=="})
 
 
 class OpenAILLM(RequestUser):
@@ -307,6 +299,8 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     CartesiaTTS(),
     AzureSTT(),
     AzureTTS(),
+    ElevenLabsSTT(),
+    ElevenLabsTTS(),
 )
 REQUEST_USERS: tuple[RequestUser, ...] = (
     NetEvents(),

@@ -47,7 +47,9 @@ def as_page(listed: Sequence[Listed], unreadable: Sequence[Unreadable], environm
     blocks += _keys(listed, environment)
     extras = sorted({each.extra for each in listed if each.missing})
     if extras:
-        blocks += [Text("Install the rest", "bold"), Text(f"  pip install 'vivavoce[{','.join(extras)}]'"), Text()]
+        command = f"  pip install 'vivavoce[{','.join(extras)}]'"
+        whole = Text(command, no_wrap=True, overflow="ignore")  # a terminal's own break is not copied
+        blocks += [Text("Install the rest", "bold"), whole, Text()]
     for plugin in unreadable:
         blocks.append(Text(f"✗ vivavoce.plugins.{plugin.plugin}: {plugin.reason}", "bold red"))
     blocks.append(Text("✓ ready   ○ needs a key   – not installed      vivavoce doctor tries the keys", "dim"))

@@ -16,6 +16,7 @@ in this repository's tests.
 * `/v1/speech-to-text/realtime` (Scribe v2): partial transcripts, commits by the client or by silence, each with both
   messages, words with times and logprobs, the detected language, key terms; a commit of less than 0.3 s ends the
   session. It hears any sound, for the texts of `hears()`; and `speech()`, whose samples carry the words.
+* `GET /v1/user`: tries a key, for `vivavoce doctor`.
 * Handshakes and messages are checked. A wrong key and an unknown voice are refused after the handshake, as the service
   does it: an error message, then close 1008.
 * Faults on demand: refused handshakes, errors, any close code, lost connections, silence, frames that break the

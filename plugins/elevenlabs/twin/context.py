@@ -47,9 +47,9 @@ class TwinFault:
     """What a context does in the middle of its speech.
 
     Args:
-        kind: An error, which ends the connection as the service's errors do; a close with `code` and `reason`; a
-            connection that is cut; nothing more; a frame that is no JSON; a frame of a kind that no document has; a
-            context that does not say that it is over.
+        kind: An error, which ends the connection, as the service's errors do, or with code 0 this context only; a close
+            with `code` and `reason`; a connection that is cut; nothing more; a frame that is no JSON; a frame of a kind
+            that no document has; a context that does not say that it is over.
         after: Words that are spoken before.
         error, message: Name and text of the kind "error".
     """
@@ -167,9 +167,7 @@ class TwinContext:
         for number, word in enumerate(part.split()):
             if (fault := self._fault) is not None and len(self.spoken) == fault.after:
                 if fault.kind == "stall":
-                    while not self.is_closed:
-                        await self._more()
-                    return
+                    await anyio.sleep_forever()
                 if fault.kind == "unknown":
                     await send({"of_the_future": [5], self._id_name: self.id})
                 elif fault.kind != "silent":

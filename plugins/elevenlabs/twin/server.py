@@ -57,6 +57,7 @@ class ElevenLabsTwin:
 
     async def __aenter__(self) -> Self:
         app = web.Application()
+        app.router.add_get("/v1/user", self._user)
         app.router.add_get("/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
         await self._runner.setup()
@@ -87,7 +88,7 @@ class ElevenLabsTwin:
         return self._lexicon.level(Said(word) if isinstance(word, str) else word)
 
     def refuse(self, *statuses: int) -> None:
-        """Refuse the next handshakes with these HTTP statuses, one each."""
+        """Refuse the next handshakes or requests with these HTTP statuses, one each."""
         self._refusals.extend(map(refusal, statuses))
 
     # --- for tests
@@ -128,6 +129,15 @@ class ElevenLabsTwin:
     def _note(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
+
+    async def _user(self, request: web.Request) -> web.StreamResponse:
+        """Answer the try of a key; the fields of a good one: elevenlabs 2.78.0, `types/user.py`."""
+        refused = self._refusals.pop(0) if self._refusals else None
+        if refused is None and request.headers.get("xi-api-key") != self.key:
+            refused = Refusal(401, "invalid_api_key", "Invalid API key")
+        if refused is not None:
+            return web.json_response(refused.body, status=refused.status)
+        return web.json_response({"user_id": "twin", "subscription": {"tier": "free", "status": "active"}})
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         query = {name: request.query.getall(name) for name in request.query}

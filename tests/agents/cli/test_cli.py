@@ -321,15 +321,12 @@ def test_doctor_says_what_is_wrong_and_what_to_do_and_shows_no_secret(vivavoce: 
         "LIVEKIT_API_SECRET": SECRET,
         "OPENAI_API_KEY": f"sk-{SECRET}",
         "HTTPS_PROXY": "http://127.0.0.1:1",
+        "COLUMNS": "200",
     }
     status, printed = vivavoce("doctor", env=env)
     assert status == 1
-    assert "cannot be reached" in printed
-    assert SECRET not in printed
-    _, printed = vivavoce("doctor", "--json", env=env)
-    key = next(finding for finding in json.loads(printed) if finding["name"] == "key of openai")
-    assert key["health"] == "warning"
-    assert "https://api.openai.com/v1 cannot be reached" in key["found"]
+    assert "ws://127.0.0.1:1 cannot be reached" in printed
+    assert "https://api.openai.com/v1 cannot be reached" in printed
     assert SECRET not in printed
     status, printed = vivavoce("doctor", "--json")
     assert status == 0

@@ -21,10 +21,16 @@ from vivavoce.plugins.anthropic.twin import Twin as AnthropicTwin
 from vivavoce.plugins.azure.twin import AzureTwin
 from vivavoce.plugins.cartesia.twin import CartesiaTwin
 from vivavoce.plugins.deepgram.twin import DeepgramTwin
+from vivavoce.plugins.elevenlabs.twin import ElevenLabsTwin
 
 LISTED = {each.provider.name: each for each in find_plugins()[0]}
 KEY = "a-secret-key-of-the-vendor-0123456789"
 WRONG = "another-secret-key-that-the-vendor-does-not-know"
+
+
+@pytest.fixture(autouse=True)
+def without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 @asynccontextmanager
@@ -52,6 +58,12 @@ async def deepgram() -> AsyncIterator[tuple[str, str]]:
 
 
 @asynccontextmanager
+async def elevenlabs() -> AsyncIterator[tuple[str, str]]:
+    async with ElevenLabsTwin() as twin:
+        yield twin.url, twin.key
+
+
+@asynccontextmanager
 async def openai() -> AsyncIterator[tuple[str, str]]:
     async def answer(request: web.Request) -> web.Response:
         if request.headers.get("Authorization") != f"Bearer {KEY}":
@@ -75,11 +87,16 @@ async def google() -> AsyncIterator[tuple[str, str]]:
             return web.json_response({"error": error}, status=400)
         return web.json_response({"models": [], "asked": request.query["pageSize"]})
 
-    async with serving("/v1beta/models", answer) as place:
+    async with serving("/{path:.*}models", answer) as place:
         yield f"http://{place}", KEY
 
 
-VENDORS = (anthropic, azure, cartesia, deepgram, google, openai)
+VENDORS = (anthropic, azure, cartesia, deepgram, elevenlabs, google, openai)
+
+
+def test_each_twin_is_tried_here() -> None:
+    twins = {each.plugin for each in LISTED.values() if each.twin and each.provider.check is not None}
+    assert twins <= {vendor.__name__ for vendor in VENDORS}
 
 
 @pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.__name__)
@@ -92,6 +109,19 @@ async def test_a_vendor_takes_its_key_and_refuses_another(vendor: type) -> None:
     assert bad.verdict is Verdict.REFUSED
     assert bad.text.startswith("status 40")
     assert WRONG not in repr(bad)
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        pytest.param(each.provider, id=name, marks=pytest.mark.live(each.provider.keys[0]))
+        for name, each in LISTED.items()
+        if each.provider.check is not None
+    ],
+)
+async def test_the_vendor_itself_takes_the_key_of_the_environment(provider: Provider) -> None:
+    answer = await try_key(provider)
+    assert answer.verdict is Verdict.WORKS, answer
 
 
 async def test_a_servers_fault_says_nothing_about_the_key() -> None:

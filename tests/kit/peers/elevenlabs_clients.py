@@ -66,7 +66,12 @@ async def sdk_scribe(job: Job) -> Job:
         if event not in (RealtimeEvents.OPEN, RealtimeEvents.CLOSE, RealtimeEvents.ERROR):
             connection.on(event, note)
     closed: list[Job] = []
-    connection.on(RealtimeEvents.CLOSE, lambda told: (closed.append(told), changed.set()))
+
+    def note_close(told: Job) -> None:
+        closed.append(told)
+        changed.set()
+
+    connection.on(RealtimeEvents.CLOSE, note_close)
     for piece in pieces(base64.b64decode(job["speech"])):
         await connection.send({"audio_base_64": base64.b64encode(piece).decode()})
     await connection.commit()

@@ -125,7 +125,7 @@ class Peer:
 class FaultyServer:
     """Does the next fault with each handshake or request, else what a good server does."""
 
-    def __init__(self, answer: Answer, good: Body | None) -> None:
+    def __init__(self, answer: Answer, good: Body | None, greeting: Iterable[Message] = ()) -> None:
         self.url = ""
         self.faults: list[Fault] = []
         self.requests: list[Mapping[str, str]] = []
@@ -136,6 +136,7 @@ class FaultyServer:
         self.peers: list[Peer] = []
         self._answer = answer
         self._good = good
+        self._greeting = tuple(greeting)
         self._changed = asyncio.Condition()
 
     def peer(self) -> Peer:
@@ -187,6 +188,7 @@ class FaultyServer:
         self.peers.append(peer)
         async with self._changed:
             self._changed.notify_all()
+        await peer.send(*self._greeting)
         await peer.talk(self._answer)
         return socket
 
@@ -198,7 +200,10 @@ def no_answer(message: Message) -> Iterable[Message]:
 
 @asynccontextmanager
 async def faulty_server(
-    answer: Answer = no_answer, good: Body | None = None, certificate: Path | None = None
+    answer: Answer = no_answer,
+    good: Body | None = None,
+    certificate: Path | None = None,
+    greeting: Iterable[Message] = (),
 ) -> AsyncIterator[FaultyServer]:
     """Serve on a free port of 127.0.0.1.
 
@@ -206,8 +211,9 @@ async def faulty_server(
         answer: What a good server says over a websocket.
         good: What a good server answers to a request; None: each request opens a websocket.
         certificate: A file of `make_certificate()`; None: the server speaks without TLS.
+        greeting: What a good server says first over a websocket.
     """
-    server = FaultyServer(answer, good)
+    server = FaultyServer(answer, good, greeting)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)

@@ -13,8 +13,8 @@ from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.stt.base import STTEagerEndOfTurn, STTEndOfTurn, STTEvent, STTFinal, STTInterim, STTTurnResumed
 from vivavoce.pipelines.testing.ear import Lexicon, Said
+from vivavoce.pipelines.testing.twin_connection import Close
 from vivavoce.plugins.deepgram.flux_wire import FluxWire
-from vivavoce.plugins.deepgram.twin.answers import Close
 from vivavoce.plugins.deepgram.twin.listen import NovaSession
 from vivavoce.plugins.deepgram.wire import NovaWire
 
