@@ -30,7 +30,8 @@ MAX_IDLE = 150.0
 """Seconds that a connection without speech is kept."""
 
 MAX_AGE = 540.0
-"""Seconds after which a connection begins no further speech: the service ends it after 600, and so does a token."""
+"""Seconds after which a connection begins no further speech: the service ends it after 600, which is also the life of a
+token. Source: https://github.com/microsoft/cognitive-services-speech-sdk-js/issues/800."""
 
 STOP_LIMIT = 0.5
 """Seconds in which the service ends a turn that was cut; else the connection is closed, which ends it too."""
@@ -135,8 +136,10 @@ class TTS(AzureComponent, base.TTS):
                     async for chunk in chunks:
                         yield chunk
             finally:
-                await speech.aclose()
-                await speaking.give_back(lease, connection)
+                try:
+                    await speech.aclose()
+                finally:
+                    await speaking.give_back(lease, connection)
 
     def _make_speaking(self) -> _Speaking:
         return _Speaking(Pool(self._connect, name="azure.TTS", max_age=MAX_AGE, max_idle=MAX_IDLE), self._address)

@@ -266,6 +266,29 @@ async def test_a_cut_stops_at_the_vendor_and_the_connection_goes_on_without_audi
     assert len(twin.connections) == 1
 
 
+async def test_a_cancelled_speech_gives_its_connection_back(twin: AzureTwin, make: Make) -> None:
+    twin.pace = TwinPace(first_byte=0.0, interval=0.001)
+    tts = make()
+
+    async def endless() -> AsyncGenerator[str, None]:
+        yield LONG + " "
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.02)
+
+    with anyio.CancelScope() as scope:
+        async with aclosing(tts.stream(endless())) as chunks:
+            async for chunk in chunks:
+                if chunk.frame.data:
+                    scope.cancel()
+    await twin.until(lambda: not twin.live)
+    await anyio.sleep(0.05)  # its end arrives
+    await heard(tts.synthesize("Next."))
+    assert len(twin.connections) == 1
+
+
 async def test_the_next_speech_does_not_wait_for_the_end_of_a_dead_turn(twin: AzureTwin, make: Make) -> None:
     twin.faults.append(TwinFault(kind="stall", after=1))
     tts = make()
