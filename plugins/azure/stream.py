@@ -107,6 +107,8 @@ class ListenStream(base.STTStream):
     # --- the stream
 
     def push(self, frame: AudioFrame) -> None:
+        if not frame.data:  # it would end the turn
+            return
         if self._ending is None:
             self._socket.push(frame.data, frame.duration)
             return

@@ -106,6 +106,7 @@ async def test_a_flush_without_words_is_an_empty_final_and_without_audio_none(tw
     async with listening(twin) as stream:
         stream.flush()
         push(stream, silence(1.0))
+        stream.push(AudioFrame(b"", RATE))  # it would end the turn on the wire
         stream.flush()
         stream.flush()
         push(stream, twin.speech("Hello."))
