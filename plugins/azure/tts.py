@@ -184,15 +184,12 @@ class _Speaking:
     async def _wait_for_end(
         self, lease: AbstractAsyncContextManager[Connection], connection: Connection, turn: Turn
     ) -> None:
-        has_ended = False
         try:
-            has_ended = await turn.ended(STOP_LIMIT)
-            if not has_ended:
+            if not await turn.ended(STOP_LIMIT):
                 await connection.aclose()
         finally:
             await lease.__aexit__(None, None, None)
-        if not has_ended:
-            self.pool.warm(self._address)
+        self.pool.warm(self._address)  # unless this one is still there
 
 
 def service_of(options: TTSOptions) -> Service:

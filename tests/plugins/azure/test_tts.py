@@ -313,6 +313,16 @@ def test_a_connection_that_does_not_stop_is_replaced_before_the_next_speech() ->
     run_virtual(main())
 
 
+async def test_a_connection_that_the_service_closes_at_a_stop_is_replaced_before_the_next_speech(
+    twin: AzureTwin, make: Make
+) -> None:
+    twin.faults.append(TwinFault(kind="stall", after=1))
+    await cut(make().stream(pieces(LONG)))
+    await twin.until(lambda: twin.connection.messages("synthesis.control"))
+    await twin.connection.close(1007, "synthesis.control is not known here")
+    await twin.until(lambda: len(twin.connections) == 2)
+
+
 async def test_a_cut_while_the_text_still_comes_leaves_the_text_to_its_owner(twin: AzureTwin, make: Make) -> None:
     class Endless(AsyncIterator[str]):
         reads = 0
