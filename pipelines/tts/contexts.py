@@ -14,6 +14,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
+import anyio
+
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.ids import new_id
@@ -274,7 +276,8 @@ class ContextSpeech(Generic[C]):
         for context in self.begun:
             context.cancel()
         self._tasks.cancel()
-        await self._tasks.finish(CLOSE_LIMIT)
+        with anyio.CancelScope(shield=True):  # the text must have ended before its owner closes it
+            await self._tasks.finish(CLOSE_LIMIT)
         if self._reading is not None and self._reading.done() and not self._reading.cancelled():
             self._reading.exception()  # of a text that is not read any more
 

@@ -62,6 +62,7 @@ UNLOADED = {
     f"from vivavoce.agents import Agent, AgentSession, MCPServerHTTP; {SERVER}": "mcp httpx2 starlette",
     "from vivavoce.plugins import openai": "openai aiohttp",
     "from vivavoce.plugins import anthropic": "aiohttp vivavoce.plugins.anthropic.twin",
+    "from vivavoce.plugins import azure": "aiohttp numpy livekit vivavoce.plugins.azure.twin",
     "from vivavoce.plugins import cartesia": "aiohttp numpy livekit",
     "from vivavoce.plugins import assemblyai": "aiohttp numpy vivavoce.plugins.assemblyai.twin",
     "from vivavoce.plugins import deepgram": "aiohttp numpy vivavoce.plugins.deepgram.twin",

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
+from kit.azure_net_users import AzureSTT, AzureTTS
 from kit.listening_net_users import CartesiaInk, CartesiaTurns, ElevenLabsScribe
 from kit.net_users import (
     FRAME,
@@ -309,6 +310,8 @@ SOCKET_USERS: tuple[SocketUser, ...] = (
     CartesiaTurns(),
     CartesiaInk(),
     CartesiaTTS(),
+    AzureSTT(),
+    AzureTTS(),
     DeepgramFluxTTS(),
     ElevenLabsScribe(),
     ElevenLabsTTS(),

@@ -19,6 +19,7 @@ from vivavoce.pipelines.about import KeyCheck, Part, Provider
 from vivavoce.pipelines.net.client import Client
 from vivavoce.plugins.anthropic.twin import Twin as AnthropicTwin
 from vivavoce.plugins.assemblyai.twin import AssemblyAITwin
+from vivavoce.plugins.azure.twin import AzureTwin
 from vivavoce.plugins.cartesia.twin import CartesiaTwin
 from vivavoce.plugins.deepgram.twin import DeepgramTwin
 from vivavoce.plugins.google.twin import Twin as GoogleTwin
@@ -43,6 +44,8 @@ async def anthropic() -> AsyncIterator[tuple[str, str]]:
 @asynccontextmanager
 async def assemblyai() -> AsyncIterator[tuple[str, str]]:
     async with AssemblyAITwin() as twin:
+async def azure() -> AsyncIterator[tuple[str, str]]:
+    async with AzureTwin() as twin:
         yield twin.url, twin.key
 
 
@@ -84,6 +87,7 @@ async def google() -> AsyncIterator[tuple[str, str]]:
 
 VENDORS = (anthropic, assemblyai, cartesia, deepgram, google, openai)
 VENDORS = (anthropic, cartesia, deepgram, elevenlabs, google, openai)
+VENDORS = (anthropic, azure, cartesia, deepgram, elevenlabs, google, openai)
 
 
 def test_each_twin_is_tried_here() -> None:

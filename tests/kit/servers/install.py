@@ -50,6 +50,7 @@ PEERS = (
     "assemblyai==1.8.2",
     f"livekit-plugins-google=={LIVEKIT_AGENTS_VERSION}",
     "google-genai==3.6.1",
+    "azure-cognitiveservices-speech==1.53.0",
     f"livekit-plugins-elevenlabs=={LIVEKIT_AGENTS_VERSION}",
     "elevenlabs==2.78.0",
 )
