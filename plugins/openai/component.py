@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.net.client import Client
+from vivavoce.pipelines.net.failures import Failures
 from vivavoce.plugins.openai.client import SDKClient
+from vivavoce.plugins.openai.endpoint import Endpoint
+from vivavoce.plugins.openai.failures import openai_failures
 from vivavoce.plugins.openai.wire import PROVIDER
 
 C = TypeVar("C", Client, SDKClient)
@@ -21,8 +25,9 @@ class OpenAIComponent(Component, Generic[C]):
 
     provider = PROVIDER
 
-    def __init__(self, model: str, client: C) -> None:
+    def __init__(self, model: str, endpoint: Endpoint, client: C) -> None:
         self._model = model
+        self._endpoint = endpoint
         self._client: C = client
 
     @property
@@ -36,3 +41,14 @@ class OpenAIComponent(Component, Generic[C]):
             ConfigurationError: The connections belong to another event loop, which still runs.
         """
         await self._client.aclose()
+
+    def _failures(self, said: Callable[[], Iterable[str]], signature: dict[str, str]) -> Failures:
+        """Return the errors of one request.
+
+        Args:
+            said: Returns the texts that must not be quoted.
+            signature: The headers of the request that hold a token.
+        """
+        tokens = (part for value in signature.values() for part in (value, *value.split()[1:]))
+        secrets = (*self._client.secrets, *tokens)
+        return openai_failures(secrets, said, endpoint=self._endpoint, model=self._model)

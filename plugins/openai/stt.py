@@ -24,9 +24,9 @@ from vivavoce.pipelines.net.sockets import Socket, open_socket
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent
-from vivavoce.plugins.openai.client import checked_model, net_client
+from vivavoce.plugins.openai.client import net_client
 from vivavoce.plugins.openai.component import OpenAIComponent
-from vivavoce.plugins.openai.failures import openai_failures
+from vivavoce.plugins.openai.endpoint import checked_model, find_endpoint
 from vivavoce.plugins.openai.realtime_messages import AUDIO, RATE, Message, transcription_settings
 from vivavoce.plugins.openai.stt_wire import TranscriptionWire
 
@@ -88,8 +88,9 @@ class STT(OpenAIComponent[Client], base.STT):
     ) -> None:
         self._language = language
         self._options = options or STTOptions()
-        client = net_client("openai.STT", api_key=api_key, base_url=base_url, options=self._options.connection)
-        super().__init__(checked_model(model, base_url, DEFAULT_STT_MODEL), client)
+        endpoint = find_endpoint(None, model=model, api_key=api_key, base_url=base_url)
+        client = net_client("openai.STT", endpoint, self._options.connection)
+        super().__init__(checked_model(endpoint, model, DEFAULT_STT_MODEL), endpoint, client)
 
     def __repr__(self) -> str:
         return f"STT(model={self._model!r}, language={self._language!r}, base_url={self._client.shown_url!r})"
@@ -106,7 +107,7 @@ class STT(OpenAIComponent[Client], base.STT):
         """
         options = self._options
         settings = transcription_settings(self._model, self._language, prompt=options.prompt, keywords=options.keywords)
-        failures = openai_failures(self._client.secrets, lambda: (options.prompt,))
+        failures = self._failures(lambda: (options.prompt,), {})
         stream = STTStream(settings, self._language, options, failures)
         await stream.connect(self._client)
         return stream
