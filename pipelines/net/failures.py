@@ -172,12 +172,11 @@ class Failures:
             return ProviderProtocolError(text, provider=self.provider, retryable=True)
         if isinstance(error, TimeoutError):
             return ProviderTimeoutError(f"the server took too long: {type(error).__name__}", provider=self.provider)
-        is_refused = isinstance(error, aiohttp.ClientConnectorError)
-        return self.no_connection(
-            error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error, is_refused
-        )
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return self.no_connection(error.os_error, is_refused=True)
+        return self.no_connection(error)
 
-    def no_connection(self, error: BaseException, is_refused: bool) -> ProviderConnectionError:
+    def no_connection(self, error: BaseException, *, is_refused: bool = False) -> ProviderConnectionError:
         """Return the error of a connection that the system could not make or keep.
 
         Args:

@@ -66,6 +66,8 @@ class Endpoint:
             found = self.token()
             token = await found if inspect.isawaitable(found) else found
             text = keys.find_key(str(token), ())
+            if not text:
+                raise ValueError("an empty token")
         except Exception as error:  # noqa: BLE001 - the application's function; its error may hold a secret
             failure = ProviderError(f"the token function failed: {type(error).__name__}", provider=OPENAI.name)
         else:

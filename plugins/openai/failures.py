@@ -78,7 +78,7 @@ def provider_error(error: Exception, failures: Failures) -> ProviderError:
     if isinstance(error, httpx2.HTTPError):
         return ProviderConnectionError(f"the answer broke off: {type(error).__name__}", provider=PROVIDER)
     if isinstance(error, openai.APIConnectionError):
-        return failures.no_connection(error, isinstance(error.__cause__, httpx2.ConnectError))
+        return failures.no_connection(error, is_refused=isinstance(error.__cause__, httpx2.ConnectError))
     if isinstance(error, openai.APIError):  # an error event instead of the next piece of the answer
         code = error.body.get("code") if isinstance(error.body, dict) else None
         return failures.in_answer(code or error.type, error_in(error.body)[1] or error.message)

@@ -83,14 +83,13 @@ class Groq(Manners):
         return None
 
     def dress(self, steps: Sequence[Step], body: dict[str, Any]) -> Sequence[Step]:
-        own = {"id": "req_1", "usage": _usage(steps)}
-        return [
-            {**step, "x_groq": {**own, **step.get("x_groq", {})}}
-            if isinstance(step, Mapping) and _finish(step)
-            else step
-            for step in steps
-            if not _is_usage(step)
-        ]
+        own, dressed = {"id": "req_1", "usage": _usage(steps)}, list[Step]()
+        for step in steps:
+            if isinstance(step, Mapping) and _finish(step):
+                step = {**step, "x_groq": {**own, **step.get("x_groq", {})}}
+            if not _is_usage(step):
+                dressed.append(step)
+        return dressed
 
 
 class Together(OnLastChunk):
