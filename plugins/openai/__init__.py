@@ -20,7 +20,6 @@ Decisions:
 * A key in the environment goes to the hosts of its server and nowhere else: `OPENAI_API_KEY` to OpenAI, and with a
   `base_url` only if `server` is named and the address is that server's. `OPENAI_BASE_URL` is not read. Keys, headers
   and the conversation never show in a repr, an error or a log.
-  the conversation never show in a repr, an error or a log.
 * `servers` says in what each server differs; one at a `base_url` is known by its host. The `dialect` adapts to all
   others: chat templates of open models refuse system messages after the first and roles that do not alternate, and
   some servers accept `max_tokens` only. See `LLMOptions.dialect`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import wave
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, get_args
 
-from aiohttp import web
+from aiohttp import BodyPartReader, web
 
 from vivavoce.pipelines.core.checks import check_choice
 from vivavoce.plugins.openai.servers import ServerName
@@ -192,17 +191,18 @@ def _whole(answer: Answer) -> web.Response:
 
 async def _received(request: web.Request) -> Received:
     body: dict[str, Any] = {}
-    file = io.BytesIO()
+    file = b""
     if request.content_type == "multipart/form-data":
-        for name, value in (await request.post()).items():
-            if isinstance(value, web.FileField):
-                file.write(value.file.read())
+        async for part in await request.multipart():
+            if not isinstance(part, BodyPartReader):
+                continue
+            name = part.name or ""
+            if part.filename is not None:
+                file = bytes(await part.read())
             elif name.endswith("[]"):
-                body.setdefault(name, []).append(value)
+                body.setdefault(name, []).append(await part.text())
             else:
-                body[name] = value
+                body[name] = await part.text()
     else:
         body = await request.json()
-    return Received(
-        path=request.path, headers=request.headers, body=body, query=dict(request.query), file=file.getvalue()
-    )
+    return Received(path=request.path, headers=request.headers, body=body, query=dict(request.query), file=file)

@@ -105,7 +105,8 @@ async def test_silence_is_not_sent_and_the_onset_is() -> None:
 
 
 async def test_interims_come_before_the_final() -> None:
-    async with ScriptedRealtimeServer() as server, listening(server) as stream:
+    options = openai.STTOptions(emits_interims=True)
+    async with ScriptedRealtimeServer() as server, listening(server, options) as stream:
         server.hears("one two")
         say(stream)
         events: list[STTEvent] = []
