@@ -42,13 +42,14 @@ class OpenAIComponent(Component, Generic[C]):
         """
         await self._client.aclose()
 
-    def _failures(self, said: Callable[[], Iterable[str]], signature: dict[str, str]) -> Failures:
+    def _failures(self, said: Callable[[], Iterable[str]], signature: dict[str, str], *, asked: str = "") -> Failures:
         """Return the errors of one request.
 
         Args:
             said: Returns the texts that must not be quoted.
             signature: The headers of the request that hold a token.
+            asked: What was asked for, if the server refuses it (400).
         """
         tokens = (part for value in signature.values() for part in (value, *value.split()[1:]))
         secrets = (*self._client.secrets, *tokens)
-        return openai_failures(secrets, said, endpoint=self._endpoint, model=self._model)
+        return openai_failures(secrets, said, endpoint=self._endpoint, model=self._model, asked=asked)

@@ -28,16 +28,20 @@ STATUSES: Mapping[int | str, int] = {
 
 
 def openai_failures(
-    secrets: Iterable[str], said: Callable[[], Iterable[str]], *, endpoint: Endpoint | None = None, model: str = ""
+    secrets: Iterable[str],
+    said: Callable[[], Iterable[str]],
+    *,
+    endpoint: Endpoint,
+    model: str,
+    asked: str = "",
 ) -> Failures:
     """Return the errors of a component.
 
     Args:
         secrets: Masked wherever they occur.
         said: Returns the texts that must not be quoted.
+        asked: What was asked for, if the server refuses it (400).
     """
-    if endpoint is None:
-        return Failures(provider=PROVIDER, redact=Redaction(secrets, said), statuses=STATUSES)
     server = endpoint.server
     what = "deployment" if server.name == "azure" else "model"
     variables = " or ".join(server.key_variables)
@@ -45,6 +49,8 @@ def openai_failures(
         404: f"check model and base_url: {what} {model!r} ({server.models}) at {shown_url(endpoint.url)!r}",
         413: "the request is too long for the server: send less of the conversation or of the audio",
     }
+    if asked:
+        remedies[400] = asked
     if variables:
         remedies[401] = f"check the API key: it must be one of {server.name} ({variables})"
     start = f"is it running? start it: {server.start}" if server.start else ""

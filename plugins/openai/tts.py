@@ -147,7 +147,8 @@ class TTS(OpenAIComponent[Client], base.TTS):
             instructions=self._options.instructions or None,
         )
         signature = await self._endpoint.sign()
-        failures = self._failures(lambda: (text,), signature)
+        asked = f"asked for model {self._model!r} with voice {self._voice!r}"
+        failures = self._failures(lambda: (text,), signature, asked=asked)
         async with self._client.request("audio/speech", failures, json=body, headers=signature) as response:
             if response.kind.startswith("text/") or response.kind.endswith("json"):
                 problem = f"needed audio, got {response.kind}; check base_url, and whether the server has audio/speech"

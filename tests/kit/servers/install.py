@@ -46,6 +46,7 @@ PEERS = (
     "cartesia[websockets]==4.2.0",
     f"livekit-plugins-deepgram=={LIVEKIT_AGENTS_VERSION}",
     "deepgram-sdk==7.17.0",
+    "groq==1.7.0",
 )
 """Clients written elsewhere, in one environment: they prove the servers that our plugins are tested with."""
 
