@@ -319,7 +319,7 @@ def _xai(usage: dict[str, Any]) -> dict[str, Any]:
 
 
 def _thinks(body: dict[str, Any]) -> bool:
-    return body.get("thinking", {}).get("type") != "disabled"
+    return bool(body.get("thinking", {}).get("type") != "disabled")
 
 
 def _unknown(body: dict[str, Any], names: Sequence[str]) -> Answer | None:
