@@ -200,7 +200,7 @@ SERVERS: tuple[Server, ...] = (
     Server(
         name="kokoro",
         base_url="http://127.0.0.1:8880/v1",
-        start="docker run -p 8880:8880 ghcr.io/remsky/kokoro-fastapi-cpu",
+        start="see https://github.com/remsky/Kokoro-FastAPI",
         voices=Voices(model="kokoro", voice="af_heart"),
     ),
     # https://github.com/ggml-org/llama.cpp/tree/master/tools/server: port 8080; tools need --jinja
@@ -255,7 +255,7 @@ SERVERS: tuple[Server, ...] = (
     Server(
         name="speaches",
         base_url="http://127.0.0.1:8000/v1",
-        start="docker run -p 8000:8000 ghcr.io/speaches-ai/speaches:latest-cpu",
+        start="see https://speaches.ai/installation",
         ears=WHISPER,
         voices=Voices(),
     ),
