@@ -22,7 +22,7 @@ help:
 	@echo "make test-newest  the wires and units with the newest versions of all dependencies, and with the oldest allowed ones"
 	@echo "make lock         write .ci/constraints.txt, the exact versions that are installed"
 	@echo "make lint         ruff, mypy, import contracts"
-	@echo "make reference    write docs/options.md and docs/events.md, from the docstrings in the source"
+	@echo "make reference    write docs/options.md, docs/events.md and docs/providers.md, from the source"
 	@echo "make mutate       mutation testing of agents/turn for an hour (ARGS='--minutes 20' for less)"
 	@echo "make clean        remove caches, reports and builds; make distclean also .venv and the records of test runs"
 
@@ -51,6 +51,7 @@ lint: .venv/.dev
 reference: .venv/.dev
 	@PYTHONPATH=.paths $(BIN)/python tests/docs/options_reference.py
 	@PYTHONPATH=.paths:tests $(BIN)/python tests/docs/events_reference.py
+	@PYTHONPATH=.paths:tests $(BIN)/python tests/docs/providers_reference.py
 
 # Without .venv/.dev: where a new bound of pyproject.toml contradicts the file, that cannot be installed.
 lock: | $(BIN)/python

@@ -16,6 +16,7 @@ from vivavoce.agents.cli.dev_command import dev
 from vivavoce.agents.cli.doctor_command import doctor
 from vivavoce.agents.cli.environment import load_env_file
 from vivavoce.agents.cli.page_command import page
+from vivavoce.agents.cli.plugins_command import plugins
 from vivavoce.agents.cli.replay_command import replay
 from vivavoce.agents.cli.report_command import report
 from vivavoce.agents.cli.room_command import room
@@ -71,6 +72,7 @@ app.command()(page)
 app.command()(call)
 app.command()(replay)
 app.command()(report)
+app.command()(plugins)
 app.command()(doctor)
 
 

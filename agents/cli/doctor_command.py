@@ -21,13 +21,16 @@ def doctor(
 ) -> None:
     """Check the requirements of agents, and print remedies.
 
-    They are Python, extras, threads of native libraries, audio, LiveKit, clock, provider keys, OTLP.
+    They are Python, extras, threads of native libraries, audio, LiveKit, clock, provider keys, OTLP. Each vendor whose
+    key is set is asked, by one cheap request, whether it works.
 
     Status 0: nothing is broken, though parts may be absent; 1: something is broken. Secrets are never printed.
     """
     from rich.console import Console
 
-    from vivavoce.agents.cli.doctor import machine, servers
+    from vivavoce.agents.cli.catalogue.key_checks import try_keys
+    from vivavoce.agents.cli.catalogue.providers import find_plugins
+    from vivavoce.agents.cli.doctor import keys, machine, servers
     from vivavoce.agents.cli.doctor.findings import Finding, as_table, is_healthy
 
     logging.getLogger("livekit").setLevel(logging.CRITICAL)
@@ -36,7 +39,8 @@ def doctor(
         findings: list[Finding] = [*machine.python(), *machine.packages(), *machine.native_library()]
         findings += [*machine.native_threads(os.environ), *machine.audio_devices()]
         findings += [finding async for finding in servers.livekit(url, api_key, api_secret)]
-        findings += machine.provider_keys(os.environ)
+        listed, unreadable = find_plugins()
+        findings += keys.provider_keys(listed, unreadable, await try_keys(listed), os.environ)
         findings += [finding async for finding in servers.otlp(os.environ)]
         if as_json:
             typer.echo(json.dumps([finding.to_json() for finding in findings], ensure_ascii=False, indent=2))

@@ -66,12 +66,9 @@ class LLM(LLMPort):
         if not model and base_url is not None:
             raise ConfigurationError(f"a server of your own needs model, got {model!r}; GET /v1/models may list them")
         options = options or LLMOptions()
-        server = checked_url(base_url or os.environ.get(URL_VARIABLE) or DEFAULT_BASE_URL, DEFAULT_BASE_URL)
-        headers = {"anthropic-version": API_VERSION, **_credentials(api_key, auth_token, has_url=base_url is not None)}
-        server = server.rstrip("/").removesuffix("/v1/messages").removesuffix("/v1")
-        self._client = Client("anthropic.LLM", server, headers=headers, options=options)
+        self._client = client_of(api_key=api_key, auth_token=auth_token, base_url=base_url, options=options)
         self._model = model or DEFAULT_MODEL
-        is_own = is_server_of(server, "anthropic.com")
+        is_own = is_server_of(self._client.base_url, "anthropic.com")
         self._defaults = RequestDefaults(
             model=self._model,
             maker=f"{PROVIDER} {self._client.shown_url} {self._model}",
@@ -137,6 +134,24 @@ class LLM(LLMPort):
                 404: f"check model ({self._model!r}; {MODELS_PAGE} lists them) and base_url",
             },
         )
+
+
+def client_of(
+    *,
+    api_key: str | None = None,
+    auth_token: str | None = None,
+    base_url: str | None = None,
+    options: LLMOptions | None = None,
+) -> Client:
+    """Return the client of the server that the arguments name, else of the environment's, else of Anthropic's.
+
+    Raises:
+        ConfigurationError: The key is missing, or an argument is invalid.
+    """
+    server = checked_url(base_url or os.environ.get(URL_VARIABLE) or DEFAULT_BASE_URL, DEFAULT_BASE_URL)
+    headers = {"anthropic-version": API_VERSION, **_credentials(api_key, auth_token, has_url=base_url is not None)}
+    server = server.rstrip("/").removesuffix("/v1/messages").removesuffix("/v1")
+    return Client("anthropic.LLM", server, headers=headers, options=options)
 
 
 async def _read_rest(events: AsyncGenerator[ServerEvent, None]) -> None:

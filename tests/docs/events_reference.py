@@ -59,7 +59,7 @@ def explained(cls: type) -> dict[str, str]:
     """Return the texts under `Args:` of a class docstring, by name."""
     found: dict[str, str] = {}
     for line in inspect.cleandoc(cls.__doc__ or "").partition("\nArgs:\n")[2].splitlines():
-        entry = re.match(r" {4}(\w+): (.*)", line)
+        entry = re.match(r" {4}(\w+(?:, \w+)*): (.*)", line)
         if entry is not None:
             found[entry[1]] = entry[2]
         else:

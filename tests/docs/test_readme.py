@@ -17,7 +17,7 @@ from vivavoce import pipelines
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.caller.script import CallScript, Ears, Expectation, Step, Voice, read_script
 from vivavoce.agents.cli.app import app
-from vivavoce.agents.cli.doctor.machine import WITHOUT_USE
+from vivavoce.agents.cli.extras import WITHOUT_USE
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 
 ROOT = Path(__file__).parents[2]

@@ -15,11 +15,12 @@ import pytest
 
 from kit.own_process import restored
 from vivavoce.agents.cli.app import run_command
+from vivavoce.agents.cli.catalogue.providers import find_plugins
 
 MAIN = "from vivavoce.agents.cli import main; main()"
 
 FOREIGN = ("LIVEKIT_", "OPENAI_", "GOOGLE_", "GEMINI_", "OTEL_", "COLUMNS")
-"""Beginnings of the names of variables that a test gives itself."""
+"""Beginnings of the names of variables that a test gives itself, beside those of the vendors' keys."""
 
 Command = Callable[..., tuple[int, str]]
 """Runs a command with its arguments; returns its exit status and all that it printed."""
@@ -63,4 +64,5 @@ def in_this_process(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 def _own_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    keys = {name for each in find_plugins()[0] for name in (*each.provider.keys, *each.provider.settings)}
+    return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN) and name not in keys}

@@ -1,32 +1,18 @@
-"""The checks of this machine: Python, the packages of the core and of each extra, audio devices, provider keys."""
+"""The checks of this machine: Python, the packages of the core and of each extra, audio devices."""
 
 from __future__ import annotations
 
 import platform
-import re
 import sys
 from collections.abc import Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 
 from vivavoce.agents.cli.doctor.findings import Finding, Health
-from vivavoce.agents.cli.environment import masked
+from vivavoce.agents.cli.extras import installed_version, needs
 from vivavoce.agents.cli.running import own_version
 from vivavoce.pipelines.core.native_threads import LIBRARIES
 
 OLDEST_PYTHON = (3, 11)
-WITHOUT_USE = frozenset({"dev", "lock", "mutate"})
-"""Extras without a use for users: they are for developers."""
-
-PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
-    "openai": ("OPENAI_API_KEY",),
-    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-}
-"""For each provider, the variables from which its plugin reads its key."""
-
-_REQUIREMENT = re.compile(
-    r"^(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<extras>[^\]]*)\])?.*?(?:extra == [\"'](?P<extra>[^\"']+))?[\"']?$"
-)
 
 
 def python() -> Iterator[Finding]:
@@ -46,9 +32,9 @@ def packages() -> Iterator[Finding]:
         yield Finding("packages", Health.WARNING, "vivavoce is not installed here", "pip install vivavoce")
         return
     for extra, names in needed.items():
-        missing = [name for name in names if _version(name) is None]
+        missing = [name for name in names if installed_version(name) is None]
         if extra and not missing:
-            yield Finding(f"extra {extra}", Health.OK, ", ".join(f"{name} {_version(name)}" for name in names))
+            yield Finding(f"extra {extra}", Health.OK, ", ".join(f"{name} {installed_version(name)}" for name in names))
         elif extra:
             remedy = f"only if you want it: pip install 'vivavoce[{extra}]'"
             yield Finding(f"extra {extra}", Health.ABSENT, f"without {', '.join(missing)}", remedy)
@@ -56,28 +42,6 @@ def packages() -> Iterator[Finding]:
             yield Finding("packages", Health.PROBLEM, f"without {', '.join(missing)}", "pip install vivavoce")
         else:
             yield Finding("packages", Health.OK, f"all {len(names)} that the core needs")
-
-
-def needs() -> dict[str, list[str]]:
-    """Return the required packages by extra; the core's come first, under the empty name."""
-    try:
-        lines = requires("vivavoce") or []
-    except PackageNotFoundError:
-        return {}
-    needed: dict[str, list[str]] = {"": []}
-    for line in lines:
-        match = _REQUIREMENT.match(line)
-        if match is None or match["name"] == "vivavoce" or match["extra"] in WITHOUT_USE:
-            continue
-        needed.setdefault(match["extra"] or "", []).append(match["name"])
-    return needed
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def native_library() -> Iterator[Finding]:
@@ -90,7 +54,7 @@ def native_library() -> Iterator[Finding]:
         remedy = "reinstall it (pip install --force-reinstall livekit); it needs glibc 2.28 or newer on Linux"
         yield Finding("livekit library", Health.PROBLEM, f"does not load: {error}", remedy)
     else:
-        yield Finding("livekit library", Health.OK, f"loads ({_version('livekit')})")
+        yield Finding("livekit library", Health.OK, f"loads ({installed_version('livekit')})")
 
 
 def native_threads(environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -113,7 +77,7 @@ def native_threads(environment: Mapping[str, str]) -> Iterator[Finding]:
 def audio_devices() -> Iterator[Finding]:
     """Check for a microphone and speakers, which only `vivavoce console` uses."""
     name = "audio devices"
-    if _version("sounddevice") is None:
+    if installed_version("sounddevice") is None:
         yield Finding(name, Health.ABSENT, "not looked for", "for vivavoce console: pip install 'vivavoce[console]'")
         return
     try:
@@ -140,17 +104,3 @@ def audio_devices() -> Iterator[Finding]:
             )
         else:
             yield Finding(kind, Health.OK, f"{chosen} ({len(fit)} in all)")
-
-
-def provider_keys(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Check that the providers' keys are present; only the provider knows whether they are valid."""
-    for provider, names in PROVIDER_KEYS.items():
-        given = next((name for name in names if environment.get(name)), None)
-        if given is None:
-            remedy = f"only if you want {provider}: set {names[0]} in the environment or in .env"
-            yield Finding(f"key of {provider}", Health.ABSENT, f"{' and '.join(names)} not set", remedy)
-        elif environment[given] != environment[given].strip():
-            remedy = f"take the blanks around the value of {given} away"
-            yield Finding(f"key of {provider}", Health.PROBLEM, f"{given} begins or ends with a blank", remedy)
-        else:
-            yield Finding(f"key of {provider}", Health.OK, f"{given} {masked(environment[given])}")

@@ -41,14 +41,9 @@ def refusal_of(
         headers: With names in any case.
         keys, models: Those that there are; None: any.
     """
-    bearer = headers.get("authorization", "")
-    key = headers.get("x-api-key", "") or bearer.removeprefix("Bearer ")
-    if not key:
-        return Refuse(401, "x-api-key header is required")
-    if keys is not None and key not in keys:
-        return Refuse(401, "invalid x-api-key")
-    if not headers.get("anthropic-version"):
-        return Refuse(400, "anthropic-version: header is required")
+    refusal = refusal_of_headers(headers, keys)
+    if refusal is not None:
+        return refusal
     if not isinstance(body, dict):
         return Refuse(400, "The request body is not valid JSON")
     if models is not None and body.get("model") not in models:
@@ -58,6 +53,21 @@ def refusal_of(
     except (AttributeError, KeyError, TypeError) as error:  # a field of another type
         problem = f"body: Input should be a valid dictionary ({type(error).__name__})"
     return Refuse(400, problem) if problem is not None else None
+
+
+def refusal_of_headers(headers: Mapping[str, str], keys: frozenset[str] | None) -> Refuse | None:
+    """Return the error for the headers of any request; None if the API would answer it.
+
+    Args:
+        headers, keys: As `refusal_of()`.
+    """
+    bearer = headers.get("authorization", "")
+    key = headers.get("x-api-key", "") or bearer.removeprefix("Bearer ")
+    if not key:
+        return Refuse(401, "x-api-key header is required")
+    if keys is not None and key not in keys:
+        return Refuse(401, "invalid x-api-key")
+    return None if headers.get("anthropic-version") else Refuse(400, "anthropic-version: header is required")
 
 
 def _problems(body: Mapping[str, Any], betas: str) -> Iterator[str]:

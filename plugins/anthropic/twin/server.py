@@ -13,7 +13,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from vivavoce.plugins.anthropic.twin.cache import Block, Cache, blocks_of
-from vivavoce.plugins.anthropic.twin.rules import refusal_of
+from vivavoce.plugins.anthropic.twin.rules import refusal_of, refusal_of_headers
 from vivavoce.plugins.anthropic.twin.script import Answer, Event, Fault, Playing, Refuse, on_wire
 from vivavoce.plugins.anthropic.twin.thoughts import sign
 
@@ -150,6 +150,9 @@ class Twin:
             raise
 
     async def _list_models(self, request: web.Request) -> web.Response:
+        refusal = refusal_of_headers(request.headers, self._keys)
+        if refusal is not None:
+            return _refused(refusal)
         names = sorted(self._models) if self._models is not None else MODELS
         data = [{"type": "model", "id": name, "display_name": name} for name in names]
         return web.json_response({"data": data, "has_more": False, "first_id": names[0], "last_id": names[-1]})

@@ -172,6 +172,7 @@ class CartesiaTwin:
 
     async def __aenter__(self) -> Self:
         app = web.Application()
+        app.router.add_get("/voices", self._list_voices)
         app.router.add_get("/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
         await self._runner.setup()
@@ -225,10 +226,7 @@ class CartesiaTwin:
         version = heads.get("cartesia-version") or request.query.get("cartesia_version", "")
         refusal = self._refusal(request, heads, version)
         if refusal is not None:
-            body = refusal.fields(version, new_id("request"))
-            text = json.dumps(body) if "title" in body else body["error"]
-            kind = "application/json" if "title" in body else "text/plain"
-            return web.Response(status=refusal.status, text=text, content_type=kind)
+            return _refused(refusal, version)
         socket = web.WebSocketResponse(max_msg_size=0, compress=False, timeout=0.5)
         await socket.prepare(request)
         connection = TwinConnection(self, socket, request, version)
@@ -237,12 +235,22 @@ class CartesiaTwin:
         await connection.run()
         return socket
 
+    async def _list_voices(self, request: web.Request) -> web.StreamResponse:
+        """Answer with a page of voices. Source: cartesia 4.2.0, `resources/voices.py` and `pagination.py`."""
+        heads = {name.lower(): value for name, value in request.headers.items()}
+        version = heads.get("cartesia-version", "")
+        refusal = self._refusal(request, heads, version)
+        if refusal is not None:
+            return _refused(refusal, version)
+        voices = sorted(self.voices)[: int(request.query.get("limit", "10"))]
+        return web.json_response({"data": [{"id": voice} for voice in voices], "has_more": False})
+
     def _refusal(self, request: web.Request, heads: dict[str, str], version: str) -> Refusal | None:
-        """Return why the handshake is refused."""
+        """Return why the handshake or request is refused."""
         if self._refusals:
             status = self._refusals.pop(0)
             return Refusal(status, TITLES.get(status, "Error"), "Refused by the script.", CODES.get(status))
-        if request.path != "/tts/websocket":
+        if request.path not in ("/tts/websocket", "/voices"):
             return Refusal(404, "Not found", "There is no such endpoint.")
         if not version:
             return Refusal(400, "Invalid request", "The API version is required.")
@@ -251,3 +259,10 @@ class CartesiaTwin:
         if self.key not in keys:
             return Refusal(401, TITLES[401], "Invalid API key.")
         return None
+
+
+def _refused(refusal: Refusal, version: str) -> web.Response:
+    body = refusal.fields(version, new_id("request"))
+    text = json.dumps(body) if "title" in body else body["error"]
+    kind = "application/json" if "title" in body else "text/plain"
+    return web.Response(status=refusal.status, text=text, content_type=kind)

@@ -12,6 +12,7 @@ this repository's tests, before our plugin does.
 * `/v2/listen` (Flux): the events of turns in their order, `ForceEndTurn`, `Configure`; its confidence in the end of a
   turn is the length of the silence.
 * `POST /v1/speak` (Aura): PCM as it comes; its words are such that the twin's recognisers hear them.
+* `GET /v1/auth/token`: tries a key, for `vivavoce doctor`.
 * A handshake is checked: the key, the model and its languages, the settings. The refusal has the vendor's body and its
   heads `dg-error` and `dg-request-id`.
 * Faults on demand: refused handshakes, any close code, lost connections, frames that break the protocol.

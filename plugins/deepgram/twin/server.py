@@ -154,6 +154,7 @@ class DeepgramTwin:
 
     async def __aenter__(self) -> Self:
         app = web.Application()
+        app.router.add_get("/v1/auth/token", self._token)
         app.router.add_get("/{path:.*}", self._serve)
         app.router.add_post("/v1/speak", self._speak)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
@@ -201,7 +202,7 @@ class DeepgramTwin:
         return self._lexicon.level(Said(word) if isinstance(word, str) else word)
 
     def refuse(self, *statuses: int) -> None:
-        """Refuse the next handshakes with these HTTP statuses, one each."""
+        """Refuse the next handshakes or requests with these HTTP statuses, one each."""
         self._refusals.extend(map(refusal, statuses))
 
     # --- for tests
@@ -262,6 +263,15 @@ class DeepgramTwin:
         self._note()
         await connection.run()
         return socket
+
+    async def _token(self, request: web.Request) -> web.StreamResponse:
+        """Answer the try of a key; the fields of a good one: https://developers.deepgram.com/docs/authenticating."""
+        refused = self._refusals.pop(0) if self._refusals else None
+        if refused is None and not has_key(request.headers.get("Authorization", ""), self.key):
+            refused = refusal(401)
+        if refused is not None:
+            return _refused(refused, str(uuid4()))
+        return web.json_response({"api_key_id": str(uuid4()), "scopes": ["usage:write"]})
 
     async def _speak(self, request: web.Request) -> web.StreamResponse:
         query = {name: request.query.getall(name) for name in request.query}

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(60)
 def test_without_arguments_the_commands_are_listed_and_where_to_begin() -> None:
     status, printed = in_a_process()  # the one command that shows how its process ends
     assert status != 0
-    for word in ("demo", "dev", "start", "connect", "doctor", "room", "New here? Run: vivavoce demo"):
+    for word in ("demo", "dev", "start", "connect", "doctor", "plugins", "room", "New here? Run: vivavoce demo"):
         assert word in printed
 
 
@@ -48,7 +48,8 @@ HELP = {
     "dev": ("new code at every save", "--port", "--url", "--watch", "--no-reload", "LIVEKIT_URL"),
     "connect": ("--room", "--identity", "--metadata", "required"),
     "console": ("--text", "--wav", "--out", "--input", "--output", "--devices", "space interrupts"),
-    "doctor": ("--json", "Secrets are never printed"),
+    "doctor": ("--json", "Secrets are never printed", "Each vendor whose key is set is asked"),
+    "plugins": ("--json", "Keys are never printed"),
     "start": ("--agent-name", "--health-port", "--health-host", "0.0.0.0 for probes", "--log-format"),
 }
 
@@ -319,10 +320,13 @@ def test_doctor_says_what_is_wrong_and_what_to_do_and_shows_no_secret(vivavoce: 
         "LIVEKIT_API_KEY": "key",
         "LIVEKIT_API_SECRET": SECRET,
         "OPENAI_API_KEY": f"sk-{SECRET}",
+        "HTTPS_PROXY": "http://127.0.0.1:1",
+        "COLUMNS": "200",
     }
     status, printed = vivavoce("doctor", env=env)
     assert status == 1
-    assert "cannot be reached" in printed
+    assert "ws://127.0.0.1:1 cannot be reached" in printed
+    assert "https://api.openai.com/v1 cannot be reached" in printed
     assert SECRET not in printed
     status, printed = vivavoce("doctor", "--json")
     assert status == 0

@@ -13,6 +13,7 @@ from aiohttp.test_utils import TestServer
 from vivavoce.agents.cli.doctor import machine, servers
 from vivavoce.agents.cli.doctor.findings import Finding, Health, is_healthy
 from vivavoce.agents.cli.environment import masked
+from vivavoce.agents.cli.extras import needs
 from vivavoce.agents.dev_room import RoomServer, RoomServerOptions
 from vivavoce.pipelines.core.clock import LoopClock
 
@@ -179,15 +180,6 @@ async def test_an_otlp_endpoint_over_grpc_needs_no_scheme() -> None:
     assert finding.health is Health.OK
 
 
-def test_a_key_is_there_or_not_and_never_shown() -> None:
-    seen = {finding.name: finding for finding in machine.provider_keys({"OPENAI_API_KEY": f"sk-{SECRET}"})}
-    assert seen["key of openai"].health is Health.OK
-    assert SECRET not in seen["key of openai"].found
-    assert seen["key of google"].health is Health.ABSENT
-    (first, *_) = machine.provider_keys({"OPENAI_API_KEY": f"sk-{SECRET}\n"})
-    assert (first.health, "blank" in first.found) == (Health.PROBLEM, True)
-
-
 def test_the_threads_of_native_libraries_are_shown_and_more_than_one_has_a_remedy() -> None:
     given = {"OPENBLAS_NUM_THREADS": "1", "OMP_THREAD_LIMIT": "4", "SHELL": "sh"}
     seen = {finding.name: finding for finding in machine.native_threads(given)}
@@ -207,7 +199,7 @@ def test_secrets_are_masked() -> None:
 
 
 def test_each_extra_of_the_package_is_known_by_what_it_needs() -> None:
-    needed = machine.needs()
+    needed = needs()
     assert "anyio" in needed[""]
     assert {"aiortc", "pyOpenSSL", "cryptography"} <= set(needed["room"])
     assert "dev" not in needed

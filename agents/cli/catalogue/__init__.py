@@ -1,0 +1,1 @@
+"""The catalogue of plugins: `providers` finds their facts, `view` shows them, `key_checks` asks vendors about keys."""
