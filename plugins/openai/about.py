@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from vivavoce.pipelines.about import KeyCheck, Part, Provider
+from vivavoce.pipelines.about import KeyCheck, Kind, Part, Provider
 from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.plugins.openai.client import net_client
@@ -27,6 +27,7 @@ class Page:
 
     Args:
         path: Of a request that needs a key; "": there is none that is known.
+        note: On its language models.
     """
 
     title: str
@@ -73,16 +74,17 @@ def _client(name: ServerName, *, api_key: str | None = None, base_url: str | Non
     return net_client(f"openai, {name}", endpoint, ConnectionOptions())
 
 
-def _part(kind: Any, make: Any, name: str, model: str, **sample: object) -> Part:
+def _part(kind: Kind, make: Callable[..., Any], name: str, model: str, note: str = "", **sample: object) -> Part:
     arguments = f'server="{name}"' + ("" if model else ', model="…"')
-    return Part(kind=kind, make=make, arguments=arguments, sample={"server": name, "model": model or "m", **sample})
+    sample = {"server": name, "model": model or "m", **sample}
+    return Part(kind=kind, make=make, arguments=arguments, sample=sample, note=note)
 
 
-def _parts(server: Server) -> Iterator[Part]:
+def _parts(server: Server, note: str) -> Iterator[Part]:
     if server.ears is not None:
         yield _part("stt", STT, server.name, server.ears.model)
     if server.name not in SPEECH_ONLY:
-        yield _part("llm", LLM, server.name, "")
+        yield _part("llm", LLM, server.name, "", note)
     if server.voices is not None:
         voice = {} if server.voices.voice else {"voice": "v"}
         yield _part("tts", TTS, server.name, server.voices.model, **voice)
@@ -97,11 +99,11 @@ def _provider(name: ServerName, page: Page) -> Provider:
         name=name,
         title=page.title,
         docs=page.docs,
-        parts=tuple(_parts(server)),
+        parts=tuple(_parts(server, page.note)),
         keys=server.key_variables,
         get_key=page.get_key,
         check=check,
-        note=page.note or ("" if server.key_variables else f"On your machine, at {server.base_url} or a `base_url`."),
+        note="" if server.key_variables else f"On your machine, at {server.base_url} or a `base_url`.",
     )
 
 
@@ -113,9 +115,7 @@ PROVIDERS = (
         title="OpenAI",
         docs="https://platform.openai.com/docs",
         parts=(
-            Part(
-                kind="stt", make=STT, note='Or `api="upload"`: a request for each utterance, with times of words.'
-            ),
+            Part(kind="stt", make=STT, note='Or `api="upload"`: a request for each utterance, with times of words.'),
             Part(kind="llm", make=LLM, note="With `base_url`, of every server that has OpenAI's API."),
             Part(kind="tts", make=TTS, note="The option `instructions` says how it speaks."),
             Part(kind="realtime", make=RealtimeModel),

@@ -13,7 +13,7 @@ from vivavoce.plugins.openai.endpoint import Endpoint
 from vivavoce.plugins.openai.failures import openai_failures
 from vivavoce.plugins.openai.wire import PROVIDER
 
-C = TypeVar("C", Client, SDKClient)
+C = TypeVar("C", bound=Client | SDKClient)
 
 
 class OpenAIComponent(NetComponent[C]):
@@ -34,6 +34,6 @@ class OpenAIComponent(NetComponent[C]):
             asked: What was asked for, if the server refuses it (400).
         """
         secrets = [*self._client.secrets]
-        for text in signature.values():
-            secrets += [text, *text.split()[1:]]
+        for value in signature.values():
+            secrets += [value, *value.split()[1:]]
         return openai_failures(secrets, said, endpoint=self._endpoint, model=self._model, asked=asked)
