@@ -71,10 +71,15 @@ class STTOptions:
     word_times: bool | None = None
     """Whether uploads ask for the times of words, which takes a Whisper model some time. None: if the server is known
     to report them."""
+    verbose_json: bool | None = None
+    """Whether uploads ask for the language, and how sure the model is, so that words that nobody said are left out.
+    None: of Whisper models; a server may not have this format."""
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
     """The limits of the connection."""
 
     def __post_init__(self) -> None:
+        if self.word_times and self.verbose_json is False:
+            raise ConfigurationError("word_times need verbose_json, got word_times=True and verbose_json=False")
         check_number("order_limit", self.order_limit, above=0, unit="s")
 
 
@@ -152,23 +157,27 @@ class STT(OpenAIComponent[Client], base.STT):
 
     def _asked(self, terms: Sequence[str]) -> Transcription:
         options = self._options
-        is_whisper = "whisper" in self._model.casefold()
+        is_verbose = options.verbose_json
+        if is_verbose is None:
+            is_verbose = "whisper" in self._model.casefold() or bool(options.word_times)
         times = self._ears.has_word_times if options.word_times is None else options.word_times
         return Transcription(
             model=self._model,
             language=self._language,
             prompt=prompt_of(options.prompt, (*options.keywords, *terms)),
-            has_segments=is_whisper or bool(options.word_times),
-            has_words=times and (is_whisper or bool(options.word_times)),
+            has_segments=is_verbose,
+            has_words=times and is_verbose,
         )
 
     def _uploads(self, terms: Sequence[str]) -> UploadStream:
         asked = self._asked(terms)
+        format_hint = "; without verbose_json: STTOptions(verbose_json=False)" if asked.has_segments else ""
+        hint = f"asked for model {self._model!r}, language {self._language or 'detected'}{format_hint}"
         return UploadStream(
             self._client,
             self._endpoint,
             asked,
-            lambda signature: self._failures(lambda: (asked.prompt,), signature),
+            lambda signature: self._failures(lambda: (asked.prompt,), signature, asked=hint),
             max_bytes=self._ears.max_bytes,
             order_limit=self._options.order_limit,
         )

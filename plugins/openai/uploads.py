@@ -7,6 +7,7 @@ import logging
 from array import array
 from collections import deque
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.boundary import as_provider_error
@@ -157,8 +158,9 @@ class UploadStream(UtteranceStream):
         data = b""
         try:
             async with self._client.request("audio/transcriptions", failures, data=form, headers=signature) as response:
-                async for piece in response.chunks():
-                    data += piece
+                async with aclosing(response.chunks()) as pieces:
+                    async for piece in pieces:
+                        data += piece
         except ProviderStatusError as error:
             if error.status != TOO_LARGE:
                 raise

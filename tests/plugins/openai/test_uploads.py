@@ -130,6 +130,25 @@ async def test_words_have_the_times_of_the_streams_audio_and_the_spelling_of_the
     assert final.language == "en"
 
 
+async def test_a_server_without_the_verbose_format_is_asked_for_text_alone() -> None:
+    options = openai.STTOptions(verbose_json=False)
+    async with OpenAITwin("groq") as twin, listening(twin, options=options) as stream:
+        twin.add(Heard(text="Hello"), refusal(400, "unknown response_format"))
+        say(stream)
+        (final,) = await finals(stream, 1)
+    assert (final.text, final.words, twin.bodies[0]["response_format"]) == ("Hello", (), "json")
+
+
+async def test_a_refused_form_says_what_was_asked_for_and_what_to_do() -> None:
+    async with OpenAITwin("groq") as twin, listening(twin, language="tlh") as stream:
+        twin.add(refusal(400, "unknown language"))
+        say(stream)
+        with pytest.raises(
+            ProviderStatusError, match=r"unknown language.*'whisper-large-v3-turbo', language tlh.*verbose"
+        ):
+            await finals(stream, 1)
+
+
 async def test_silence_asks_for_nothing() -> None:
     async with OpenAITwin("groq") as twin, listening(twin) as stream:
         stream.flush()
@@ -296,6 +315,8 @@ def test_what_a_server_hears_by_default() -> None:
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="perplexity does not transcribe; those that do: openai, azure"):
         openai.STT(server="perplexity", api_key="k")
+    with pytest.raises(ConfigurationError, match="word_times need verbose_json"):
+        openai.STTOptions(word_times=True, verbose_json=False)
     with pytest.raises(ConfigurationError, match="speaches needs model"):
         openai.STT(server="speaches")
     with pytest.raises(ConfigurationError, match="need api None, 'realtime' or 'upload'"):
