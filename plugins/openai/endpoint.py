@@ -7,6 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.net import keys
@@ -115,7 +116,7 @@ def _azure(azure: Azure, model: str | None, api_key: str | None, base_url: str |
         if not model:
             raise ConfigurationError(f"Azure needs model, the name of a deployment, got {model!r}; {server.models}")
         place: dict[str, Any] = {
-            "url": f"{url}/openai/deployments/{model}",
+            "url": f"{url}/openai/deployments/{quote(model, safe='')}",
             "query": {"api-version": azure.api_version},
         }
     else:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from typing import Literal, get_args
 
 import anyio
 
+from vivavoce.pipelines.core.checks import check_choice
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderConnectionError, ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
@@ -33,10 +35,12 @@ from vivavoce.plugins.openai.realtime_answer import RealtimeAnswer
 from vivavoce.plugins.openai.realtime_messages import AUDIO, RATE, delete_item
 from vivavoce.plugins.openai.realtime_options import RealtimeOptions
 from vivavoce.plugins.openai.realtime_wire import RealtimeWire
-from vivavoce.plugins.openai.servers import OPENAI, ServerName
+from vivavoce.plugins.openai.servers import OPENAI
 from vivavoce.plugins.openai.wire import PROVIDER
 
 DEFAULT_REALTIME_MODEL = "gpt-realtime-2"
+
+RealtimeServer = Literal["openai", "azure"]
 
 READY_LIMIT = 10.0
 """Seconds from the connection to a conversation that has its settings and its history."""
@@ -52,7 +56,7 @@ class RealtimeModel(OpenAIComponent[Client], RealtimeModelPort):
 
     Args:
         model: `DEFAULT_REALTIME_MODEL` unless given; another server needs one.
-        server, api_key: As for `openai.LLM`.
+        server, api_key: As for `openai.LLM`; of the servers known by name, these two have the protocol.
         base_url: Of another server; http(s) and ws(s) have the same meaning.
     Raises:
         ConfigurationError: The key or the model is missing, or an argument is invalid.
@@ -62,14 +66,16 @@ class RealtimeModel(OpenAIComponent[Client], RealtimeModelPort):
         self,
         *,
         model: str | None = None,
-        server: ServerName | Azure | None = None,
+        server: RealtimeServer | Azure | None = None,
         api_key: str | None = None,
         base_url: str | None = None,
         options: RealtimeOptions | None = None,
     ) -> None:
         self._options = options or RealtimeOptions()
         limits = self._options.connection
-        if isinstance(server, Azure) and server.api_version:
+        if not isinstance(server, Azure):
+            check_choice("server", server, (None, *get_args(RealtimeServer)))
+        elif server.api_version:
             raise ConfigurationError(f"the realtime model needs v1 of Azure's API; leave out {server.api_version!r}")
         endpoint = find_endpoint(server, model=model, api_key=api_key, base_url=base_url)
         default = DEFAULT_REALTIME_MODEL if endpoint.server is OPENAI else ""

@@ -152,6 +152,8 @@ def test_the_old_api_has_no_responses_and_no_realtime_model() -> None:
         openai.LLM(server=azure, model="m", api_key=KEY, api="responses")
     with pytest.raises(ConfigurationError, match="realtime model needs v1"):
         openai.RealtimeModel(server=azure, model="m", api_key=KEY)
+    with pytest.raises(ConfigurationError, match="need server None, 'openai' or 'azure'"):
+        openai.RealtimeModel(server="groq", model="m", api_key=KEY)  # type: ignore[arg-type]
     assert openai.RealtimeModel(server=replace(azure, api_version=""), model="m", api_key=KEY).model == "m"
 
 
