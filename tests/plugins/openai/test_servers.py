@@ -7,10 +7,12 @@ from typing import get_args
 
 import pytest
 
+from kit.limits import LIMIT
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderStatusError
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, FunctionCall, FunctionCallOutput
-from vivavoce.pipelines.llm.tools import ToolCall, function_tool
+from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice, function_tool
+from vivavoce.pipelines.testing import check_llm
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.servers import BY_NAME, SERVERS, ServerName, server_of
 from vivavoce.plugins.openai.twin import (
@@ -104,6 +106,21 @@ async def test_calls_of_another_server_and_interruptions_in_the_history_are_refu
     outputs = [message["tool_call_id"] for message in twin.bodies[0]["messages"] if message["role"] == "tool"]
     assert calls == outputs
     assert len(set(calls)) == 2
+
+
+@pytest.mark.parametrize("name", ["mistral", "groq", "openrouter"])
+async def test_a_named_servers_model_keeps_the_promises_of_an_llm(name: ServerName) -> None:
+    context = ChatContext([said("Book Friday.")])
+    talk = GenerateRequest(context=context, tools=(book,))
+    act = GenerateRequest(context=context, tools=(book,), tool_choice=ToolChoice(mode="required"))
+    call = [chat_call(0, "abc123XYZ", "book", '{"day": '), chat_call(0, None, None, '"Friday"}')]
+    async with OpenAITwin(name) as twin:
+        twin.add(chat_answer("Hello ", "there."), Answer(steps=[*call, *chat_end("tool_calls")]))
+        twin.default = chat_answer("Hello ", "there.")
+        await check_llm(
+            lambda: openai.LLM(server=name, model="m", base_url=twin.url, api_key=KEY), talk, act, limit=LIMIT
+        )
+    assert twin.refused == []
 
 
 async def test_perplexity_calls_no_tools_and_says_so_before_a_request() -> None:
