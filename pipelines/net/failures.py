@@ -75,6 +75,7 @@ class Failures:
         statuses: Close codes, and names of errors, that mean a status with this provider.
         final: Further names of errors for which no second try helps.
         remedies: What to do, by status, where it differs from `REMEDIES`.
+        unreachable: What to do if nobody takes the connection, such as how to start the server.
     """
 
     provider: str
@@ -82,6 +83,7 @@ class Failures:
     statuses: Mapping[int | str, int] = field(default_factory=dict)
     final: frozenset[str] = frozenset()
     remedies: Mapping[int, str] = field(default_factory=dict)
+    unreachable: str = ""
 
     def status(self, status: int, headers: Mapping[str, str] | None = None, body: object = None) -> ProviderStatusError:
         """Return the error of a refused request or handshake.
@@ -170,8 +172,19 @@ class Failures:
             return ProviderProtocolError(text, provider=self.provider, retryable=True)
         if isinstance(error, TimeoutError):
             return ProviderTimeoutError(f"the server took too long: {type(error).__name__}", provider=self.provider)
-        reason = system_reason(error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error)
-        return ProviderConnectionError(f"no connection, or it was lost: {reason}", provider=self.provider)
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return self.no_connection(error.os_error, is_refused=True)
+        return self.no_connection(error)
+
+    def no_connection(self, error: BaseException, *, is_refused: bool = False) -> ProviderConnectionError:
+        """Return the error of a connection that the system could not make or keep.
+
+        Args:
+            is_refused: Whether it was never there.
+        """
+        text = f"no connection, or it was lost: {system_reason(error)}"
+        hint = f"; {self.unreachable}" if is_refused and self.unreachable else ""
+        return ProviderConnectionError(text + hint, provider=self.provider)
 
     def malformed(self, needed: str, got: object, *, retryable: bool = False) -> ProviderProtocolError:
         """Return the error of data that breaks the provider's protocol; `got` must hold no content."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 from vivavoce.pipelines.core.checks import check_choice
-from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.net import keys
 from vivavoce.pipelines.net.client import Client
+from vivavoce.pipelines.net.component import NetComponent
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.net.redaction import Redaction
@@ -39,7 +39,7 @@ KEY_REMEDY = "check the API key, which must be one of console.deepgram.com"
 PLAN_REMEDY = "check what the API key may do, and whether its project has this product and model"
 
 
-class DeepgramComponent(Component):
+class DeepgramComponent(NetComponent[Client]):
     """Holds a model's name and the client of its server.
 
     Args:
@@ -58,24 +58,11 @@ class DeepgramComponent(Component):
         region: Region,
         options: ConnectionOptions,
     ) -> None:
+        super().__init__(model, client_of(name, api_key=api_key, base_url=base_url, region=region, options=options))
         self._name = name
-        self._model = model
-        self._client = client_of(name, api_key=api_key, base_url=base_url, region=region, options=options)
-
-    @property
-    def model(self) -> str:
-        return self._model
 
     def __repr__(self) -> str:
         return f"{self._name}(model={self._model!r}, base_url={self._client.shown_url!r})"
-
-    async def aclose(self) -> None:
-        """Close the idle connections; open websockets go on.
-
-        Raises:
-            ConfigurationError: They belong to another event loop, which still runs.
-        """
-        await self._client.aclose()
 
 
 def client_of(

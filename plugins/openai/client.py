@@ -1,21 +1,20 @@
-"""The clients of this plugin's components, one of the SDK for the LLM and one for the others: key, address, limits."""
+"""The clients of this plugin's components, one of the SDK for the LLM and one for the others."""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.net import keys
 from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.one_loop import OneLoop
 from vivavoce.pipelines.net.options import ConnectionOptions
+from vivavoce.plugins.openai.endpoint import Endpoint
 
 if TYPE_CHECKING:
     import openai
-
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
-KEY_VARIABLE = "OPENAI_API_KEY"
 
 MODULES = ("openai", "openai.resources.chat", "openai.resources.responses")
 """Modules of the SDK that are imported with a component: that takes most of a second, which would delay an answer."""
@@ -25,10 +24,10 @@ class SDKClient:
     """The SDK's client of an LLM, made with the first request, for one event loop.
 
     Raises:
-        ConfigurationError: The SDK is not installed, the key is missing, or an argument is invalid.
+        ConfigurationError: The SDK is not installed.
     """
 
-    def __init__(self, *, api_key: str | None, base_url: str | None, options: ConnectionOptions) -> None:
+    def __init__(self, endpoint: Endpoint, options: ConnectionOptions) -> None:
         for module in MODULES:
             try:
                 importlib.import_module(module)
@@ -37,10 +36,10 @@ class SDKClient:
                     f"openai.LLM needs the openai SDK, which does not import ({error}); run: pip install "
                     "'vivavoce[openai]'"
                 ) from error
-        self.base_url = checked_url(base_url)
-        self.key = checked_key(api_key, base_url)
+        self.endpoint = endpoint
+        self.base_url = endpoint.url
         self.options = options
-        self._sdk = OneLoop("openai.LLM", lambda: _sdk(self.key, self.base_url, options), lambda sdk: sdk.close())
+        self._sdk = OneLoop("openai.LLM", lambda: _sdk(endpoint, options), lambda sdk: sdk.close())
 
     @property
     def shown_url(self) -> str:
@@ -50,15 +49,20 @@ class SDKClient:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Texts that no message may show."""
-        return (self.key, *self.options.extra_headers.values())
+        values = (*self.endpoint.headers.values(), *self.options.extra_headers.values())
+        return tuple(part for value in values for part in (value, *value.split()[1:]))
 
-    @property
-    def headers(self) -> dict[str, Any]:
-        """The headers of each request."""
+    def headers(self, signature: dict[str, str]) -> dict[str, Any]:
+        """Return the headers of a request.
+
+        Args:
+            signature: Those of the endpoint for this request.
+        """
         import openai
 
-        no_key = {} if self.key else {"Authorization": openai.Omit()}
-        return {**no_key, **self.options.extra_headers}
+        given = {**self.endpoint.headers, **signature}
+        no_key = {} if "Authorization" in given else {"Authorization": openai.Omit()}
+        return {**no_key, **given, **self.options.extra_headers}
 
     def here(self) -> openai.AsyncOpenAI:
         """Return the SDK's client of the running loop.
@@ -77,58 +81,24 @@ class SDKClient:
         await self._sdk.aclose()
 
 
-def net_client(name: str, *, api_key: str | None, base_url: str | None, options: ConnectionOptions) -> Client:
-    """Return the client of a component that does not need the SDK.
-
-    Raises:
-        ConfigurationError: The key is missing, or an argument is invalid.
-    """
-    key = checked_key(api_key, base_url)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return Client(name, checked_url(base_url), headers=headers, options=options)
+def net_client(name: str, endpoint: Endpoint, options: ConnectionOptions) -> Client:
+    """Return the client of a component that does not need the SDK."""
+    query = f"?{urlencode(endpoint.query)}" if endpoint.query else ""
+    return Client(name, f"{endpoint.url}{query}", headers=endpoint.headers, options=options)
 
 
-def _sdk(key: str, base_url: str, options: ConnectionOptions) -> openai.AsyncOpenAI:
+def _sdk(endpoint: Endpoint, options: ConnectionOptions) -> openai.AsyncOpenAI:
     import httpx2
     import openai
 
     timeout = httpx2.Timeout(options.read_timeout, connect=options.connect_timeout)
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=options.keepalive)
-    is_websocket = base_url.startswith("ws")
+    url = endpoint.url
     return openai.AsyncOpenAI(
-        api_key=key or "none",  # never sent: each request omits the header then
-        base_url=f"http{base_url.removeprefix('ws')}" if is_websocket else base_url,
+        api_key="none",  # never sent: each request has the header, or omits it
+        base_url=f"http{url.removeprefix('ws')}" if url.startswith("ws") else url,
+        default_query=dict(endpoint.query) or None,
         max_retries=0,
         timeout=timeout,
         http_client=openai.DefaultAsyncHttpx2Client(timeout=timeout, limits=limits),
     )
-
-
-def checked_url(base_url: str | None) -> str:
-    """Return the address of the server.
-
-    Raises:
-        ConfigurationError: It is not a URL of a server.
-    """
-    return DEFAULT_BASE_URL if base_url is None else keys.checked_url(base_url, "http://127.0.0.1:11434/v1")
-
-
-def checked_model(model: str | None, base_url: str | None, default: str, hint: str = "") -> str:
-    """Return the given model, or `default`.
-
-    Raises:
-        ConfigurationError: There is a `base_url` without a model; `hint` says where to find one.
-    """
-    if not model and base_url is not None:
-        raise ConfigurationError(f"a server of your own needs model, got {model!r}{hint}")
-    return model or default
-
-
-def checked_key(api_key: str | None, base_url: str | None) -> str:
-    """Return the key to send; the environment's key goes to OpenAI only.
-
-    Raises:
-        ConfigurationError: OpenAI needs a key and there is none, or the key has invalid characters.
-    """
-    variables = (KEY_VARIABLE,) if base_url is None else ()
-    return keys.find_key(api_key, variables, remedy=", or give base_url for a server of your own, which needs none")

@@ -1,38 +1,39 @@
-"""OpenAIComponent: the model, the client and the close of each component of this plugin."""
+"""OpenAIComponent: the endpoint and the errors of each component of this plugin."""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.net.client import Client
+from vivavoce.pipelines.net.component import NetComponent
+from vivavoce.pipelines.net.failures import Failures
 from vivavoce.plugins.openai.client import SDKClient
+from vivavoce.plugins.openai.endpoint import Endpoint
+from vivavoce.plugins.openai.failures import openai_failures
 from vivavoce.plugins.openai.wire import PROVIDER
 
-C = TypeVar("C", Client, SDKClient)
+C = TypeVar("C", bound=Client | SDKClient)
 
 
-class OpenAIComponent(Component, Generic[C]):
-    """Holds a model's name and the client of its server.
-
-    Args:
-        model: The checked name of the model.
-    """
+class OpenAIComponent(NetComponent[C]):
+    """Holds a model's name, and the endpoint of its server with the client."""
 
     provider = PROVIDER
 
-    def __init__(self, model: str, client: C) -> None:
-        self._model = model
-        self._client: C = client
+    def __init__(self, model: str, endpoint: Endpoint, client: C) -> None:
+        super().__init__(model, client)
+        self._endpoint = endpoint
 
-    @property
-    def model(self) -> str:
-        return self._model
+    def _failures(self, said: Callable[[], Iterable[str]], signature: dict[str, str], *, asked: str = "") -> Failures:
+        """Return the errors of one request.
 
-    async def aclose(self) -> None:
-        """Close the connections. Requests that still run fail; open websockets go on.
-
-        Raises:
-            ConfigurationError: The connections belong to another event loop, which still runs.
+        Args:
+            said: Returns the texts that must not be quoted.
+            signature: The headers of the request that hold a token.
+            asked: What was asked for, if the server refuses it (400).
         """
-        await self._client.aclose()
+        secrets = [*self._client.secrets]
+        for value in signature.values():
+            secrets += [value, *value.split()[1:]]
+        return openai_failures(secrets, said, endpoint=self._endpoint, model=self._model, asked=asked)

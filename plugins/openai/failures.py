@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from vivavoce.pipelines.core.errors import (
     ProviderConnectionError,
@@ -11,19 +11,51 @@ from vivavoce.pipelines.core.errors import (
     ProviderProtocolError,
     ProviderTimeoutError,
 )
-from vivavoce.pipelines.net.failures import Failures, error_in, system_reason
+from vivavoce.pipelines.net.failures import Failures, error_in
+from vivavoce.pipelines.net.keys import shown_url
 from vivavoce.pipelines.net.redaction import Redaction
+from vivavoce.plugins.openai.endpoint import Endpoint
 from vivavoce.plugins.openai.wire import PROVIDER
 
+STATUSES: Mapping[int | str, int] = {
+    "queue_exceeded": 429,
+    "token_quota_exceeded": 429,
+    "too_many_requests_error": 429,
+    "request_quota_exceeded": 429,
+    "DeploymentNotFound": 404,
+}
+"""Cerebras' names for too many requests (https://inference-docs.cerebras.ai/support/error), and Azure's own."""
 
-def openai_failures(secrets: Iterable[str], said: Callable[[], Iterable[str]]) -> Failures:
+
+def openai_failures(
+    secrets: Iterable[str],
+    said: Callable[[], Iterable[str]],
+    *,
+    endpoint: Endpoint,
+    model: str,
+    asked: str = "",
+) -> Failures:
     """Return the errors of a component.
 
     Args:
         secrets: Masked wherever they occur.
         said: Returns the texts that must not be quoted.
+        asked: What was asked for, if the server refuses it (400).
     """
-    return Failures(provider=PROVIDER, redact=Redaction(secrets, said))
+    server = endpoint.server
+    what = "deployment" if server.name == "azure" else "model"
+    variables = " or ".join(server.key_variables)
+    remedies = {
+        404: f"check model and base_url: {what} {model!r} ({server.models}) at {shown_url(endpoint.url)!r}",
+        413: "the request is too long for the server: send less of the conversation or of the audio",
+    }
+    if asked:
+        remedies[400] = asked
+    if variables:
+        remedies[401] = f"check the API key: it must be one of {server.name} ({variables})"
+    start = f"is it running? start it: {server.start}" if server.start else ""
+    redact = Redaction(secrets, said)
+    return Failures(provider=PROVIDER, redact=redact, statuses=STATUSES, remedies=remedies, unreachable=start)
 
 
 def sdk_errors() -> tuple[type[Exception], ...]:
@@ -52,8 +84,7 @@ def provider_error(error: Exception, failures: Failures) -> ProviderError:
     if isinstance(error, httpx2.HTTPError):
         return ProviderConnectionError(f"the answer broke off: {type(error).__name__}", provider=PROVIDER)
     if isinstance(error, openai.APIConnectionError):
-        text = f"no connection, or it was lost: {system_reason(error)}"
-        return ProviderConnectionError(text, provider=PROVIDER)
+        return failures.no_connection(error, is_refused=isinstance(error.__cause__, httpx2.ConnectError))
     if isinstance(error, openai.APIError):  # an error event instead of the next piece of the answer
         code = error.body.get("code") if isinstance(error.body, dict) else None
         return failures.in_answer(code or error.type, error_in(error.body)[1] or error.message)

@@ -27,14 +27,16 @@ class LLMOptions(ConnectionOptions):
     parallel_tool_calls: bool | None = None
     """Whether one answer may call several tools."""
     reasoning_effort: str | None = None
-    """Such as `"none"`, `"low"`, `"medium"`, `"high"`. The default model gets `"none"` unless something is given. With
-    `api="responses"`, OpenAI gets the encrypted reasoning back with the tool calls of the turn."""
+    """Such as `"none"`, `"low"`, `"medium"`, `"high"`. The default model, and those of DeepSeek, get `"none"` unless
+    something is given; a known server gets `"none"` in its own words. With `api="responses"`, OpenAI gets the encrypted
+    reasoning back with the tool calls of the turn."""
     image_detail: ImageDetail = "auto"
     """How closely the model looks at pictures."""
     dialect: Dialect = "auto"
     """`openai`: system messages wherever they belong, `max_completion_tokens`. `compatible`: one system message, first;
     all other notes for the model stand in square brackets in the user's role, which then alternates with
-    the assistant's; `max_tokens`. `auto`: `openai` for OpenAI and Azure, `compatible` for any other `base_url`."""
+    the assistant's; `max_tokens`. `auto`: `openai` for OpenAI and Azure, `compatible` for any other server, with what
+    is known of it."""
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Fields of the request's JSON without an option here, for example `service_tier`; they override the options."""
 

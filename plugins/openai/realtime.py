@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from typing import Literal, get_args
 
 import anyio
 
-from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
+from vivavoce.pipelines.core.checks import check_choice
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderConnectionError, ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.client import Client
+from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.sockets import Message as Sent
 from vivavoce.pipelines.net.sockets import Socket, open_socket
 from vivavoce.pipelines.realtime_model.base import (
@@ -25,16 +28,19 @@ from vivavoce.pipelines.realtime_model.base import (
 from vivavoce.pipelines.realtime_model.base import RealtimeModel as RealtimeModelPort
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts.base import AudioChunk
-from vivavoce.plugins.openai.client import checked_model, net_client
+from vivavoce.plugins.openai.client import net_client
 from vivavoce.plugins.openai.component import OpenAIComponent
-from vivavoce.plugins.openai.failures import openai_failures
+from vivavoce.plugins.openai.endpoint import Azure, checked_model, find_endpoint
 from vivavoce.plugins.openai.realtime_answer import RealtimeAnswer
 from vivavoce.plugins.openai.realtime_messages import AUDIO, RATE, delete_item
 from vivavoce.plugins.openai.realtime_options import RealtimeOptions
 from vivavoce.plugins.openai.realtime_wire import RealtimeWire
+from vivavoce.plugins.openai.servers import OPENAI
 from vivavoce.plugins.openai.wire import PROVIDER
 
 DEFAULT_REALTIME_MODEL = "gpt-realtime-2"
+
+RealtimeServer = Literal["openai", "azure"]
 
 READY_LIMIT = 10.0
 """Seconds from the connection to a conversation that has its settings and its history."""
@@ -46,11 +52,11 @@ CANCEL_LIMIT = 2.0
 class RealtimeModel(OpenAIComponent[Client], RealtimeModelPort):
     """A speech-to-speech model of OpenAI, or of a server with its Realtime protocol.
 
-    Azure: `RealtimeModel(model="<deployment>", base_url="https://<resource>.openai.azure.com/openai/v1", api_key=…)`.
+    Azure: `RealtimeModel(server="azure", model="<deployment>")`.
 
     Args:
-        model: `DEFAULT_REALTIME_MODEL` unless given; a server at `base_url` needs one.
-        api_key: Else the environment's `OPENAI_API_KEY`, if there is no `base_url`.
+        model: `DEFAULT_REALTIME_MODEL` unless given; another server needs one.
+        server, api_key: As for `openai.LLM`; of the servers known by name, these two have the protocol.
         base_url: Of another server; http(s) and ws(s) have the same meaning.
     Raises:
         ConfigurationError: The key or the model is missing, or an argument is invalid.
@@ -60,14 +66,21 @@ class RealtimeModel(OpenAIComponent[Client], RealtimeModelPort):
         self,
         *,
         model: str | None = None,
+        server: RealtimeServer | Azure | None = None,
         api_key: str | None = None,
         base_url: str | None = None,
         options: RealtimeOptions | None = None,
     ) -> None:
         self._options = options or RealtimeOptions()
         limits = self._options.connection
-        client = net_client("openai.RealtimeModel", api_key=api_key, base_url=base_url, options=limits)
-        super().__init__(checked_model(model, base_url, DEFAULT_REALTIME_MODEL, "; on Azure, the deployment"), client)
+        if not isinstance(server, Azure):
+            check_choice("server", server, (None, *get_args(RealtimeServer)))
+        elif server.api_version:
+            raise ConfigurationError(f"the realtime model needs v1 of Azure's API; leave out {server.api_version!r}")
+        endpoint = find_endpoint(server, model=model, api_key=api_key, base_url=base_url)
+        default = DEFAULT_REALTIME_MODEL if endpoint.server is OPENAI else ""
+        client = net_client("openai.RealtimeModel", endpoint, limits)
+        super().__init__(checked_model(endpoint, model, default), endpoint, client)
 
     def __repr__(self) -> str:
         return f"RealtimeModel(model={self._model!r}, base_url={self._client.shown_url!r})"
@@ -89,24 +102,34 @@ class RealtimeModel(OpenAIComponent[Client], RealtimeModelPort):
         Raises:
             ProviderError: It cannot connect, or the server refuses the settings.
         """
-        connection = OpenAIRealtimeConnection(setup, self._options, self._client.secrets)
-        await connection.connect(self._client, self._model)
+        signature = await self._endpoint.sign()
+        connection = OpenAIRealtimeConnection(setup, self._options, lambda said: self._failures(said, signature))
+        await connection.connect(self._client, self._model, signature)
         return connection
 
 
 class OpenAIRealtimeConnection(RealtimeConnection):
-    """One conversation."""
+    """One conversation.
 
-    def __init__(self, setup: RealtimeSetup, options: RealtimeOptions, secrets: tuple[str, ...]) -> None:
+    Args:
+        failures: Returns its errors, which must not quote the texts of the function that it is given.
+    """
+
+    def __init__(
+        self,
+        setup: RealtimeSetup,
+        options: RealtimeOptions,
+        failures: Callable[[Callable[[], Iterator[str]]], Failures],
+    ) -> None:
         self._said = setup.history
         self._setup = setup
-        self._failures = openai_failures(secrets, self._texts)
+        self._failures = failures(self._texts)
         self._events: Feed[RealtimeEvent] = Feed()
         self._socket: Socket | None = None
         self._lost: ProviderError | None = None
         self._wire = RealtimeWire(setup, options, post=self._post, report=self._events.put, failures=self._failures)
 
-    async def connect(self, client: Client, model: str) -> None:
+    async def connect(self, client: Client, model: str, headers: Mapping[str, str]) -> None:
         """Open the websocket and wait until the conversation has its setup."""
         self._socket = await open_socket(
             client,
@@ -116,6 +139,7 @@ class OpenAIRealtimeConnection(RealtimeConnection):
             on_message=self._on_message,
             on_lost=self._on_lost,
             component="realtime_model",
+            headers=headers,
         )
         try:
             self._socket.start()

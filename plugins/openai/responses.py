@@ -136,6 +136,7 @@ class ResponsesReader(Reader):
         self._is_cut = status == "incomplete"
         details = getattr(response, "incomplete_details", None)
         self._reason = text_of(getattr(details, "reason", None), "reason") or status
+        self._is_refused |= self._reason == "content_filter"
         if (usage := getattr(response, "usage", None)) is not None:
             self._usage = Usage(
                 input_tokens=number_of(usage, "input_tokens"),

@@ -45,6 +45,7 @@ class TranscriptionWire:
         post: Sends a client event, in order.
         report: Called with events for the session.
         failures: Makes the errors.
+        has_interims: Whether deltas are reported: whether they come while the user speaks.
     """
 
     def __init__(
@@ -55,12 +56,14 @@ class TranscriptionWire:
         post: Callable[[Message], None],
         report: Callable[[STTEvent], None],
         failures: Failures,
+        has_interims: bool = True,
     ) -> None:
         self._transcription = transcription
         self._language = language
         self._post = post
         self._report = report
         self._failures = failures
+        self._has_interims = has_interims
         self._utterances: deque[Utterance] = deque()
         self._open: Utterance | None = None
         self.is_ready = False
@@ -144,7 +147,8 @@ class TranscriptionWire:
             return
         if kind == "delta":
             utterance.text += text_of(event.get("delta"), "delta")
-            if utterance is self._utterances[0] and not utterance.is_discarded and utterance.text.strip():
+            is_next = utterance is self._utterances[0] and not utterance.is_discarded
+            if self._has_interims and is_next and utterance.text.strip():
                 self._report(STTInterim(text=utterance.text, language=self._language))
         elif kind == "completed":
             self._settle(utterance, text_of(event.get("transcript"), "transcript"))

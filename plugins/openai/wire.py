@@ -23,6 +23,7 @@ from vivavoce.pipelines.llm.chat_context import FunctionCall
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.plugins.openai.options import LLMOptions
+from vivavoce.plugins.openai.servers import OTHER, Server
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class RequestDefaults:
     Args:
         maker: The name of the server in the extras of its calls: servers do not know each other's data.
         is_openai: Whether the dialect is OpenAI's own; see `LLMOptions.dialect`.
+        server: In what the server differs from OpenAI's.
         reasoning_effort: None: the server decides.
     """
 
@@ -43,6 +45,7 @@ class RequestDefaults:
     maker: str
     options: LLMOptions
     is_openai: bool
+    server: Server = OTHER
     reasoning_effort: str | None = None
 
 
@@ -158,7 +161,7 @@ def number_of(holder: object, *names: str) -> int:
     """Return the count found along `names`, 0 if there is none."""
     value: object = holder
     for name in names:
-        value = getattr(value, name, None)
+        value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 

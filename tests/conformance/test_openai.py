@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from kit.limits import LIMIT
-from kit.servers.scripted_openai import (
+from vivavoce.pipelines.llm.base import GenerateRequest, TextDelta
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
+from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice, function_tool
+from vivavoce.pipelines.testing import check_llm
+from vivavoce.plugins import openai
+from vivavoce.plugins.openai.options import Api
+from vivavoce.plugins.openai.twin import (
     Answer,
+    OpenAITwin,
     chat_answer,
     chat_call,
     chat_delta,
@@ -15,14 +22,7 @@ from kit.servers.scripted_openai import (
     responses_call,
     responses_end,
     responses_event,
-    scripted_openai,
 )
-from vivavoce.pipelines.llm.base import GenerateRequest, TextDelta
-from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
-from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice, function_tool
-from vivavoce.pipelines.testing import check_llm
-from vivavoce.plugins import openai
-from vivavoce.plugins.openai.options import Api
 
 
 @function_tool
@@ -66,7 +66,7 @@ async def test_openai_keeps_the_promises_of_an_llm(api: Api) -> None:
     context = ChatContext([ChatMessage(role="user", content="Hello")])
     talk = GenerateRequest(context=context, tools=(book,))
     act = GenerateRequest(context=context, tools=(book,), tool_choice=ToolChoice(mode="required"))
-    async with scripted_openai() as server:
+    async with OpenAITwin() as server:
         text, calls = ANSWERS[api]
         server.add(text, calls)
         server.default = text

@@ -20,11 +20,11 @@ from livekit import api
 from kit.e2e.demo_run import COMMAND, demo_environment, run_demo
 from kit.e2e.peer_process import PeerProcess
 from kit.e2e.room_endpoint import RoomEndpoint
-from kit.servers.scripted_openai import chat_answer, scripted_openai
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.agents.cli.demo.outgoing import place_call
 from vivavoce.agents.dev_room import DEV_API_KEY, DEV_API_SECRET
 from vivavoce.pipelines.core.errors import RoomError
+from vivavoce.plugins.openai.twin import OpenAITwin, chat_answer
 
 PROMISED = 3.0
 """Seconds in which Ctrl-C ends everything, on a machine that has time for it."""
@@ -205,7 +205,7 @@ async def test_the_printed_token_lets_a_guest_meet_the_agent_again_and_again(
 
 
 async def test_a_language_model_answers_only_when_asked_for_and_then_to_whoever_joins(tmp_path: Path) -> None:
-    async with scripted_openai() as server:
+    async with OpenAITwin() as server:
         server.default = chat_answer("We are open until ten.")
         with _running(tmp_path, "--llm-base-url", server.url, "--llm-model", "tiny") as demo:
             await asyncio.to_thread(demo.read_until, "Ctrl-C")

@@ -60,7 +60,7 @@ UNLOADED = {
     "from vivavoce.agents.transports import LocalTransport, TextTransport": "livekit numpy aiohttp",
     SILENT: f"livekit numpy soxr aiohttp vivavoce.pipelines.cascading {TELEMETRY}",
     f"from vivavoce.agents import Agent, AgentSession, MCPServerHTTP; {SERVER}": "mcp httpx2 starlette",
-    "from vivavoce.plugins import openai": "openai aiohttp",
+    "from vivavoce.plugins import openai": "openai aiohttp vivavoce.plugins.openai.twin",
     "from vivavoce.plugins import anthropic": "aiohttp vivavoce.plugins.anthropic.twin",
     "from vivavoce.plugins import azure": "aiohttp numpy livekit vivavoce.plugins.azure.twin",
     "from vivavoce.plugins import cartesia": "aiohttp numpy livekit",

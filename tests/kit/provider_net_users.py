@@ -50,7 +50,7 @@ class OpenAISTT(OpenAISocketUser):
 
     @asynccontextmanager
     async def line(self, url: str, key: str, limit: float = LIMIT) -> AsyncIterator[Line]:
-        options = openai.STTOptions(connection=limits(limit))
+        options = openai.STTOptions(connection=limits(limit), emits_interims=True)
         async with openai.STT(model="m", base_url=url, api_key=key, options=options) as stt:
             stream = await stt.open()
             stream.speech_started(0.0)
@@ -248,6 +248,28 @@ class OpenAITTS(RequestUser):
             return [chunk async for chunk in tts.synthesize("Hello there.")]
 
 
+class OpenAIUpload(RequestUser):
+    """A recogniser of OpenAI that uploads each utterance."""
+
+    name = "openai.STT upload"
+    good = Body((b'{"text": ', b'"Hello there."}'), "application/json")
+    broken = b"{"
+
+    async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:
+        options = openai.STTOptions(connection=limits(limit))
+        async with openai.STT(model="m", base_url=url, api_key=key, api="upload", options=options) as stt:
+            stream = await stt.open()
+            try:
+                stream.speech_started(0.0)
+                stream.push(AudioFrame(b"\x00\x10" * 8000, 16000))
+                stream.flush()
+                async for event in stream.events():
+                    return [event]
+            finally:
+                await stream.aclose()
+        return []
+
+
 class DeepgramTTS(RequestUser):
     """A voice of Deepgram."""
 
@@ -324,5 +346,6 @@ REQUEST_USERS: tuple[RequestUser, ...] = (
     AnthropicLLM(MESSAGES),
     GoogleLLM(CANDIDATES),
     OpenAITTS(),
+    OpenAIUpload(),
     DeepgramTTS(),
 )

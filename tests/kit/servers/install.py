@@ -53,6 +53,7 @@ PEERS = (
     "azure-cognitiveservices-speech==1.53.0",
     f"livekit-plugins-elevenlabs=={LIVEKIT_AGENTS_VERSION}",
     "elevenlabs==2.78.0",
+    "groq==1.7.0",
 )
 """Clients written elsewhere, in one environment: they prove the servers that our plugins are tested with."""
 

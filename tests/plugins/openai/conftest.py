@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from kit.servers.scripted_openai import ScriptedOpenAI, scripted_openai
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.options import Api
+from vivavoce.plugins.openai.twin import OpenAITwin
 
 
 @pytest.fixture(autouse=True)
@@ -22,14 +22,14 @@ def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[ScriptedOpenAI]:
+async def server() -> AsyncIterator[OpenAITwin]:
     """A server without a script yet."""
-    async with scripted_openai() as running:
+    async with OpenAITwin() as running:
         yield running
 
 
 @pytest.fixture
-async def make_llm(server: ScriptedOpenAI) -> AsyncIterator[Callable[..., openai.LLM]]:
+async def make_llm(server: OpenAITwin) -> AsyncIterator[Callable[..., openai.LLM]]:
     """Return a function that makes an LLM on the server; they are closed after the test."""
     made: list[openai.LLM] = []
 

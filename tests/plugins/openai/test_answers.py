@@ -11,11 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 
-from kit.servers.scripted_openai import (
+from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.plugins import openai
+from vivavoce.plugins.openai.chat import ChatReader
+from vivavoce.plugins.openai.twin import (
     BREAK,
     DONE,
     Answer,
-    ScriptedOpenAI,
+    OpenAITwin,
     Step,
     chat_answer,
     chat_call,
@@ -26,11 +31,6 @@ from kit.servers.scripted_openai import (
     responses_end,
     responses_event,
 )
-from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
-from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall
-from vivavoce.pipelines.llm.tools import ToolCall
-from vivavoce.plugins import openai
-from vivavoce.plugins.openai.chat import ChatReader
 
 Read = Callable[[openai.LLM, GenerateRequest], Awaitable[list[LLMEvent]]]
 Ask = Callable[..., GenerateRequest]
@@ -40,7 +40,7 @@ USAGE = Usage(input_tokens=12, output_tokens=7, cached_tokens=5)
 
 
 @pytest.fixture
-def chat(server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest) -> Answered:
+def chat(server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest) -> Answered:
     """Return a function that lets the server stream steps in the chat API and returns our events."""
 
     async def run(*steps: Step, request: GenerateRequest = hello) -> list[LLMEvent]:
@@ -51,7 +51,7 @@ def chat(server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: Generat
 
 
 @pytest.fixture
-def responses(server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest) -> Answered:
+def responses(server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest) -> Answered:
     """Return the same for the responses API."""
 
     async def run(*steps: Step, request: GenerateRequest = hello) -> list[LLMEvent]:

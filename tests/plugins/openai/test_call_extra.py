@@ -9,9 +9,15 @@ from typing import Any
 import pytest
 
 from kit.chat import assistant, call, output, user
-from kit.servers.scripted_openai import (
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
+from vivavoce.pipelines.llm.call_extra import pack_extra
+from vivavoce.pipelines.llm.chat_context import ChatItem, FunctionCall
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.plugins import openai
+from vivavoce.plugins.openai.options import Api
+from vivavoce.plugins.openai.twin import (
     Answer,
-    ScriptedOpenAI,
+    OpenAITwin,
     Step,
     chat_answer,
     chat_call,
@@ -22,12 +28,6 @@ from kit.servers.scripted_openai import (
     responses_end,
     responses_event,
 )
-from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
-from vivavoce.pipelines.llm.call_extra import pack_extra
-from vivavoce.pipelines.llm.chat_context import ChatItem, FunctionCall
-from vivavoce.pipelines.llm.tools import ToolCall
-from vivavoce.plugins import openai
-from vivavoce.plugins.openai.options import Api
 
 Read = Callable[[openai.LLM, GenerateRequest], Awaitable[list[LLMEvent]]]
 Ask = Callable[..., GenerateRequest]
@@ -50,7 +50,7 @@ def signed_call(index: int, call_id: str, extra_content: object) -> Step:
 
 
 @pytest.fixture
-def made(server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, ask: Ask) -> Callable[..., Awaitable[list[ChatItem]]]:
+def made(server: OpenAITwin, make_llm: MakeLLM, answer: Read, ask: Ask) -> Callable[..., Awaitable[list[ChatItem]]]:
     """Return a function that lets the server answer with steps and returns the calls of the answer, as in a history."""
 
     async def run(*steps: Step, api: Api = "chat") -> list[ChatItem]:
@@ -66,7 +66,7 @@ Made = Callable[..., Awaitable[list[ChatItem]]]
 
 
 @pytest.fixture
-def sent(server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, ask: Ask) -> Callable[..., Awaitable[Any]]:
+def sent(server: OpenAITwin, make_llm: MakeLLM, answer: Read, ask: Ask) -> Callable[..., Awaitable[Any]]:
     """Return a function that sends a history and returns the messages or items that the server got."""
 
     async def send(*items: ChatItem, api: Api = "chat", options: openai.LLMOptions | None = None) -> Any:
@@ -129,7 +129,7 @@ async def test_reasoning_of_earlier_turns_does_not_go_back(made: Made, sent: Sen
     [("low", "openai", True), ("none", "openai", False), (None, "openai", False), ("low", "compatible", False)],
 )
 async def test_encrypted_reasoning_is_asked_for_where_the_model_reasons(
-    sent: Sent, server: ScriptedOpenAI, effort: str | None, dialect: Any, asks: bool
+    sent: Sent, server: OpenAITwin, effort: str | None, dialect: Any, asks: bool
 ) -> None:
     options = openai.LLMOptions(dialect=dialect, reasoning_effort=effort)
     await sent(ASKED, api="responses", options=options)
@@ -164,7 +164,7 @@ async def test_data_of_a_wrong_kind_is_passed_over(made: Made, wrong: object) ->
     assert one.extra == ""
 
 
-async def test_the_extra_names_the_server_without_its_password(server: ScriptedOpenAI, answer: Read, ask: Ask) -> None:
+async def test_the_extra_names_the_server_without_its_password(server: OpenAITwin, answer: Read, ask: Ask) -> None:
     server.add(Answer(steps=[signed_call(0, "a", SIGNED), *chat_end("tool_calls")]))
     llm = openai.LLM(model="m", base_url=server.url.replace("://", "://user:hunter2@"))
     events = await answer(llm, ask(ASKED))

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from kit.servers.scripted_openai import ScriptedOpenAI, chat_answer
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.llm import request_defaults
 from vivavoce.plugins.openai.options import Dialect
+from vivavoce.plugins.openai.servers import server_of
+from vivavoce.plugins.openai.twin import OpenAITwin, chat_answer
 
 Read = Callable[[openai.LLM, GenerateRequest], Awaitable[list[LLMEvent]]]
 MakeLLM = Callable[..., openai.LLM]
@@ -58,7 +59,7 @@ def test_a_key_that_no_header_can_carry_is_refused_unseen(key: str) -> None:
 
 
 async def test_a_key_read_from_a_file_may_end_with_a_line_break(
-    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
+    server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
 ) -> None:
     server.add(chat_answer("Hi."))
     await answer(make_llm(api_key=f"{KEY}\n"), hello)
@@ -66,7 +67,7 @@ async def test_a_key_read_from_a_file_may_end_with_a_line_break(
 
 
 async def test_the_environments_key_does_not_go_to_other_servers(
-    server: ScriptedOpenAI,
+    server: OpenAITwin,
     make_llm: MakeLLM,
     answer: Read,
     hello: GenerateRequest,
@@ -81,7 +82,7 @@ async def test_the_environments_key_does_not_go_to_other_servers(
 
 
 async def test_extra_headers_are_sent_and_may_authorize(
-    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
+    server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
 ) -> None:
     server.add(chat_answer("Hi."))
     headers = {"X-Tenant": "a", "Authorization": "Basic abc"}
@@ -138,7 +139,8 @@ def test_options_check_themselves(fields: dict[str, Any]) -> None:
     ],
 )
 def test_the_dialect_follows_the_servers_name(base_url: str | None, dialect: Dialect, is_openai: bool) -> None:
-    assert request_defaults("m", base_url, openai.LLMOptions(dialect=dialect)).is_openai is is_openai
+    defaults = request_defaults("m", server_of(None, base_url), base_url or "", openai.LLMOptions(dialect=dialect))
+    assert defaults.is_openai is is_openai
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,10 @@ def test_the_dialect_follows_the_servers_name(base_url: str | None, dialect: Dia
 def test_the_default_model_does_not_reason_unless_told_to(
     model: str | None, base_url: str | None, given: str | None, sent: str | None
 ) -> None:
-    assert request_defaults(model, base_url, openai.LLMOptions(reasoning_effort=given)).reasoning_effort == sent
+    options = openai.LLMOptions(reasoning_effort=given)
+    server = server_of(None, base_url)
+    defaults = request_defaults(model or openai.DEFAULT_MODEL, server, base_url or server.base_url, options)
+    assert defaults.reasoning_effort == sent
 
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

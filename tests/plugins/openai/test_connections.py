@@ -9,19 +9,7 @@ from contextlib import aclosing
 import anyio
 import pytest
 
-from kit.servers.scripted_openai import (
-    BREAK,
-    HANG,
-    LIMIT,
-    Answer,
-    ScriptedOpenAI,
-    Step,
-    chat_answer,
-    chat_delta,
-    refusal,
-    responses_answer,
-    responses_event,
-)
+from kit.limits import LIMIT
 from vivavoce.pipelines.cascading import CascadingConnection, CascadingOptions, CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderConnectionError, ProviderStatusError
@@ -31,6 +19,18 @@ from vivavoce.pipelines.pipeline import PipelineContext
 from vivavoce.pipelines.testing import ScriptedTTS
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.options import Api
+from vivavoce.plugins.openai.twin import (
+    BREAK,
+    HANG,
+    Answer,
+    OpenAITwin,
+    Step,
+    chat_answer,
+    chat_delta,
+    refusal,
+    responses_answer,
+    responses_event,
+)
 
 Read = Callable[[openai.LLM, GenerateRequest], Coroutine[None, None, list[LLMEvent]]]
 MakeLLM = Callable[..., openai.LLM]
@@ -43,7 +43,7 @@ FIRST: dict[Api, Step] = {
 
 @pytest.mark.parametrize("api", list(FIRST))
 async def test_closing_an_answer_closes_its_connection(
-    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest, api: Api
+    server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest, api: Api
 ) -> None:
     llm = make_llm(api=api)
     server.add(Answer(steps=[FIRST[api], HANG]), chat_answer("Hi.") if api == "chat" else responses_answer("Hi."))
@@ -55,7 +55,7 @@ async def test_closing_an_answer_closes_its_connection(
 
 @pytest.mark.parametrize("steps", [[HANG], [chat_delta(role="assistant"), HANG]])
 async def test_cancelling_a_request_closes_its_connection(
-    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest, steps: list[Step]
+    server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest, steps: list[Step]
 ) -> None:
     server.add(Answer(steps=steps))
     async with anyio.create_task_group() as tasks:
@@ -66,7 +66,7 @@ async def test_cancelling_a_request_closes_its_connection(
 
 
 async def test_turns_share_one_connection(
-    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
+    server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
 ) -> None:
     server.default = chat_answer("Hi.")
     llm = make_llm()
@@ -76,7 +76,7 @@ async def test_turns_share_one_connection(
 
 
 async def test_sessions_share_one_llm(
-    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
+    server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
 ) -> None:
     llm = make_llm()
     server.add(Answer(steps=[FIRST["chat"], HANG]))
@@ -88,7 +88,7 @@ async def test_sessions_share_one_llm(
 
 
 async def test_a_closed_llm_says_so(
-    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
+    server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
 ) -> None:
     server.default = chat_answer("Hi.")
     llm = make_llm()
@@ -100,7 +100,7 @@ async def test_a_closed_llm_says_so(
 
 
 async def test_closing_the_llm_ends_what_still_runs(
-    server: ScriptedOpenAI, make_llm: MakeLLM, hello: GenerateRequest
+    server: OpenAITwin, make_llm: MakeLLM, hello: GenerateRequest
 ) -> None:
     llm = make_llm()
     server.add(Answer(steps=[FIRST["chat"], HANG]))
@@ -155,7 +155,7 @@ def opened(llm: openai.LLM) -> CascadingConnection:
 
 
 async def test_the_pipeline_tries_again_until_the_first_word(
-    server: ScriptedOpenAI, make_llm: MakeLLM, hello: GenerateRequest
+    server: OpenAITwin, make_llm: MakeLLM, hello: GenerateRequest
 ) -> None:
     server.add(refusal(429, "slow down", Retry_After="1"), Answer(steps=[BREAK]), chat_answer("Hi."))
     connection = opened(make_llm())
@@ -167,7 +167,7 @@ async def test_the_pipeline_tries_again_until_the_first_word(
 
 
 async def test_the_pipeline_does_not_repeat_what_was_said(
-    server: ScriptedOpenAI, make_llm: MakeLLM, hello: GenerateRequest
+    server: OpenAITwin, make_llm: MakeLLM, hello: GenerateRequest
 ) -> None:
     server.add(Answer(steps=[FIRST["chat"], BREAK]), chat_answer("Hi."))
     connection = opened(make_llm())
@@ -180,7 +180,7 @@ async def test_the_pipeline_does_not_repeat_what_was_said(
 
 
 async def test_the_pipeline_does_not_try_a_wrong_key_again(
-    server: ScriptedOpenAI, make_llm: MakeLLM, hello: GenerateRequest
+    server: OpenAITwin, make_llm: MakeLLM, hello: GenerateRequest
 ) -> None:
     server.add(refusal(401, "wrong key"), chat_answer("Hi."))
     connection = opened(make_llm())

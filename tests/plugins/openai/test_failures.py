@@ -10,18 +10,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kit.servers.scripted_openai import (
-    BREAK,
-    HANG,
-    Answer,
-    ScriptedOpenAI,
-    Step,
-    chat_answer,
-    chat_call,
-    chat_delta,
-    refusal,
-    responses_event,
-)
 from vivavoce.pipelines.core.errors import (
     ProviderConnectionError,
     ProviderError,
@@ -35,6 +23,18 @@ from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.testing import check_failure
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.options import Api
+from vivavoce.plugins.openai.twin import (
+    BREAK,
+    HANG,
+    Answer,
+    OpenAITwin,
+    Step,
+    chat_answer,
+    chat_call,
+    chat_delta,
+    refusal,
+    responses_event,
+)
 
 Read = Callable[[openai.LLM, GenerateRequest], Awaitable[list[LLMEvent]]]
 Ask = Callable[..., GenerateRequest]
@@ -46,7 +46,7 @@ APIS: tuple[Api, ...] = ("chat", "responses")
 
 
 @pytest.fixture
-def failing(server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest) -> Failing:
+def failing(server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest) -> Failing:
     """Return a function that lets a request fail and returns its error."""
 
     async def fail(*script: Step | Answer, api: Api = "chat", request: GenerateRequest = hello) -> ProviderError:
@@ -75,7 +75,7 @@ async def test_statuses(failing: Failing, status: int, retryable: bool, api: Api
     assert "no" in str(error)
 
 
-async def test_each_request_is_sent_once(failing: Failing, server: ScriptedOpenAI) -> None:
+async def test_each_request_is_sent_once(failing: Failing, server: OpenAITwin) -> None:
     await failing(refusal(500, "down"))
     assert len(server.requests) == 1, "the pipeline tries again, not the SDK"
 
@@ -149,9 +149,7 @@ async def test_a_connection_cut_in_the_middle_may_be_tried_again(failing: Failin
     assert error.retryable
 
 
-async def test_half_a_tool_call_is_never_made(
-    server: ScriptedOpenAI, make_llm: MakeLLM, hello: GenerateRequest
-) -> None:
+async def test_half_a_tool_call_is_never_made(server: OpenAITwin, make_llm: MakeLLM, hello: GenerateRequest) -> None:
     server.add(Answer(steps=[chat_delta(content="Hm."), chat_call(0, "a", "book", "{}"), BREAK]))
     events = make_llm().generate(hello)
     assert await anext(events) == TextDelta("Hm.")
@@ -264,7 +262,7 @@ async def test_a_refused_connection_may_be_tried_again(answer: Read, hello: Gene
 
 @pytest.mark.parametrize("steps", [[HANG], [chat_delta(content="Hel"), HANG]])
 async def test_a_silent_server_is_given_up_and_not_tried_again(
-    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest, steps: list[Step]
+    server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest, steps: list[Step]
 ) -> None:
     server.add(Answer(steps=steps))
     with pytest.raises(ProviderTimeoutError, match="ReadTimeout") as caught:
@@ -278,7 +276,7 @@ def note(text: str) -> None:
 
 
 async def test_text_that_is_no_unicode_is_no_crash(
-    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, ask: Ask
+    server: OpenAITwin, make_llm: MakeLLM, answer: Read, ask: Ask
 ) -> None:
     server.default = chat_answer("Hi.")
     hello, tool = ChatMessage(role="user", content="\udcff"), Tool(note, description="half \udcff")
@@ -289,7 +287,7 @@ async def test_text_that_is_no_unicode_is_no_crash(
 
 
 async def test_a_failure_leaves_the_llm_usable(
-    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
+    server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
 ) -> None:
     llm = make_llm()
     server.add(refusal(500, "down"), Answer(steps=[BREAK]), Answer(steps=[b"data: {\n\n"]), chat_answer("Hi."))

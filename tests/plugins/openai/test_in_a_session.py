@@ -6,9 +6,17 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kit.servers.scripted_openai import (
+from vivavoce.agents import Agent, function_tool
+from vivavoce.agents.events import AgentStateChanged, TurnCompleted
+from vivavoce.agents.testing import ScriptedTTS, SessionHarness
+from vivavoce.pipelines.cascading import CascadingOptions, CascadingPipeline
+from vivavoce.pipelines.core.retry import RetryOptions
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
+from vivavoce.plugins import openai
+from vivavoce.plugins.openai.options import Api
+from vivavoce.plugins.openai.twin import (
     Answer,
-    ScriptedOpenAI,
+    OpenAITwin,
     chat_answer,
     chat_call,
     chat_delta,
@@ -18,14 +26,6 @@ from kit.servers.scripted_openai import (
     responses_call,
     responses_end,
 )
-from vivavoce.agents import Agent, function_tool
-from vivavoce.agents.events import AgentStateChanged, TurnCompleted
-from vivavoce.agents.testing import ScriptedTTS, SessionHarness
-from vivavoce.pipelines.cascading import CascadingOptions, CascadingPipeline
-from vivavoce.pipelines.core.retry import RetryOptions
-from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
-from vivavoce.plugins import openai
-from vivavoce.plugins.openai.options import Api
 
 MakeLLM = Callable[..., openai.LLM]
 Read = Callable[[openai.LLM, GenerateRequest], Awaitable[list[LLMEvent]]]
@@ -46,7 +46,7 @@ class Host(Agent):
 
 
 @pytest.fixture
-def connected(server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest) -> Connected:
+def connected(server: OpenAITwin, make_llm: MakeLLM, answer: Read, hello: GenerateRequest) -> Connected:
     """Return a function that makes an LLM with an open connection: the harness would count the server's task as
     a leak.
     """
@@ -79,7 +79,7 @@ CALLS: dict[Api, list[Answer]] = {
 
 
 @pytest.mark.parametrize("api", list(CALLS))
-async def test_a_tool_is_called_and_its_output_answered(server: ScriptedOpenAI, connected: Connected, api: Api) -> None:
+async def test_a_tool_is_called_and_its_output_answered(server: OpenAITwin, connected: Connected, api: Api) -> None:
     llm = await connected(api=api)
     server.add(*CALLS[api])
     async with harness_of(llm) as harness:
@@ -99,7 +99,7 @@ async def test_a_tool_is_called_and_its_output_answered(server: ScriptedOpenAI, 
 
 
 async def test_the_step_behind_a_tool_and_the_next_turn_send_the_signature_of_the_call_back(
-    server: ScriptedOpenAI, connected: Connected
+    server: OpenAITwin, connected: Connected
 ) -> None:
     llm = await connected()
     signature = {"google": {"thought_signature": "c2lnbmVk"}}
@@ -118,7 +118,7 @@ async def test_the_step_behind_a_tool_and_the_next_turn_send_the_signature_of_th
     ]
 
 
-async def test_the_next_request_tells_of_an_interruption(server: ScriptedOpenAI, connected: Connected) -> None:
+async def test_the_next_request_tells_of_an_interruption(server: OpenAITwin, connected: Connected) -> None:
     llm = await connected(options=openai.LLMOptions(dialect="openai"))
     server.add(chat_answer(LONG), chat_answer("Yes."))
     async with harness_of(llm) as harness:
@@ -136,7 +136,7 @@ async def test_the_next_request_tells_of_an_interruption(server: ScriptedOpenAI,
     assert "interrupted" in messages[3]["content"]
 
 
-async def test_after_a_failed_turn_the_next_one_is_answered(server: ScriptedOpenAI, connected: Connected) -> None:
+async def test_after_a_failed_turn_the_next_one_is_answered(server: OpenAITwin, connected: Connected) -> None:
     llm = await connected()
     server.add(refusal(401, "wrong key"), refusal(500, "down"), chat_answer("Hi."))
     async with harness_of(llm) as harness:

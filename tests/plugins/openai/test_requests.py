@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.servers.scripted_openai import Answer, ScriptedOpenAI, chat_answer, responses_answer
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import (
     AgentHandoff,
@@ -26,6 +25,7 @@ from vivavoce.pipelines.llm.transcript import Calls, Words, transcript
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.options import Api
+from vivavoce.plugins.openai.twin import Answer, OpenAITwin, chat_answer, responses_answer
 
 Read = Callable[[openai.LLM, GenerateRequest], Awaitable[list[LLMEvent]]]
 Ask = Callable[..., GenerateRequest]
@@ -58,7 +58,7 @@ def output(call_id: str, text: str = "ok") -> FunctionCallOutput:
 
 
 @pytest.fixture
-def sent(server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read) -> Callable[..., Awaitable[dict[str, Any]]]:
+def sent(server: OpenAITwin, make_llm: MakeLLM, answer: Read) -> Callable[..., Awaitable[dict[str, Any]]]:
     """Return a function that sends a request and returns the JSON that the server got."""
 
     async def send(

@@ -105,7 +105,8 @@ async def test_silence_is_not_sent_and_the_onset_is() -> None:
 
 
 async def test_interims_come_before_the_final() -> None:
-    async with ScriptedRealtimeServer() as server, listening(server) as stream:
+    options = openai.STTOptions(emits_interims=True)
+    async with ScriptedRealtimeServer() as server, listening(server, options) as stream:
         server.hears("one two")
         say(stream)
         events: list[STTEvent] = []
@@ -250,3 +251,40 @@ def test_wrong_settings_are_refused() -> None:
         openai.STT(base_url="http://127.0.0.1:1/v1")
     with pytest.raises(ValueError, match="order_limit"):
         openai.STTOptions(order_limit=0)
+
+
+@pytest.mark.parametrize(("has_interims", "shown"), [(True, ["one", "one two"]), (False, [])])
+def test_deltas_before_the_commit_are_interims_of_a_model_that_is_known_to_have_them(
+    has_interims: bool, shown: list[str]
+) -> None:
+    kind = "conversation.item.input_audio_transcription"
+    events: list[STTEvent] = []
+    wire = TranscriptionWire(
+        {}, "en", post=lambda _: None, report=events.append, failures=Failures(provider="t"), has_interims=has_interims
+    )
+    wire.start()
+    wire.push(SPEECH)
+    for delta in ("one", " two"):
+        wire.feed(json.dumps({"type": f"{kind}.delta", "item_id": "i", "delta": delta}))
+    wire.flush()
+    wire.feed(json.dumps({"type": "input_audio_buffer.committed", "item_id": "i"}))
+    wire.feed(json.dumps({"type": f"{kind}.completed", "item_id": "i", "transcript": "One two."}))
+    assert [event.text for event in events if isinstance(event, STTInterim)] == shown
+    assert [event.text for event in events if isinstance(event, STTFinal)] == ["One two."]
+
+
+@pytest.mark.parametrize(
+    ("model", "option", "has_interims"),
+    [
+        ("gpt-live-transcribe", None, True),
+        ("gpt-4o-transcribe", None, False),
+        ("mine", True, True),
+        ("mine", None, False),
+    ],
+)
+def test_interims_are_claimed_only_of_models_that_have_them_while_the_user_speaks(
+    model: str, option: bool | None, has_interims: bool
+) -> None:
+    options = openai.STTOptions(emits_interims=option)
+    stt = openai.STT(model=model, base_url="http://127.0.0.1:1/v1", options=options)
+    assert stt.capabilities.emits_interims is has_interims

@@ -8,7 +8,6 @@ import anyio
 import pytest
 
 from kit.limits import LIMIT
-from kit.servers.scripted_openai import BREAK, HANG, Answer, ScriptedOpenAI, Step, refusal
 from vivavoce.pipelines.core.errors import (
     CapabilityError,
     ConfigurationError,
@@ -23,6 +22,7 @@ from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins import openai
 from vivavoce.plugins.openai.tts import MAX_CHARACTERS, pieces
+from vivavoce.plugins.openai.twin import BREAK, HANG, Answer, OpenAITwin, Step, refusal
 
 PCM = {"Content-Type": "audio/pcm"}
 
@@ -31,7 +31,7 @@ def audio(*steps: Step) -> Answer:
     return Answer(steps=steps, headers=PCM)
 
 
-def voice(server: ScriptedOpenAI, options: openai.TTSOptions | None = None) -> openai.TTS:
+def voice(server: OpenAITwin, options: openai.TTSOptions | None = None) -> openai.TTS:
     return openai.TTS(model="m", voice="cedar", base_url=server.url, api_key="secret", options=options)
 
 
@@ -39,12 +39,12 @@ async def speak(tts: openai.TTS, text: str = "Hello there.") -> list[AudioChunk]
     return [chunk async for chunk in tts.synthesize(text)]
 
 
-async def test_it_keeps_the_promises_of_a_tts(server: ScriptedOpenAI) -> None:
+async def test_it_keeps_the_promises_of_a_tts(server: OpenAITwin) -> None:
     server.default = audio(tone(0.3), tone(0.2))
     await check_tts(lambda: voice(server), limit=LIMIT)
 
 
-async def test_a_request_asks_for_pcm_in_the_voice_and_manner_that_are_set(server: ScriptedOpenAI) -> None:
+async def test_a_request_asks_for_pcm_in_the_voice_and_manner_that_are_set(server: OpenAITwin) -> None:
     server.default = audio(tone(0.1))
     async with voice(server, openai.TTSOptions(instructions="Calm.", speed=1.5)) as tts:
         chunks = await speak(tts)
@@ -62,14 +62,14 @@ async def test_a_request_asks_for_pcm_in_the_voice_and_manner_that_are_set(serve
     assert [chunk.text for chunk in chunks if chunk.text] == ["Hello there."]
 
 
-async def test_half_a_sample_waits_for_its_other_half(server: ScriptedOpenAI) -> None:
+async def test_half_a_sample_waits_for_its_other_half(server: OpenAITwin) -> None:
     pcm = tone(0.1)
     server.add(audio(pcm[:1001], pcm[1001:2000], pcm[2000:]))
     async with voice(server) as tts:
         assert b"".join(chunk.frame.data for chunk in await speak(tts)) == pcm
 
 
-async def test_text_without_words_asks_for_nothing(server: ScriptedOpenAI) -> None:
+async def test_text_without_words_asks_for_nothing(server: OpenAITwin) -> None:
     async with voice(server) as tts:
         assert await speak(tts, " … !") == []
     assert server.requests == []
@@ -97,7 +97,7 @@ def test_a_long_text_is_cut_at_spaces() -> None:
     ],
 )
 async def test_failures_are_mapped_and_tell_whether_to_try_again(
-    server: ScriptedOpenAI, answer: Answer, kind: type[ProviderError], retryable: bool
+    server: OpenAITwin, answer: Answer, kind: type[ProviderError], retryable: bool
 ) -> None:
     server.add(answer, answer, audio(tone(0.1)))
     async with voice(server) as tts:
@@ -108,7 +108,7 @@ async def test_failures_are_mapped_and_tell_whether_to_try_again(
         assert await speak(tts)
 
 
-async def test_an_answer_without_audio_is_left_to_the_pipeline_to_judge(server: ScriptedOpenAI) -> None:
+async def test_an_answer_without_audio_is_left_to_the_pipeline_to_judge(server: OpenAITwin) -> None:
     server.add(audio(), audio(tone(0.1)))
     async with voice(server) as tts:
         assert await speak(tts) == []
@@ -116,7 +116,7 @@ async def test_an_answer_without_audio_is_left_to_the_pipeline_to_judge(server: 
 
 
 @pytest.mark.parametrize("steps", [[HANG], [tone(0.1), HANG]])
-async def test_a_stalled_voice_is_a_timeout(server: ScriptedOpenAI, steps: list[Step]) -> None:
+async def test_a_stalled_voice_is_a_timeout(server: OpenAITwin, steps: list[Step]) -> None:
     server.add(audio(*steps))
     options = openai.TTSOptions(connection=openai.ConnectionOptions(read_timeout=0.3))
     async with voice(server, options) as tts:
@@ -124,7 +124,7 @@ async def test_a_stalled_voice_is_a_timeout(server: ScriptedOpenAI, steps: list[
             await speak(tts)
 
 
-async def test_closing_a_synthesis_closes_its_connection(server: ScriptedOpenAI) -> None:
+async def test_closing_a_synthesis_closes_its_connection(server: OpenAITwin) -> None:
     server.add(audio(tone(0.1), HANG))
     async with voice(server) as tts:
         async with aclosing(tts.synthesize("Hello there.")) as chunks:
@@ -132,7 +132,7 @@ async def test_closing_a_synthesis_closes_its_connection(server: ScriptedOpenAI)
         await server.client_is_gone()
 
 
-async def test_neither_the_key_nor_the_text_is_in_an_error(server: ScriptedOpenAI) -> None:
+async def test_neither_the_key_nor_the_text_is_in_an_error(server: OpenAITwin) -> None:
     server.add(refusal(400, "cannot say: my account number is 1234, with key secret"))
     async with voice(server) as tts:
         with pytest.raises(ProviderStatusError) as caught:
@@ -148,7 +148,7 @@ async def test_nobody_listening_is_a_connection_error() -> None:
             await speak(tts)
 
 
-async def test_words_that_come_one_by_one_are_refused_for_sentences(server: ScriptedOpenAI) -> None:
+async def test_words_that_come_one_by_one_are_refused_for_sentences(server: OpenAITwin) -> None:
     async def text() -> object:
         yield "Hello"
 

@@ -1,24 +1,12 @@
-"""A server that speaks OpenAI's HTTP API from a script, on loopback: answers, refusals, stalls, broken streams.
-
-async with scripted_openai() as server:
-    server.add(chat_answer("Hello ", "there."))
-    llm = openai.LLM(model="m", base_url=server.url)
-"""
+"""The script of the twin: answers with their chunks, transcripts, speech, refusals and faults."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
-
-from aiohttp import web
-
-LIMIT = 60.0
-"""Seconds that a test waits for an expected event."""
 
 
 class Fault(Enum):
@@ -33,6 +21,8 @@ HANG, BREAK = Fault.HANG, Fault.BREAK
 Step: TypeAlias = Mapping[str, Any] | bytes | Fault
 """An event, raw bytes of the body, or a fault."""
 
+DONE = b"data: [DONE]\n\n"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -45,98 +35,31 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
-    """One request; names of headers in any case."""
+class Heard:
+    """The transcript of one upload; its words are spread evenly over the audio.
 
-    path: str
-    headers: Mapping[str, str]
-    body: dict[str, Any]
+    Args:
+        no_speech_prob, avg_logprob, compression_ratio: The recogniser's doubts, as Whisper reports them.
+        spaces: The words' texts begin with a space and have their punctuation, as those of faster-whisper do.
+        hangs: It does not come.
+    """
 
-
-class ScriptedOpenAI:
-    """Answers each request with the next answer added, else with `default`, else with status 501."""
-
-    def __init__(self) -> None:
-        self.url = ""
-        self.default: Answer | None = None
-        self.requests: list[Received] = []
-        self.connections: set[object] = set()
-        self._answers: list[Answer] = []
-        self._streaming = asyncio.Event()
-        self._gone = asyncio.Event()
-
-    @property
-    def bodies(self) -> list[dict[str, Any]]:
-        """The JSON of the requests so far."""
-        return [request.body for request in self.requests]
-
-    def add(self, *answers: Answer) -> None:
-        """Play these next, one a request."""
-        self._answers.extend(answers)
-
-    async def hangs(self) -> None:
-        """Wait until an answer has come to its HANG."""
-        await asyncio.wait_for(self._streaming.wait(), LIMIT)
-
-    async def client_is_gone(self) -> None:
-        """Wait until a client has left an answer that hangs."""
-        await asyncio.wait_for(self._gone.wait(), LIMIT)
-
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request."""
-        self.connections.add(request.transport)
-        self.requests.append(Received(path=request.path, headers=request.headers, body=await request.json()))
-        answer = self._answers.pop(0) if self._answers else self.default
-        if answer is None:
-            return web.json_response({"error": {"message": "the script is over"}}, status=501)
-        if answer.body is not None:
-            is_text = isinstance(answer.body, str)
-            return web.Response(
-                status=answer.status,
-                headers=answer.headers,
-                text=answer.body if isinstance(answer.body, str) else json.dumps(answer.body),
-                content_type="text/html" if is_text else "application/json",
-            )
-        response = web.StreamResponse(
-            status=answer.status, headers={"Content-Type": "text/event-stream", **answer.headers}
-        )
-        if not answer.steps or answer.steps[0] is not HANG:
-            await response.prepare(request)
-        for step in answer.steps:
-            await self._play(step, request, response)
-        return response
-
-    async def _play(self, step: Step, request: web.Request, response: web.StreamResponse) -> None:
-        if not isinstance(step, Fault):
-            await response.write(step if isinstance(step, bytes) else _sse(step))
-        elif step is BREAK:
-            assert request.transport is not None
-            request.transport.abort()
-        else:
-            self._streaming.set()
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:  # aiohttp cancels the handler of a client that leaves
-                self._gone.set()
-                raise
+    text: str = ""
+    language: str = "english"
+    no_speech_prob: float = 0.01
+    avg_logprob: float = -0.2
+    compression_ratio: float = 1.2
+    spaces: bool = False
+    hangs: bool = False
 
 
-@asynccontextmanager
-async def scripted_openai() -> AsyncIterator[ScriptedOpenAI]:
-    """Serve on a free port of 127.0.0.1."""
-    server = ScriptedOpenAI()
-    app = web.Application()
-    app.router.add_post("/v1/{api:.*}", server.handle)
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0][:2]
-        server.url = f"http://{host}:{port}/v1"
-        yield server
-    finally:
-        await runner.cleanup()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """The speech of one request: PCM at `rate`, or a WAV file with it, as the request asks."""
+
+    pcm: bytes = field(repr=False)
+    rate: int = 24000
+    then: Sequence[Fault] = ()
 
 
 def refusal(status: int, message: str = "", *, code: str | None = None, **headers: str) -> Answer:
@@ -147,9 +70,6 @@ def refusal(status: int, message: str = "", *, code: str | None = None, **header
     )
 
 
-DONE = b"data: [DONE]\n\n"
-
-
 def chat_answer(*texts: str, finish: str = "stop") -> Answer:
     """Return a whole answer of chat completions: text, finish reason, usage, end."""
     return Answer(steps=[*(chat_delta(content=text) for text in texts), *chat_end(finish)])
@@ -157,7 +77,7 @@ def chat_answer(*texts: str, finish: str = "stop") -> Answer:
 
 def chat_delta(finish: str | None = None, **delta: Any) -> dict[str, Any]:
     """Return one chunk."""
-    return _chunk(choices=[{"index": 0, "delta": delta, "finish_reason": finish}], usage=None)
+    return chat_chunk(choices=[{"index": 0, "delta": delta, "finish_reason": finish}], usage=None)
 
 
 def chat_call(index: int | None, call_id: str | None, name: str | None, arguments: str | None) -> dict[str, Any]:
@@ -175,7 +95,12 @@ def chat_end(finish: str = "stop") -> list[Step]:
         "total_tokens": 19,
         "prompt_tokens_details": {"cached_tokens": 5},
     }
-    return [chat_delta(finish=finish), _chunk(choices=[], usage=usage), DONE]
+    return [chat_delta(finish=finish), chat_chunk(choices=[], usage=usage), DONE]
+
+
+def chat_chunk(**fields: Any) -> dict[str, Any]:
+    """Return a chunk with these fields beside those that each has."""
+    return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "m", **fields}
 
 
 def responses_answer(*texts: str, refusal_text: str = "") -> Answer:
@@ -223,10 +148,7 @@ def responses_event(kind: str, **fields: Any) -> dict[str, Any]:
     return {"type": kind, "sequence_number": 0, **fields}
 
 
-def _chunk(**fields: Any) -> dict[str, Any]:
-    return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "m", **fields}
-
-
-def _sse(event: Mapping[str, Any]) -> bytes:
+def as_event(event: Mapping[str, Any]) -> bytes:
+    """Return an event as it stands in the stream."""
     name = f"event: {event['type']}\n" if isinstance(event.get("type"), str) else ""
     return f"{name}data: {json.dumps(event)}\n\n".encode()
