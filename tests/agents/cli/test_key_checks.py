@@ -22,8 +22,8 @@ from vivavoce.plugins.assemblyai.twin import AssemblyAITwin
 from vivavoce.plugins.azure.twin import AzureTwin
 from vivavoce.plugins.cartesia.twin import CartesiaTwin
 from vivavoce.plugins.deepgram.twin import DeepgramTwin
-from vivavoce.plugins.google.twin import Twin as GoogleTwin
 from vivavoce.plugins.elevenlabs.twin import ElevenLabsTwin
+from vivavoce.plugins.google.twin import Twin as GoogleTwin
 
 LISTED = {each.provider.name: each for each in find_plugins()[0]}
 KEY = "a-secret-key-of-the-vendor-0123456789"
@@ -44,6 +44,10 @@ async def anthropic() -> AsyncIterator[tuple[str, str]]:
 @asynccontextmanager
 async def assemblyai() -> AsyncIterator[tuple[str, str]]:
     async with AssemblyAITwin() as twin:
+        yield twin.url, twin.key
+
+
+@asynccontextmanager
 async def azure() -> AsyncIterator[tuple[str, str]]:
     async with AzureTwin() as twin:
         yield twin.url, twin.key
@@ -85,9 +89,7 @@ async def google() -> AsyncIterator[tuple[str, str]]:
         yield twin.url, KEY
 
 
-VENDORS = (anthropic, assemblyai, cartesia, deepgram, google, openai)
-VENDORS = (anthropic, cartesia, deepgram, elevenlabs, google, openai)
-VENDORS = (anthropic, azure, cartesia, deepgram, elevenlabs, google, openai)
+VENDORS = (anthropic, assemblyai, azure, cartesia, deepgram, elevenlabs, google, openai)
 
 
 def test_each_twin_is_tried_here() -> None:
