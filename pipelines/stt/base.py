@@ -171,6 +171,7 @@ class STTStream(ABC):
     ) -> None:
         """Make the calls of the unsettled audio again, to the next stream: this stream is lost.
 
+        Audio of words that an interim has shown is left out: the pipeline makes a final of a lost stream's interim.
         Streams that keep audio, such as a fallback's, need it; others need not implement it.
         """
 

@@ -158,8 +158,7 @@ class FallbackMachine:
     @property
     def deadline(self) -> float | None:
         """The time when `due()` has something to decide, or None until another input."""
-        times = (self._late_at(), self._witness_until(), self._looks_at())
-        return min((time for time in times if time is not None), default=None)
+        return min((time for time in self._deadlines() if time is not None), default=None)
 
     def due(self, now: float, better: int | None) -> None:
         """Decide what is due at this time.
@@ -167,7 +166,7 @@ class FallbackMachine:
         Args:
             better: A working member that is preferred to the serving one, if any.
         """
-        witness_until, late_at, looks_at = self._witness_until(), self._late_at(), self._looks_at()
+        witness_until, late_at, looks_at = self._deadlines()
         if witness_until is not None and witness_until <= now:
             assert self._relief is not None
             self._witness_is_silent(self._relief, now)
@@ -180,12 +179,18 @@ class FallbackMachine:
             elif better is not None:
                 self._ask("return", frozenset({better}))
 
-    def _late_at(self) -> float | None:
-        """Return when the serving recogniser is late, or None if another one is already about to take over."""
-        serving, relief, audio = self._serving, self._relief, self.audio
-        if serving is None or (relief is not None and relief.purpose != "return"):
-            return None
-        traits, times = self._traits[serving.member], []
+    @property
+    def _search_for(self) -> Purpose | None:
+        """The purpose of the search for another member, if one is going on."""
+        return None if self._relief is None or self._relief.purpose == "return" else self._relief.purpose
+
+    def _deadlines(self) -> tuple[float | None, float | None, float | None]:
+        late_at = None if self._serving is None or self._search_for else self._late_at(self._serving)
+        return self._witness_until(), late_at, self._looks_at()
+
+    def _late_at(self, serving: MemberStream) -> float | None:
+        """Return when that recogniser, which serves, is late."""
+        traits, times, audio = self._traits[serving.member], [], self.audio
         voiced = 0.0
         for one in audio.ended:
             if one.is_excused:
@@ -194,7 +199,7 @@ class FallbackMachine:
                 continue  # it works: it has heard words since then
             voiced += one.voiced
             if traits.needs_flush or one.has_words or voiced >= CLEAR_SPEECH - 1e-6:
-                times.append(self._due_at(one))
+                times.append(self._due_at(serving, one))
                 break
         if traits.shows_words and not audio.open.has_words:
             if audio.open.is_speech:
@@ -203,10 +208,9 @@ class FallbackMachine:
                 times.append(max(audio.open.spoken_until, serving.since) + self._limit)
         return min(times, default=None)
 
-    def _due_at(self, utterance: Utterance) -> float:
+    def _due_at(self, serving: MemberStream, utterance: Utterance) -> float:
         assert utterance.ended_at is not None
-        since = 0.0 if self._serving is None else self._serving.since
-        return max(utterance.ended_at, since) + self._limit
+        return max(utterance.ended_at, serving.since) + self._limit
 
     def _witness_until(self) -> float | None:
         relief = self._relief
@@ -216,9 +220,6 @@ class FallbackMachine:
         if not ended and not self._traits[relief.member].shows_words:
             return None  # it cannot answer before the end of speech
         return max([relief.since, *ended]) + self._limit + (0.0 if ended else CLEAR_SPEECH)
-
-    def _is_silent(self, now: float) -> bool:
-        return self.audio.is_quiet and now >= self._active_at + SILENCE
 
     def _looks_at(self) -> float | None:
         """Return when to look for a preferred member, or when to go back to one whose stream is open."""
@@ -237,25 +238,23 @@ class FallbackMachine:
         if isinstance(event, STTJudgement) or (isinstance(event, STTEagerEndOfTurn) and not event.text):
             self._acts.emit(event)
             return
-        has_text = bool(event.text)
-        if has_text:
+        one_each, at_most = self._traits[serving.member].needs_flush, serving.heard
+        if event.text:
             self._words_at = now
             self._row.clear()
             self._acts.works(serving.member)
-            self._silent, self._refused = set(), set()
+            self._silent.clear()
+            self._refused.clear()
         if isinstance(event, STTFinal):
             self._forget_search()
-            self._final(serving, event, now)
+            if (news := self.audio.final(event, now, one_each=one_each, at_most=at_most)) is not None:
+                self._acts.emit(news)
         elif not self.audio.are_passed_on(event.text, now):
-            self._interim(serving, event, now)
-        self._settle_search(now)
-
-    def _interim(self, serving: MemberStream, event: STTInterim | STTEagerEndOfTurn, now: float) -> None:
-        if event.text:
-            one_each = self._traits[serving.member].needs_flush
-            interim = event if isinstance(event, STTInterim) else STTInterim(text=event.text)
-            self.audio.interim(interim, one_each=one_each, at_most=serving.heard)
-        self._acts.emit(event)
+            if event.text:
+                interim = event if isinstance(event, STTInterim) else STTInterim(text=event.text)
+                self.audio.interim(interim, one_each=one_each, at_most=at_most)
+            self._acts.emit(event)
+        self._settle_search(serving, now)
 
     def _forget_search(self) -> None:
         self._late.clear()
@@ -263,30 +262,20 @@ class FallbackMachine:
         self._refused.clear()
         self._is_reopened = False
 
-    def _final(self, serving: MemberStream, event: STTFinal, now: float) -> None:
-        one_each = self._traits[serving.member].needs_flush
-        if (news := self.audio.final(event, now, one_each=one_each, at_most=serving.heard)) is not None:
-            self._acts.emit(news)
-
-    def _settle_search(self, now: float) -> None:
+    def _settle_search(self, serving: MemberStream, now: float) -> None:
         """End the search for another member if the serving one has answered after all."""
-        relief = self._relief
-        if self._serving is None or relief is None or relief.purpose == "return":
-            return
-        self._relief = None
-        late_at = self._late_at()
-        self._relief = relief
-        if late_at is None or late_at > now:
-            if relief.purpose == "successor":
-                self._serving.is_slow = True
-                self._acts.fails(self._serving.member, is_slow=True)
+        late_at = self._late_at(serving)
+        if self._search_for and (late_at is None or late_at > now):
+            if self._search_for == "successor":
+                serving.is_slow = True
+                self._acts.fails(serving.member, is_slow=True)
             self._dismiss()
 
     def _is_late(self, now: float) -> None:
         assert (serving := self._serving) is not None
         self._late.add(serving.member)
         self._refused.clear()
-        overdue = [one for one in self.audio.ended if not one.is_excused and self._due_at(one) <= now]
+        overdue = [one for one in self.audio.ended if not one.is_excused and self._due_at(serving, one) <= now]
         is_owed = self._traits[serving.member].needs_flush or any(one.has_words for one in overdue)
         self._doubted = len(overdue) + sum(one.is_excused for one in self.audio.ended) if overdue else None
         self._search("successor" if is_owed and overdue else "witness", now)
@@ -352,7 +341,7 @@ class FallbackMachine:
         elif relief.purpose == "witness":
             relief.since = now
             self._acts.let_hear(relief.id, end=relief.heard)
-        elif self._is_silent(now):
+        elif self.audio.is_quiet and now >= self._active_at + SILENCE:
             self._take_over(relief, now)
 
     def _relief_lost(self, relief: MemberStream, member: int, error: ProviderError, now: float) -> None:
@@ -426,7 +415,7 @@ class FallbackMachine:
 
     def _dismiss(self) -> None:
         """End the search; the serving recogniser stays."""
-        if self._relief is not None and self._relief.purpose != "return":
+        if self._search_for and self._relief is not None:
             self._acts.close(self._relief.id)
             self._relief = None
 

@@ -316,6 +316,8 @@ class FallbackStream(STTStream):
             self._lost(branch, error)
             return False
         branch.begin(stream, self._can.sample_rate)
+        if branch.number not in self._branches:  # its cancellation was swallowed
+            return False
         self._machine.opened(branch.number, member.number, self._clock.now())
         self._watch()
         return True
@@ -326,6 +328,8 @@ class FallbackStream(STTStream):
         try:
             async with aclosing(guarded(branch.stream.events, STT_EVENTS, branch.provider, retryable=True)) as events:
                 async for event in events:
+                    if branch.number not in self._branches:
+                        return
                     if isinstance(event, STTInterim | STTFinal) and event.words:
                         event = replace(event, words=branch.times.words(event.words))
                     self._machine.event(branch.number, event, self._clock.now())

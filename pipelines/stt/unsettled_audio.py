@@ -72,12 +72,16 @@ class Utterance:
     @property
     def has_words(self) -> bool:
         """Whether interims came that no final has settled."""
-        return bool(self.shown.text)
+        return bool(self.shown.text or self.carried.text)
 
     @property
     def most_shown(self) -> STTInterim:
         """The interim with the most words."""
         return max(self.carried, self.shown, key=lambda interim: len(interim.text))
+
+    def carry(self, interim: STTInterim) -> None:
+        """Note that an earlier recogniser has shown these words, which may be of this utterance."""
+        self.carried = max(self.carried, interim, key=lambda one: len(one.text))
 
     def forget_words(self) -> None:
         """Note that its interims were of another utterance, or of none."""
@@ -173,8 +177,8 @@ class UnsettledAudio:
         text = interim.text
         heard = list(self.ended)[:at_most]
         is_in_speech = at_most is None and self.open.is_speech
-        blank = [one for one in heard if not one.has_words]
-        shown = [one for one in heard if one.has_words]
+        blank = [one for one in heard if not one.shown.text]
+        shown = [one for one in heard if one.shown.text]
         best = max(shown, key=lambda one: _likeness(one.shown.text, text), default=None)
         is_chance = is_in_speech and len(words_of(text)) < SURE_WORDS
         is_sure = best is not None and not is_chance and _likeness(best.shown.text, text) >= SURELY_ALIKE
@@ -192,7 +196,7 @@ class UnsettledAudio:
         self._left_off = 0
         self._passed_on.forget()
         for one in (*self.ended, self.open):
-            one.carried = one.most_shown
+            one.carry(one.shown)
 
     def final(self, final: STTFinal, now: float, *, one_each: bool, at_most: int | None = None) -> STTFinal | None:
         """Settle the utterances to which a final belongs; return it with its new words, or None without any.
@@ -216,37 +220,44 @@ class UnsettledAudio:
             if not news:
                 return self._settle_oldest(final)
             self._settle_by(news, one_each, at_most)
+            for one in (*self.ended, self.open):
+                if _share(one.carried.text, news) >= ALIKE:
+                    one.carried = NOTHING
         return final if news == final.text else replace(final, text=news, words=last_words(final.words, news))
 
     def _settle_oldest(self, final: STTFinal) -> STTFinal | None:
-        """Settle the oldest utterance, in which the recogniser hears no words."""
+        """Settle the oldest utterance, in which the recogniser hears no words.
+
+        If an earlier one has shown some, they may be those of the next utterance.
+        """
         if not self.ended and self.open.is_speech and self.open.carried.text:
             return None
-        carried = (self.ended[0] if self.ended else self.open).carried
-        if not self.ended:
+        over = self.ended.popleft() if self.ended else self.open
+        if over is self.open:
             self._begin_rest()
-        else:
-            self.ended.popleft()
-        if carried.text:
-            return STTFinal(**carried.recognised())
+        after = self.ended[0] if self.ended else self.open
+        if self.ended or self.open.is_speech:
+            after.carry(over.carried)
+        elif over.carried.text:
+            return STTFinal(**over.carried.recognised())
         return None if any(one.carried.text for one in (*self.ended, self.open)) else final
 
     def _settle_by(self, text: str, one_each: bool, at_most: int | None) -> None:
         if not self.ended:
             self._begin_rest()
             return
-        of_ended = max((_share(one.shown.text, text) for one in self.ended if one.has_words), default=0.0)
+        of_ended = max((_share(one.shown.text, text) for one in self.ended if one.shown.text), default=0.0)
         if _share(self.open.shown.text, text) >= max(ALIKE, of_ended):
             self.open.forget_words()
         if one_each:
             self.ended.popleft()
             return
         heard = list(self.ended)[:at_most]
-        shares = [(_share(one.shown.text, text), at) for at, one in enumerate(heard) if one.has_words]
+        shares = [(_share(one.shown.text, text), at) for at, one in enumerate(heard) if one.shown.text]
         newest = max(((share, at) for share, at in shares if share >= ALIKE), default=(0.0, len(heard)))[1]
         has_more = len(words_of(text)) > sum(len(words_of(one.shown.text)) for one in heard[: newest + 1])
         # Words that were shown behind those of the final are not settled by it.
-        behind = [one for one in heard[newest + 1 :] if one.has_words or not (one.is_covered or has_more)]
+        behind = [one for one in heard[newest + 1 :] if one.shown.text or not (one.is_covered or has_more)]
         self.ended = deque([*behind, *list(self.ended)[len(heard) :]])
 
     def _begin_rest(self) -> None:

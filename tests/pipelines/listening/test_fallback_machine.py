@@ -35,6 +35,10 @@ CLEAR_WORDS = st.builds(Said, gap=GAP, seconds=st.integers(5, 15).map(lambda fif
 NOISE = st.builds(replace, WORDS, is_words=st.just(False))
 
 
+SURE = Temper(latency=0.0, opening=0.0)
+NEEDS_FLUSH = replace(SURE, needs_flush=True)
+
+
 @st.composite
 def one_good(draw: st.DrawFn) -> list[Temper]:
     others = draw(st.lists(st.one_of(GOOD, MUTE, DOWN, BREAKS, SLOW), min_size=1, max_size=3))
@@ -55,6 +59,10 @@ def test_where_one_recogniser_works_every_clear_utterance_gets_exactly_one_final
 
 
 @given(one_good(), st.lists(st.one_of(WORDS, NOISE), max_size=6))
+@example(  # the second one shows the words again, when the noise sounds
+    [replace(NEEDS_FLUSH, answers=False), replace(NEEDS_FLUSH, latency=3.0), NEEDS_FLUSH],
+    [Said(1.4, 1.0), Said(1.4, 1.0, is_words=False)],
+)
 @settings(max_examples=60)
 def test_no_utterance_gets_two_finals(tempers: list[Temper], said: list[Said]) -> None:
     world = World(tempers, said).run()
@@ -118,10 +126,6 @@ def test_in_a_silence_the_call_goes_back_to_the_first_recogniser_and_loses_no_wo
     assert world.machine.serving == 0
     for number in range(1, len(said) + 1):
         assert len(world.words(number)) == 1
-
-
-SURE = Temper(latency=0.0, opening=0.0)
-NEEDS_FLUSH = replace(SURE, needs_flush=True)
 
 
 def mute(temper: Temper) -> Temper:
@@ -243,6 +247,9 @@ def late_ones(draw: st.DrawFn) -> list[Temper]:
 @example(late(3.0, 2.5, 3.0), [Said(1.4, 1.0), Said(1.4, 1.0), Said(1.4, 2.0), Said(1.4, 1.0)])
 @example(late(3.0, 3.0), [Said(1.4, 1.0), Said(1.4, 3.0, is_words=False), Said(1.4, 1.0)])
 @example(late(2.5, 2.4, opening=1.4), [Said(2.8, 1.0), Said(1.4, 1.0)])  # a final settled the words behind it too
+@example(  # the interim of the words counts for the noise before them
+    [replace(NEEDS_FLUSH, latency=3.0), NEEDS_FLUSH], [Said(0.4, 0.2, is_words=False), Said(0.4, 0.2)]
+)
 @settings(max_examples=60)
 def test_where_recognisers_are_late_each_utterance_gets_one_final_though_its_interim_may_be_passed_on(
     tempers: list[Temper], said: list[Said]

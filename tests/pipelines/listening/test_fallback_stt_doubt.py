@@ -277,6 +277,25 @@ def test_a_stream_that_is_closed_while_another_one_opens_leaves_nothing_behind()
     assert listening.events == []
 
 
+def test_a_stream_that_opens_in_spite_of_its_cancellation_is_closed() -> None:
+    class Stubborn(Second):
+        async def open(self) -> ScriptedSTTStream:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.5)
+                return await super().open()
+
+    first, second = First(), Stubborn()
+
+    async def act(listening: Listening) -> None:
+        first.fail(LOST)
+        await listening.hear(0.1)
+        await listening.stream.aclose()
+
+    listening = listen(FallbackSTT([first, second]), act)
+    assert (listening.events, listening.error) == ([], None)
+    assert [stream.is_closed for stream in second.streams] == [True]
+
+
 def test_two_streams_of_one_fallback_share_the_health_of_its_members_and_nothing_else() -> None:
     first, second = First(["one"]), Second(["other"])
     stt = FallbackSTT([first, second])
