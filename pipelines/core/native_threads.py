@@ -87,6 +87,7 @@ LIBRARIES: Mapping[str, NativeLibrary] = {
         # Its runtime begins with the first object, and not when it is loaded.
         NativeLibrary(module="livekit.rtc", variables={"TOKIO_WORKER_THREADS": "1"}, loads="numpy"),
         NativeLibrary(module="soxr", variables={}, loads="numpy"),
+        NativeLibrary(module="hibari", variables={}, loads="numpy"),
     )
 }
 """By module. pocketsphinx and espeak-ng start no threads."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ SHORTEST = SAMPLE_RATE // 10
 HEADS, WIDTH = 8, 36
 """Shape of an attention's keys and values."""
 SPACE = "\u2581"
+_LOADING = threading.Lock()
 
 
 class Network:
@@ -105,13 +107,18 @@ def read_pieces(data: bytes) -> list[bytes]:
     return pieces
 
 
-@lru_cache(maxsize=1)
 def shared_network(folder: Path) -> Network:
     """Return the network of this process, which is loaded once; 0.2 s, and some 100 MB.
 
     Raises:
         ConfigurationError: As `Network`.
     """
+    with _LOADING:
+        return _loaded(folder)
+
+
+@lru_cache(maxsize=1)
+def _loaded(folder: Path) -> Network:
     return Network(folder)
 
 

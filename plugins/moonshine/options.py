@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vivavoce.pipelines.core.checks import check_number
+from vivavoce.pipelines.core.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,4 +22,5 @@ class STTOptions:
 
     def __post_init__(self) -> None:
         check_number("interim_interval", self.interim_interval, at_least=0.1, or_none=True, unit="s")
-        check_number("min_confidence", self.min_confidence, at_least=0, at_most=1)
+        if not 0 <= self.min_confidence <= 1:
+            raise ConfigurationError(f"need 0 <= min_confidence <= 1, got {self.min_confidence!r}")
