@@ -117,7 +117,7 @@ class UtteranceStream(base.STTStream):
     def push(self, frame: AudioFrame) -> None:
         if self._cutter.push(frame):
             self._open.add(frame.data)
-            if self._wants_interim():
+            if self.wants_interim:
                 self._news.set()
 
     def speech_started(self, ago: float) -> None:
@@ -144,7 +144,7 @@ class UtteranceStream(base.STTStream):
         while not self._is_closed:
             if self._over:
                 utterance = self._over[0]
-            elif self._wants_interim() and not self._thread.is_busy:
+            elif self.wants_interim and not self._thread.is_busy:
                 utterance = self._open
                 utterance.looked_at = utterance.seconds
             else:
@@ -167,7 +167,9 @@ class UtteranceStream(base.STTStream):
         self._cutter.end()
         self._news.set()
 
-    def _wants_interim(self) -> bool:
+    @property
+    def wants_interim(self) -> bool:
+        """Whether enough new audio has come for an interim."""
         utterance = self._open
         return (
             self._interval is not None
