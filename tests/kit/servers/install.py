@@ -107,7 +107,7 @@ def livekit_agents_python() -> Path:
 
 
 def smart_turn_weights() -> Path:
-    """Return the folder with Smart Turn's published weights, for `VIVAVOCE_MODELS`; get them first if they are not there.
+    """Return the folder with Smart Turn's published weights, for `VIVAVOCE_MODELS`; get them first if they are missing.
 
     Raises:
         InstallError: They could not be got.

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
@@ -34,7 +35,7 @@ async def hear(stream: STTStream, events: AsyncIterator[STTEvent], audio: AudioF
     stream.speech_started(0.0)
     for frame in frames(audio):
         stream.push(frame)
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
     stream.flush()
     interims = []
     with anyio.fail_after(LIMIT):
