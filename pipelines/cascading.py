@@ -95,12 +95,12 @@ class CascadingPipeline(Pipeline):
             raise ConfigurationError("needed an stt, an llm or a tts, got none; a pipeline listens, answers or speaks")
         check_port("llm", llm, LLM)
         self._compose(llm, SpeechComponents(stt=stt, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector))
-        if self.options.find_turn_detector and self.components.lacks_detector and (found := found_detector()):
-            self.components = replace(self.components, turn_detector=found)
 
     def _compose(self, llm: LLM | None, components: SpeechComponents) -> None:
         components.check("CascadingPipeline")
         self.llm = llm
+        if self.options.find_turn_detector and components.lacks_detector:
+            components = replace(components, turn_detector=found_detector())
         self.components = components
         self.text_filters = self.options.text_filters if components.tts is not None else ()
         self._connection: CascadingConnection | None = None

@@ -41,18 +41,37 @@ class Utterance:
         self.pcm = bytearray()
         """The audio that no settled piece has."""
         self.seconds = 0.0
-        self.shown = ""
-        """Text of the newest interim."""
-        self.looked_at = 0.0
-        """Seconds when the newest interim was asked for."""
         self.is_over = False
         self.is_discarded = False
         self._settled: list[Heard] = []
+        self._shown = ""
+        self._looked_at = 0.0
 
     def add(self, pcm: bytes) -> None:
         """Take more of its audio."""
         self.pcm += pcm
         self.seconds += len(pcm) / BYTES_PER_SECOND
+
+    def end(self) -> None:
+        """Note that no more audio comes."""
+        self.is_over = True
+
+    def discard(self) -> None:
+        """Note that its words are not needed."""
+        self.is_discarded = True
+
+    def unlooked(self) -> float:
+        """Return the seconds of audio since the newest interim was asked for."""
+        return self.seconds - self._looked_at
+
+    def look(self) -> None:
+        """Note that an interim is asked for."""
+        self._looked_at = self.seconds
+
+    def shows(self, text: str) -> bool:
+        """Note the text of an interim; return whether it has words, and other ones than before."""
+        before, self._shown = self._shown, text
+        return bool(text) and text != before
 
     def cut(self) -> bytes | None:
         """Cut off a piece that is to be settled; None if the rest is short enough."""
@@ -130,14 +149,14 @@ class UtteranceStream(base.STTStream):
     def flush(self) -> None:
         utterance = self._open if self._cutter.end() else Utterance()
         if not self._is_closed:
-            utterance.is_over = True
+            utterance.end()
             self._over.append(utterance)
             self._news.set()
 
     def discard(self) -> None:
         self._cutter.end()
         for utterance in (self._open, *self._over):
-            utterance.is_discarded = True
+            utterance.discard()
         self._over.clear()
 
     async def events(self) -> AsyncIterator[STTEvent]:
@@ -146,7 +165,7 @@ class UtteranceStream(base.STTStream):
                 utterance = self._over[0]
             elif self.wants_interim and not self._thread.is_busy:
                 utterance = self._open
-                utterance.looked_at = utterance.seconds
+                utterance.look()
             else:
                 self._news.clear()
                 await self._news.wait()
@@ -158,8 +177,7 @@ class UtteranceStream(base.STTStream):
             if is_final:
                 self._over.popleft()
                 yield self._final(utterance, heard)
-            elif heard.text and heard.text != utterance.shown and not utterance.is_over:
-                utterance.shown = heard.text
+            elif not utterance.is_over and utterance.shows(heard.text):
                 yield STTInterim(text=heard.text, language=self._language)
 
     async def aclose(self) -> None:
@@ -170,12 +188,7 @@ class UtteranceStream(base.STTStream):
     @property
     def wants_interim(self) -> bool:
         """Whether enough new audio has come for an interim."""
-        utterance = self._open
-        return (
-            self._interval is not None
-            and self._cutter.is_open
-            and utterance.seconds - utterance.looked_at >= self._interval
-        )
+        return self._interval is not None and self._cutter.is_open and self._open.unlooked() >= self._interval
 
     async def _heard(self, utterance: Utterance) -> Heard:
         while (piece := utterance.cut()) is not None:

@@ -139,10 +139,9 @@ class Voice:
             return b"", []
         ids = [0, *(self._ids[sign] for _, sign in signs), 0]
         feed = {"ids": np.array([ids]), "speed": np.array([speed], dtype=np.float32)}
-        *spectra, durations = (
-            self._network.run(None, feed) if self._is_timed else [*self._network.run(None, feed), None]
-        )
-        sound: npt.NDArray[np.float32] = self._synth(*(one[0] for one in spectra), np.random.default_rng())
+        outputs = self._network.run(None, feed)
+        durations = outputs.pop() if self._is_timed else None
+        sound: npt.NDArray[np.float32] = self._synth(*(one[0] for one in outputs), np.random.default_rng())
         samples = (np.clip(sound, -1.0, 1.0) * 32767).astype("<i2")
         if durations is None:
             ends = np.linspace(0.0, len(sound) / SAMPLE_RATE, len(ids) + 1)[1:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -44,10 +44,10 @@ class TurnDetector(base.TurnDetector):
         check_onnxruntime()
         self._path = WEIGHTS.checked() if model_path is None else Path(model_path)
         self._threshold = threshold
-        self._network = partial(shared_network, self._path, threads)
+        load = partial(shared_network if model_path is None else Network, self._path, threads)
+        self._network: Callable[[], Network] = cache(load)
         if model_path is not None:
-            network = Network(self._path, threads)
-            self._network = lambda: network
+            self._network()
 
     @property
     def model(self) -> str:

@@ -37,7 +37,7 @@ async def hear(stream: STTStream, events: AsyncIterator[STTEvent], audio: AudioF
         stream.push(frame)
         await anyio.lowlevel.checkpoint()
     stream.flush()
-    interims = []
+    interims: list[str] = []
     with anyio.fail_after(LIMIT):
         async for event in events:
             if isinstance(event, STTFinal):
