@@ -75,6 +75,8 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.google.RealtimeOptions",
         "vivavoce.plugins.cartesia.TTSOptions",
         "vivavoce.plugins.cartesia.ConnectionOptions",
+        "vivavoce.plugins.moonshine.STTOptions",
+        "vivavoce.plugins.faster_whisper.STTOptions",
         "vivavoce.plugins.pocketsphinx.STTOptions",
         "vivavoce.plugins.espeak.TTSOptions",
         "vivavoce.plugins.apm.DenoiseOptions",

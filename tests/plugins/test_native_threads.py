@@ -62,6 +62,15 @@ from pathlib import Path
 from vivavoce.plugins.smart_turn.network import Network
 Network(Path(os.environ["NETWORK"]), 1).probability(second.data)
 """
+MOONSHINE = f"""{SILENCE}
+from vivavoce.plugins.moonshine.network import Network
+from vivavoce.plugins.moonshine.weights import find_folder
+Network(find_folder()).recognise(second.data)
+"""
+HIBARI = """
+from vivavoce.plugins.hibari.voice import Voice, find_folder
+Voice(find_folder()).speak("Hello.", 1.0)
+"""
 POCKETSPHINX = f"""{SILENCE}
 from vivavoce.plugins.pocketsphinx.decoder import DecoderModel
 decoder = DecoderModel(None, {{}}).load()
@@ -191,6 +200,8 @@ USES = {
     "silero": Case(GGML),
     "silero by default": Case(SILERO),
     "smart_turn": Case(SMART_TURN),
+    "moonshine": Case(MOONSHINE),
+    "hibari": Case(HIBARI),
     "pocketsphinx": Case(POCKETSPHINX),
     "espeak": Case(ESPEAK),
     "samples": Case(NUMPY),
