@@ -8,8 +8,8 @@ downloaded.
 
 Decisions, with measurements (Whisper tiny.en, int8, one thread of a small server):
 
-* Finals only: Whisper computes 30 s of audio whatever the length of the utterance, 0.6 s for the tiny model, so interims
-  would take a whole core. Where they matter, take moonshine or a vendor's recogniser.
+* Finals only: Whisper computes 30 s of audio whatever the length of the utterance, 0.6 s for the tiny model, so that
+  interims would take a whole core. Where they matter, take moonshine or a vendor's recogniser.
 * One model a folder and process, with one thread of CTranslate2; a session's utterance waits for the one before.
 * Words that Whisper hears in silence are dropped by its own judgement (`max_no_speech`).
 """

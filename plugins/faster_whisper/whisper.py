@@ -43,8 +43,8 @@ class Whisper:
             )
         except Exception as error:  # noqa: BLE001 - the library's errors are of many kinds
             raise ConfigurationError(
-                f"model_path must be a Whisper model of CTranslate2, got {str(folder)!r}, which faster-whisper refuses: "
-                f"{error}"
+                f"model_path must be a Whisper model of CTranslate2, got {str(folder)!r}, which faster-whisper "
+                f"refuses: {error}"
             ) from error
         self.thread = BoundedThread(PROVIDER)
 
