@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from anyio import to_thread
-
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities
 from vivavoce.pipelines.stt.by_utterance import SAMPLE_RATE, UtteranceStream
 from vivavoce.plugins.faster_whisper.options import STTOptions
-from vivavoce.plugins.faster_whisper.whisper import PROVIDER, Whisper, check_folder, shared_whisper
+from vivavoce.plugins.faster_whisper.whisper import PROVIDER, THREAD, Whisper, check_folder, shared_whisper
 
 
 class STT(base.STT):
@@ -51,11 +49,11 @@ class STT(base.STT):
         self._whisper()
 
     async def open(self) -> UtteranceStream:
-        whisper, options = await to_thread.run_sync(self._whisper), self._options
+        whisper, options = await THREAD.run(self._whisper), self._options
         return UtteranceStream(
             "faster_whisper.STT",
             lambda pcm: whisper.recognise(pcm, self._language, options.beam_size, options.max_no_speech),
-            whisper.thread,
+            THREAD,
             language=self._language,
             interim_interval=None,
         )

@@ -17,6 +17,8 @@ from vivavoce.pipelines.stt.by_utterance import Heard
 PROVIDER = "faster_whisper"
 NEEDED = ("model.bin", "config.json", "tokenizer.json")
 """Without the tokenizer the library would download one."""
+THREAD = BoundedThread(PROVIDER)
+"""Loads and computes, for all sessions of an event loop."""
 _LOADING = threading.Lock()
 
 
@@ -46,7 +48,6 @@ class Whisper:
                 f"model_path must be a Whisper model of CTranslate2, got {str(folder)!r}, which faster-whisper "
                 f"refuses: {error}"
             ) from error
-        self.thread = BoundedThread(PROVIDER)
 
     def recognise(self, pcm: bytes, language: str, beam_size: int, max_no_speech: float) -> Heard:
         """Return the words of mono 16-bit PCM of 16 kHz.

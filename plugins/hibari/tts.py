@@ -6,13 +6,11 @@ import logging
 import threading
 from collections.abc import AsyncGenerator
 
-from anyio import to_thread
-
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities, Word
-from vivavoce.plugins.hibari.voice import PROVIDER, SAMPLE_RATE, find_folder, shared_voice
+from vivavoce.plugins.hibari.voice import PROVIDER, SAMPLE_RATE, THREAD, find_folder, shared_voice
 
 logger = logging.getLogger(__name__)
 
@@ -58,10 +56,10 @@ class TTS(base.TTS):
         threading.Thread(target=self._load_early, name=PROVIDER, daemon=True).start()
 
     async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
-        voice = await to_thread.run_sync(shared_voice, self._folder)
+        voice = await THREAD.run(shared_voice, self._folder)
         samples = 0
         for sentence in voice.sentences(text):
-            speech = await voice.thread.run(voice.speak, sentence, self._speed)
+            speech = await THREAD.run(voice.speak, sentence, self._speed)
             at = samples / SAMPLE_RATE
             words = tuple(Word(word.text, at + word.start, at + word.end) for word in speech.words)
             frame = AudioFrame(speech.pcm, SAMPLE_RATE)

@@ -52,6 +52,8 @@ PAUSES = frozenset(' ;:,.!?—…"()“”')
 """Signs that are no sound of a word."""
 FIRST_WORDS = "Hello, this is Vivavoce."
 """Has a word that no dictionary has, so that the spelling network is loaded too."""
+THREAD = BoundedThread(PROVIDER)
+"""Loads and computes, for all sessions of an event loop."""
 _LOADING = threading.Lock()
 
 
@@ -86,7 +88,6 @@ class Voice:
         self._g2p = native_threads.load("hibari.g2p").G2P()
         self._normalize = native_threads.load("hibari.g2p.normalize").normalize
         self._synth = native_threads.load("hibari.dsp").synth
-        self.thread = BoundedThread(PROVIDER)
         self.speak(FIRST_WORDS, 1.0)
 
     def sentences(self, text: str) -> list[str]:

@@ -30,6 +30,8 @@ SHORTEST = SAMPLE_RATE // 10
 HEADS, WIDTH = 8, 36
 """Shape of an attention's keys and values."""
 SPACE = "\u2581"
+THREAD = BoundedThread(PROVIDER)
+"""Loads and computes, for all sessions of an event loop."""
 _LOADING = threading.Lock()
 
 
@@ -48,7 +50,6 @@ class Network:
         self._pieces = read_pieces(weights.read(folder, weights.TOKENIZER))
         self._outputs = [one.name for one in self._decoder.get_outputs()]
         self._past = [one.name for one in self._decoder.get_inputs() if one.name.startswith("past_key_values")]
-        self.thread = BoundedThread(PROVIDER)
 
     def recognise(self, pcm: bytes) -> Heard:
         """Return the words of mono 16-bit PCM of 16 kHz; some 30 ms of computing for a second of speech.

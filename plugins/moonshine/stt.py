@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from anyio import to_thread
-
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities
 from vivavoce.pipelines.stt.by_utterance import SAMPLE_RATE, Heard, UtteranceStream
-from vivavoce.plugins.moonshine.network import PROVIDER, Network, shared_network
+from vivavoce.plugins.moonshine.network import PROVIDER, THREAD, Network, shared_network
 from vivavoce.plugins.moonshine.options import STTOptions
 from vivavoce.plugins.moonshine.weights import PACKAGE, VERSION, find_folder
 
@@ -48,11 +46,11 @@ class STT(base.STT):
         shared_network(self._folder)
 
     async def open(self) -> UtteranceStream:
-        network = await to_thread.run_sync(shared_network, self._folder)
+        network = await THREAD.run(shared_network, self._folder)
         return UtteranceStream(
             "moonshine.STT",
             lambda pcm: self._sure(network, pcm),
-            network.thread,
+            THREAD,
             language=LANGUAGE,
             interim_interval=self._options.interim_interval,
         )

@@ -79,6 +79,44 @@ async def listen(name: str, stt: STT, speech: list[AudioFrame], expected: tuple[
     )
 
 
+async def listen_many(count: int, speech: list[AudioFrame]) -> None:
+    """Hear `count` callers on one model, in real time; each begins 0.2 s after the one before."""
+    latencies, seconds, right = list[float](), 0.0, 0
+
+    async def call(number: int) -> None:
+        nonlocal seconds, right
+        stream = await moonshine.STT().open()
+        events = stream.events()
+        audio, words = speech[number % len(speech)], SENTENCES[number % len(speech)]
+        heard: list[tuple[str, int]] = []
+
+        async def take() -> None:
+            heard.append(await final(events))
+
+        await anyio.sleep(0.2 * number)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take)
+            stream.speech_started(0.0)
+            for frame in frames(audio):
+                stream.push(frame)
+                await anyio.sleep(frame.duration)
+            at = time.perf_counter()
+            stream.flush()
+        latencies.append(time.perf_counter() - at)
+        seconds += audio.duration
+        right += words_of(heard[0][0]) == words_of(words)
+        await stream.aclose()
+
+    began = cpu()
+    async with anyio.create_task_group() as tasks:
+        for number in range(count):
+            tasks.start_soon(call, number)
+    print(
+        f"| moonshine, {count} sessions | {(cpu() - began) / seconds:.3f} s | {median(latencies) * 1000:.0f} ms | "
+        f"{max(latencies) * 1000:.0f} ms | | {right} of {count} |"
+    )
+
+
 async def speak(name: str, tts: TTS) -> None:
     async for _ in tts.synthesize("Hello."):
         pass
@@ -113,6 +151,7 @@ async def main() -> None:
     moonshine.STT().load()
     await listen("moonshine", moonshine.STT(), natural, SENTENCES, pace=1.0)
     await listen("moonshine, no interims", moonshine.STT(options=none), natural, SENTENCES, pace=1.0)
+    await listen_many(20, natural)
     await listen("pocketsphinx, grammar", pocketsphinx.STT(grammar=BOOKING), robot, phrases, pace=1.0)
     await listen("pocketsphinx, no grammar", pocketsphinx.STT(), natural, SENTENCES, pace=1.0)
     print(
