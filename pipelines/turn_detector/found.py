@@ -21,18 +21,24 @@ FILES = "smart-turn-*.onnx"
 def found_detector() -> TurnDetector | None:
     """Return a smart_turn.TurnDetector if `vivavoce models get smart_turn` has put its weights into their folder.
 
-    The log says which detector judges, or why the weights that are there cannot; once a process.
+    It is the same one each time. The log says which detector judges, or why the weights that are there cannot.
     """
-    files = sorted(models_folder().glob(FILES))
-    return _detector(models_folder(), files[-1].stat().st_mtime_ns) if files else None
+    folder = models_folder()
+    if not (files := sorted(folder.glob(FILES))):
+        return None
+    found = _detector(folder, files[-1].stat().st_mtime_ns)
+    if isinstance(found, TurnDetector):
+        logger.info("turn detector: smart_turn, since its weights are there (%s in %s)", found.model, folder)
+        return found
+    logger.warning("turns end by silence alone, although weights of smart_turn are there: %s", found)
+    return None
 
 
 @lru_cache(maxsize=1)
-def _detector(folder: Path, changed: int) -> TurnDetector | None:
+def _detector(folder: Path, changed: int) -> TurnDetector | Exception:
+    """Return the detector with the weights of that folder and time, or why there is none."""
     try:
         detector: TurnDetector = import_module(PLUGIN).TurnDetector()
     except (ConfigurationError, ImportError) as error:
-        logger.warning("turns end by silence alone, although weights of smart_turn are there: %s", error)
-        return None
-    logger.info("turn detector: smart_turn, since its weights are there (%s in %s)", detector.model, folder)
+        return error
     return detector

@@ -125,6 +125,20 @@ with tempfile.TemporaryDirectory() as folder:
     decoder.close()
     writer.close()
 """
+PREWARMED = """
+import os, signal
+from vivavoce.plugins import hibari, moonshine
+from vivavoce.plugins.hibari import voice
+from vivavoce.plugins.moonshine import network, weights
+moonshine.STT().load()
+hibari.TTS().load()
+if not (child := os.fork()):
+    signal.alarm(30)
+    speech = voice.shared_voice(voice.find_folder()).speak("Hello.", 1.0)
+    network.shared_network(weights.find_folder()).recognise(speech.pcm)
+    os._exit(0)
+children = os.waitpid(child, 0)[1]
+"""
 FORKED = """
 import os, signal, sys, threading
 from vivavoce.pipelines.core import native_threads
@@ -210,6 +224,7 @@ USES = {
     "a room": Case(ROOM),
     "a worker": Case(WORKER),
     "recording and background file": Case(AV),
+    "a fork with loaded weights": Case(PREWARMED),
     "a fork while it loads": Case(FORKED),
     "a program that is started while it loads": Case(STARTED),
 }
