@@ -60,6 +60,8 @@ class TTS(base.TTS):
         samples = 0
         for sentence in voice.sentences(text):
             speech = await THREAD.run(voice.speak, sentence, self._speed)
+            if not speech.pcm:  # letters that it cannot read, such as Japanese ones
+                continue
             at = samples / SAMPLE_RATE
             words = tuple(Word(word.text, at + word.start, at + word.end) for word in speech.words)
             frame = AudioFrame(speech.pcm, SAMPLE_RATE)

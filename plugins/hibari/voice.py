@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -50,6 +51,7 @@ MOST_PHONEMES = 400
 """Of one run of the network, as its makers cut the text."""
 PAUSES = frozenset(' ;:,.!?—…"()“”')
 """Signs that are no sound of a word."""
+LONG_NUMBER = re.compile(r"\d{16,}")
 FIRST_WORDS = "Hello, this is Vivavoce."
 """Has a word that no dictionary has, so that the spelling network is loaded too."""
 THREAD = BoundedThread(PROVIDER)
@@ -116,7 +118,7 @@ class Voice:
         """Yield the words with their phonemes, by runs of the network."""
         run: list[tuple[str, str]] = []
         text, phonemes = "", ""
-        for token in self._g2p.phonemize_tokens(self._g2p.tokenize(self._normalize(sentence))):
+        for token in self._g2p.phonemize_tokens(self._g2p.tokenize(self._normalize(_by_digits(sentence)))):
             text, phonemes = text + token.text, phonemes + (token.phonemes or "")
             if not token.whitespace:
                 continue
@@ -181,6 +183,11 @@ def _read(words: list[tuple[str, str]], signs: list[tuple[int, str]], ends: npt.
             start, _ = spans.get(number, (max(0.0, float(ends[place - 1])), 0.0))
             spans[number] = (start, max(start, float(ends[place])))
     return [ReadWord(words[number][0], start, end) for number, (start, end) in spans.items()]
+
+
+def _by_digits(text: str) -> str:
+    """Return the text with its long numbers cut into digits, which is how people read them; hibari cannot read them."""
+    return LONG_NUMBER.sub(lambda number: " ".join(number[0]), text)
 
 
 def _audible(word: ReadWord, samples: npt.NDArray[np.int16]) -> ReadWord:

@@ -67,8 +67,16 @@ async def test_a_text_of_any_length_is_spoken_to_its_last_word() -> None:
     assert all(one.start <= other.start for one, other in zip(words, words[1:], strict=False))
 
 
-async def test_text_without_words_yields_no_audio() -> None:
-    assert (await said("… ?"))[2] == []
+@pytest.mark.parametrize("text", ["… ?", "日本語です。"])
+async def test_text_without_words_that_it_can_read_yields_no_audio(text: str) -> None:
+    assert (await said(text))[2] == []
+
+
+@pytest.mark.parametrize("text", ["4111111111111111", "1" * 80, "http://x.y/z?q=1&b=2", "😀 hello", "½ cup", "\x00hi"])
+async def test_strange_text_is_spoken_and_keeps_its_words(text: str) -> None:
+    sound, words, _ = await said(text)
+    assert sound.duration > 0.2
+    assert "".join(word.text for word in words).replace(" ", "") == text.replace(" ", "")
 
 
 async def test_speed_changes_the_pace() -> None:
