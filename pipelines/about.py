@@ -31,6 +31,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from vivavoce.pipelines.core.model_files import ModelFile
+
 if TYPE_CHECKING:
     from vivavoce.pipelines.net.client import Client
 
@@ -115,6 +117,7 @@ class Provider:
         settings: Further variables that it cannot do without, such as the one of a region.
         get_key: Address of the page where a key is made.
         check: How a key is tried; None: it has none, or no cheap request needs it.
+        files: Weights that are published elsewhere, for `vivavoce models get`.
         note: A sentence that holds for all its parts.
     """
 
@@ -126,4 +129,5 @@ class Provider:
     settings: tuple[str, ...] = ()
     get_key: str = ""
     check: KeyCheck | None = None
+    files: tuple[ModelFile, ...] = ()
     note: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
@@ -35,6 +35,7 @@ from vivavoce.pipelines.speech import ComponentSet, Parts, SpeechComponents, Spe
 from vivavoce.pipelines.stt.base import STT
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
 from vivavoce.pipelines.turn_detector.base import TurnDetector
+from vivavoce.pipelines.turn_detector.found import found_detector
 from vivavoce.pipelines.vad.base import VAD
 
 DEFAULT_OUTPUT_RATE = 24000
@@ -49,6 +50,8 @@ class CascadingOptions(SpeechOptions):
     Each option: docs/options.md.
     """
 
+    find_turn_detector: bool = True
+    """Whether a cascade without a turn detector has smart_turn's, if `vivavoce models get smart_turn` was run here."""
     llm_retry: RetryOptions = field(default_factory=RetryOptions)
     """Tries of a model step, until its first word or tool call."""
 
@@ -66,7 +69,8 @@ class CascadingPipeline(Pipeline):
             the sent text counts as heard. The caller speaks, or types (`session.input.text`).
         vad: Reports when the user speaks; without it only transcripts show that.
         denoise: Cleans the audio before VAD, STT and turn detector.
-        turn_detector: Judges pauses.
+        turn_detector: Judges pauses. Without it, beside an stt and a vad, smart_turn's if you have got its weights
+            (`vivavoce models get smart_turn`), unless `options.find_turn_detector` is off.
     Raises:
         ConfigurationError: A component is of another port, or there is neither an stt nor an llm nor a tts.
         CapabilityError: A component needs another one that is missing.
@@ -95,6 +99,8 @@ class CascadingPipeline(Pipeline):
     def _compose(self, llm: LLM | None, components: SpeechComponents) -> None:
         components.check("CascadingPipeline")
         self.llm = llm
+        if self.options.find_turn_detector and components.lacks_detector:
+            components = replace(components, turn_detector=found_detector())
         self.components = components
         self.text_filters = self.options.text_filters if components.tts is not None else ()
         self._connection: CascadingConnection | None = None

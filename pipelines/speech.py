@@ -100,6 +100,12 @@ class SpeechComponents:
         return self.stt is not None and self.stt.capabilities.emits_end_of_turn
 
     @property
+    def lacks_detector(self) -> bool:
+        """Whether a turn detector would be asked, and there is none."""
+        listens = self.stt is not None and self.vad is not None
+        return listens and self.turn_detector is None and not self.recogniser_decides
+
+    @property
     def asked_detector(self) -> TurnDetector | None:
         """The turn detector that judges pauses; None if the recogniser does so."""
         return None if self.recogniser_decides else self.turn_detector

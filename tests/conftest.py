@@ -83,8 +83,11 @@ def _raise_limits(items: list[pytest.Item], limit: float) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Have the workers of the tests keep their calls in a folder of this run, not in the user's."""
+    """Have the tests' workers keep their calls in a folder of this run, not in the user's; and find none of the user's
+    weights.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VIVAVOCE_MODELS", str(tmp_path_factory.mktemp("models")))
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
 

@@ -15,6 +15,7 @@ from vivavoce.agents.cli.demo_command import demo
 from vivavoce.agents.cli.dev_command import dev
 from vivavoce.agents.cli.doctor_command import doctor
 from vivavoce.agents.cli.environment import load_env_file
+from vivavoce.agents.cli.models_command import models
 from vivavoce.agents.cli.page_command import page
 from vivavoce.agents.cli.plugins_command import plugins
 from vivavoce.agents.cli.replay_command import replay
@@ -73,6 +74,7 @@ app.command()(call)
 app.command()(replay)
 app.command()(report)
 app.command()(plugins)
+app.add_typer(models, name="models")
 app.command()(doctor)
 
 

@@ -40,6 +40,7 @@ def doctor(
         findings += [*machine.native_threads(os.environ), *machine.audio_devices()]
         findings += [finding async for finding in servers.livekit(url, api_key, api_secret)]
         listed, unreadable = find_plugins()
+        findings += machine.model_files(listed)
         findings += keys.provider_keys(listed, unreadable, await try_keys(listed), os.environ)
         findings += [finding async for finding in servers.otlp(os.environ)]
         if as_json:

@@ -87,6 +87,7 @@ LIBRARIES: Mapping[str, NativeLibrary] = {
         # Its runtime begins with the first object, and not when it is loaded.
         NativeLibrary(module="livekit.rtc", variables={"TOKIO_WORKER_THREADS": "1"}, loads="numpy"),
         NativeLibrary(module="soxr", variables={}, loads="numpy"),
+        NativeLibrary(module="hibari", variables={}, loads="numpy"),
     )
 }
 """By module. pocketsphinx and espeak-ng start no threads."""
@@ -205,11 +206,11 @@ def first_use(module: str) -> Iterator[None]:
         yield
 
 
-def open_network(path: Path, *, threads: int = 1) -> Any:
+def open_network(network: Path | bytes, *, threads: int = 1) -> Any:
     """Return the session of onnxruntime that runs a network on the CPU.
 
     Args:
-        path: The ONNX file.
+        network: The ONNX file, or its contents.
         threads: Threads of one run, the calling one included; the others sleep between the runs.
     Raises:
         Exception: The file is refused; onnxruntime's errors derive from Exception directly.
@@ -220,7 +221,8 @@ def open_network(path: Path, *, threads: int = 1) -> Any:
     settings.intra_op_num_threads = threads
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     settings.log_severity_level = 4
-    return onnxruntime.InferenceSession(str(path), sess_options=settings, providers=["CPUExecutionProvider"])
+    given = network if isinstance(network, bytes) else str(network)
+    return onnxruntime.InferenceSession(given, sess_options=settings, providers=["CPUExecutionProvider"])
 
 
 def on_one_core(work: Callable[[], T]) -> T:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
-from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent, STTFinal, STTInterim
+from vivavoce.pipelines.stt.utterance_cutter import UtteranceCutter
 from vivavoce.plugins.pocketsphinx.decoder import DecoderModel
 from vivavoce.plugins.pocketsphinx.grammar import prepare, read_grammar
 from vivavoce.plugins.pocketsphinx.options import STTOptions
@@ -34,20 +34,11 @@ LANGUAGE = "en-US"
 FILLERS = ("um", "uh", "ah", "ha", "huh", "hmm", "oh")
 """Sounds of people between words; for `STT(fillers=…)`."""
 
-MAX_AGO = 1.0
-"""Seconds by which the VAD may report an onset late."""
-
-PRE_ROLL = 0.2
-"""Seconds of audio before the onset that an utterance begins with."""
-
 OPEN_LIMIT = 10.0
 """Seconds that loading the decoder may take."""
 
 CLOSE_LIMIT = 2.0
 """Seconds to wait for the decoder's thread to end."""
-
-OVERLAP = 0.1
-"""Seconds before the last `flush()` that the next utterance may repeat as its pre-roll."""
 
 
 class STT(base.STT):
@@ -104,18 +95,13 @@ class STT(base.STT):
 class STTStream(base.STTStream):
     """One session's recognition.
 
-    An utterance begins `PRE_ROLL` before the onset of `speech_started()` and ends with `flush()`; audio between
-    utterances is only kept, so that silence costs nothing.
+    An utterance begins a moment before the onset of `speech_started()` and ends with `flush()`; silence costs nothing.
     """
 
     def __init__(self, model: DecoderModel, options: STTOptions) -> None:
         self._options = options
-        self._recent: deque[AudioFrame] = deque()
-        self._kept = 0
-        self._pushed = 0
-        self._flushed = 0
+        self._cutter = UtteranceCutter("pocketsphinx.STT", SAMPLE_RATE)
         self._utterance = 0
-        self._is_open = False
         self._discarded = 0
         self._events: asyncio.Queue[STTEvent | ProviderError | None] = asyncio.Queue()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -146,49 +132,26 @@ class STTStream(base.STTStream):
             ) from error
 
     def push(self, frame: AudioFrame) -> None:
-        if frame.sample_rate != SAMPLE_RATE or frame.num_channels != 1:
-            raise ValueError(
-                f"pocketsphinx.STT needs mono frames of {SAMPLE_RATE} Hz, got {frame.sample_rate} Hz with "
-                f"{frame.num_channels} channel(s); resample first"
-            )
-        self._pushed += frame.samples
-        self._recent.append(frame)
-        self._kept += frame.samples
-        while self._kept - self._recent[0].samples >= (PRE_ROLL + MAX_AGO) * SAMPLE_RATE:
-            self._kept -= self._recent.popleft().samples
-        if self._is_open:
+        if self._cutter.push(frame):
             self._thread.feed(frame.data)
 
     def speech_started(self, ago: float) -> None:
-        if self._is_open or self._is_closed:
+        if self._cutter.is_open or self._is_closed:
             return
-        self._is_open = True
         self._utterance += 1
         self._thread.begin(self._utterance)
-        onset = self._pushed - round(ago * SAMPLE_RATE)
-        if onset == self._flushed:  # the speech before that flush goes on: none of its words may be heard twice
-            return
-        begin = onset - round(PRE_ROLL * SAMPLE_RATE)
-        begin = max(begin, min(onset, self._flushed - round(OVERLAP * SAMPLE_RATE)))
-        end = self._pushed - self._kept
-        for frame in self._recent:
-            end += frame.samples
-            if end > begin:
-                self._thread.feed(frame.data)
+        for pcm in self._cutter.begin(ago):
+            self._thread.feed(pcm)
 
     def flush(self) -> None:
-        self._flushed = self._pushed
-        if self._is_open:
-            self._is_open = False
+        if self._cutter.end():
             self._thread.end(self._utterance)
         elif not self._is_closed:
             self._events.put_nowait(STTFinal(text="", language=LANGUAGE))
 
     def discard(self) -> None:
-        self._flushed = self._pushed
         self._discarded = self._utterance
-        if self._is_open:
-            self._is_open = False
+        if self._cutter.end():
             self._thread.drop(self._utterance)
 
     async def events(self) -> AsyncIterator[STTEvent]:
@@ -200,7 +163,7 @@ class STTStream(base.STTStream):
     async def aclose(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            self._is_open = False
+            self._cutter.end()
             self._thread.stop()
             self._events.put_nowait(None)
             if self.dropped:

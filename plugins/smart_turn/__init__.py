@@ -1,9 +1,15 @@
 """Smart Turn v3: judges by the sound whether a turn is over, with a small neural network on onnxruntime.
 
-The weights are not part of vivavoce. Get a file of pipecat-ai/smart-turn-v3 (BSD 2-clause; 8 MB `…-cpu.onnx`, or 32 MB
-unquantised), then
+The weights are not part of vivavoce. A command gets them, by pip, out of the wheel in which their makers publish them
+(BSD 2-clause, 9 MB):
 
     pip install 'vivavoce[smart-turn]'
+    vivavoce models get smart_turn
+
+From then on a CascadingPipeline with an stt and a vad, and without a turn detector, has this one; the log says so. One
+of your own settings, or with another file of pipecat-ai/smart-turn-v3:
+
+    CascadingPipeline(..., turn_detector=smart_turn.TurnDetector(threshold=0.6))
     CascadingPipeline(..., turn_detector=smart_turn.TurnDetector("/models/smart-turn-v3.2-cpu.onnx"))
 
 The public facts about the network, from its README and the code around it: the input `input_features` of shape
@@ -12,10 +18,9 @@ The public facts about the network, from its README and the code around it: the 
 one probability, after the sigmoid, that the turn is complete; above 0.5 it counts as complete. It was trained on 23
 languages and does not use text.
 
-The tests compare the features with those of transformers' WhisperFeatureExtractor (they differ by 1.2e-7), and test
-everything else with a network of the same inputs and outputs that they build themselves. The published weights were not
-run, so nothing is claimed about their quality; see the model's own figures, and try them on your callers.
-`VIVAVOCE_SMART_TURN=/path/to/file.onnx pytest tests/plugins/smart_turn` runs them.
+The tests compare the features with those of transformers' WhisperFeatureExtractor (they differ by 1.2e-7), and judge
+whole and broken-off sentences with the published weights: 0.82 … 0.99 for whole ones of a natural voice, 0.05 … 0.49
+for many that break off; robot voices such as espeak's leave the network undecided. A verdict takes 50 ms of computing.
 
 The features are computed with numpy here, 10 ms for a verdict: the library that has them, transformers, is 60 MB and
 uses the same numpy. Features and network run in a thread, so that the event loop goes on.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vivavoce.pipelines.about import Part, Provider
 from vivavoce.plugins.smart_turn.detector import TurnDetector
+from vivavoce.plugins.smart_turn.weights import WEIGHTS
 
 PROVIDERS = (
     Provider(
@@ -14,9 +15,10 @@ PROVIDERS = (
             Part(
                 kind="turn_detector",
                 make=TurnDetector,
-                arguments='"smart-turn-v3.2-cpu.onnx"',
-                note="It judges the sound. Its weights are a file that you download.",
+                note="It judges the sound. `vivavoce models get smart_turn` gets its weights; "
+                "from then on a cascade without a turn detector has this one.",
             ),
         ),
+        files=(WEIGHTS,),
     ),
 )

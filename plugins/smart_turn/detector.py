@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 from anyio import to_thread
@@ -11,7 +13,8 @@ from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.turn_detector import base
 from vivavoce.pipelines.turn_detector.base import EndOfTurnPrediction, TurnContext, TurnDetectorCapabilities
 from vivavoce.plugins.smart_turn.features import SAMPLE_RATE, SAMPLES
-from vivavoce.plugins.smart_turn.network import Network
+from vivavoce.plugins.smart_turn.network import Network, check_onnxruntime
+from vivavoce.plugins.smart_turn.weights import WEIGHTS, shared_network
 
 WINDOW_BYTES = BYTES_PER_SAMPLE * SAMPLES
 
@@ -19,27 +22,32 @@ WINDOW_BYTES = BYTES_PER_SAMPLE * SAMPLES
 class TurnDetector(base.TurnDetector):
     """Smart Turn v3 on audio; share one between sessions, which then share its weights.
 
-    Making one loads the file (some 0.1 s): do it in the process's preparation, not in a call.
+    Making one with a path loads the file (some 0.1 s): do it in the process's preparation, not in a call. Without one
+    it is loaded at the first verdict, in its thread, once a process.
 
     Args:
-        model_path: An ONNX file of smart-turn-v3; vivavoce has none.
+        model_path: An ONNX file of smart-turn-v3; None takes the one of `vivavoce models get smart_turn`.
         threshold: The least probability of a complete turn.
         threads: CPU threads of one verdict.
     Raises:
-        ConfigurationError: onnxruntime is not installed, the file is not there or is not such a network, or a number
-            is out of range.
+        ConfigurationError: onnxruntime is not installed, the file is not there, is damaged or is not such a network, or
+            a number is out of range.
     """
 
     provider = "smart_turn"
 
-    def __init__(self, model_path: str | Path, *, threshold: float = 0.5, threads: int = 1) -> None:
+    def __init__(self, model_path: str | Path | None = None, *, threshold: float = 0.5, threads: int = 1) -> None:
         if not 0 < threshold < 1:
             raise ConfigurationError(f"need 0 < threshold < 1, got {threshold!r}")
         if threads < 1:
             raise ConfigurationError(f"need threads >= 1, got {threads!r}")
-        self._path = Path(model_path)
+        check_onnxruntime()
+        self._path = WEIGHTS.checked() if model_path is None else Path(model_path)
         self._threshold = threshold
-        self._network = Network(self._path, threads)
+        load = partial(shared_network if model_path is None else Network, self._path, threads)
+        self._network: Callable[[], Network] = cache(load)
+        if model_path is not None:
+            self._network()
 
     @property
     def model(self) -> str:
@@ -61,7 +69,7 @@ class TurnDetectorStream(base.TurnDetectorStream):
     previous question is forgotten.
     """
 
-    def __init__(self, network: Network, threshold: float) -> None:
+    def __init__(self, network: Callable[[], Network], threshold: float) -> None:
         self._network = network
         self._threshold = threshold
         self._heard = bytearray()
@@ -95,8 +103,11 @@ class TurnDetectorStream(base.TurnDetectorStream):
         self._asked, self._asked_at = context, len(self._heard)
         pcm = bytes(self._heard[-WINDOW_BYTES:])
         # No caller waits for a stale verdict; the thread has its own copy and ends on its own.
-        probability = await to_thread.run_sync(self._network.probability, pcm, abandon_on_cancel=True)
+        probability = await to_thread.run_sync(self._judge, pcm, abandon_on_cancel=True)
         return EndOfTurnPrediction(complete=probability >= self._threshold, probability=probability)
+
+    def _judge(self, pcm: bytes) -> float:
+        return self._network().probability(pcm)
 
     def close(self) -> None:
         """Forget the audio."""

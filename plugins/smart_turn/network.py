@@ -21,18 +21,14 @@ class Network:
         path: The ONNX file.
         threads: Threads of one verdict.
     Raises:
-        ConfigurationError: onnxruntime is not installed, the file is not there, or it is not such a network.
+        ConfigurationError: The file is not there, or it is not such a network.
     """
 
     def __init__(self, path: Path, threads: int) -> None:
-        if importlib.util.find_spec("onnxruntime") is None:
-            raise ConfigurationError(
-                "smart_turn.TurnDetector needs onnxruntime, which is missing: `pip install 'vivavoce[smart-turn]'`"
-            )
         if not path.is_file():
             raise ConfigurationError(
                 f"model_path must name an ONNX file of smart-turn-v3, got {str(path)!r}: no such file; "
-                "get one from pipecat-ai/smart-turn-v3"
+                "get one from pipecat-ai/smart-turn-v3, or by `vivavoce models get smart_turn`"
             )
         self._session = _load(path, threads)
         _check(self._session, path)
@@ -57,6 +53,18 @@ class Network:
                 provider="smart_turn",
             )
         return probability
+
+
+def check_onnxruntime() -> None:
+    """Refuse a machine without onnxruntime.
+
+    Raises:
+        ConfigurationError: It is not installed.
+    """
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise ConfigurationError(
+            "smart_turn.TurnDetector needs onnxruntime, which is missing: `pip install 'vivavoce[smart-turn]'`"
+        )
 
 
 def _load(path: Path, threads: int) -> Any:

@@ -1,12 +1,12 @@
-"""Silero, espeak-ng and pocketsphinx keep the promises of their ports."""
+"""Silero, espeak-ng, pocketsphinx, hibari and moonshine keep the promises of their ports."""
 
 from __future__ import annotations
 
 from kit.limits import LIMIT
-from kit.speech import BOOKING, sounding, spoken
+from kit.speech import BOOKING, sounding, spoken, spoken_naturally
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing import check_stt, check_tts, check_vad
-from vivavoce.plugins import espeak, pocketsphinx, silero
+from vivavoce.plugins import espeak, hibari, moonshine, pocketsphinx, silero
 
 
 async def test_silero_keeps_the_promises_of_a_vad() -> None:
@@ -25,3 +25,13 @@ async def test_pocketsphinx_keeps_the_promises_of_an_stt() -> None:
     await check_stt(
         lambda: pocketsphinx.STT(grammar=BOOKING), speech, expected="tomorrow evening at half past six", limit=LIMIT
     )
+
+
+async def test_hibari_keeps_the_promises_of_a_tts() -> None:
+    await check_tts(hibari.TTS, limit=LIMIT)
+
+
+async def test_moonshine_keeps_the_promises_of_an_stt() -> None:
+    words = "could I have a table by the window please"
+    (speech,) = await spoken_naturally(words)
+    await check_stt(moonshine.STT, speech, expected=words, limit=LIMIT)

@@ -86,6 +86,8 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.plugins.elevenlabs.STTOptions",
         "vivavoce.plugins.elevenlabs.TTSOptions",
         "vivavoce.plugins.elevenlabs.ConnectionOptions",
+        "vivavoce.plugins.moonshine.STTOptions",
+        "vivavoce.plugins.faster_whisper.STTOptions",
         "vivavoce.plugins.pocketsphinx.STTOptions",
         "vivavoce.plugins.espeak.TTSOptions",
         "vivavoce.plugins.apm.DenoiseOptions",

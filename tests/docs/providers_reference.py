@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from vivavoce.agents.cli.catalogue.abilities import words_of
 from vivavoce.agents.cli.catalogue.providers import Listed, capabilities_of, find_plugins
 from vivavoce.agents.cli.catalogue.view import KINDS, parts_of
 from vivavoce.pipelines.about import Kind, Part
+from vivavoce.pipelines.core.model_files import FOLDER_VARIABLE
 from vivavoce.pipelines.denoise.base import DenoiseCapabilities
 from vivavoce.pipelines.llm.base import LLMCapabilities
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
@@ -127,5 +129,6 @@ def _table(rows: list[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
+    os.environ[FOLDER_VARIABLE] = os.devnull  # the page is the same on each machine
     TARGET.write_text(render(), encoding="utf-8")
     print(f"wrote {TARGET}")

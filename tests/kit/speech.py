@@ -1,4 +1,4 @@
-"""Real speech and noise for tests: sentences spoken by espeak-ng, at 16 kHz, and noise of a given level."""
+"""Real speech and noise for tests: sentences spoken by espeak-ng and hibari, at 16 kHz, and noise of a given level."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from vivavoce.pipelines.media.buffer import FrameChunker
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
-from vivavoce.plugins import espeak
+from vivavoce.pipelines.tts.base import TTS
+from vivavoce.plugins import espeak, hibari
 
 RATE = 16000
 VOICE = "en-us+f2"
@@ -59,7 +60,13 @@ async def spoken(*texts: str, voice: str = VOICE, rate: int = WORDS_PER_MINUTE) 
         return [await _speak(tts, text) for text in texts]
 
 
-async def _speak(tts: espeak.TTS, text: str) -> AudioFrame:
+async def spoken_naturally(*texts: str) -> list[AudioFrame]:
+    """Return each text as one mono frame of 16 kHz, spoken by hibari."""
+    tts = hibari.TTS()
+    return [await _speak(tts, text) for text in texts]
+
+
+async def _speak(tts: TTS, text: str) -> AudioFrame:
     resampler = Resampler(tts.capabilities.sample_rate, RATE)
     data = b"".join([resampler.push(chunk.frame).data async for chunk in tts.synthesize(text)])
     return AudioFrame(data + resampler.flush().data, RATE)

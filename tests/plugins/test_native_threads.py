@@ -62,6 +62,15 @@ from pathlib import Path
 from vivavoce.plugins.smart_turn.network import Network
 Network(Path(os.environ["NETWORK"]), 1).probability(second.data)
 """
+MOONSHINE = f"""{SILENCE}
+from vivavoce.plugins.moonshine.network import Network
+from vivavoce.plugins.moonshine.weights import find_folder
+Network(find_folder()).recognise(second.data)
+"""
+HIBARI = """
+from vivavoce.plugins.hibari.voice import Voice, find_folder
+Voice(find_folder()).speak("Hello.", 1.0)
+"""
 POCKETSPHINX = f"""{SILENCE}
 from vivavoce.plugins.pocketsphinx.decoder import DecoderModel
 decoder = DecoderModel(None, {{}}).load()
@@ -115,6 +124,20 @@ with tempfile.TemporaryDirectory() as folder:
     children = native()
     decoder.close()
     writer.close()
+"""
+PREWARMED = """
+import os, signal
+from vivavoce.plugins import hibari, moonshine
+from vivavoce.plugins.hibari import voice
+from vivavoce.plugins.moonshine import network, weights
+moonshine.STT().load()
+hibari.TTS().load()
+if not (child := os.fork()):
+    signal.alarm(30)
+    speech = voice.shared_voice(voice.find_folder()).speak("Hello.", 1.0)
+    network.shared_network(weights.find_folder()).recognise(speech.pcm)
+    os._exit(0)
+children = os.waitpid(child, 0)[1]
 """
 FORKED = """
 import os, signal, sys, threading
@@ -191,6 +214,8 @@ USES = {
     "silero": Case(GGML),
     "silero by default": Case(SILERO),
     "smart_turn": Case(SMART_TURN),
+    "moonshine": Case(MOONSHINE),
+    "hibari": Case(HIBARI),
     "pocketsphinx": Case(POCKETSPHINX),
     "espeak": Case(ESPEAK),
     "samples": Case(NUMPY),
@@ -199,6 +224,7 @@ USES = {
     "a room": Case(ROOM),
     "a worker": Case(WORKER),
     "recording and background file": Case(AV),
+    "a fork with loaded weights": Case(PREWARMED),
     "a fork while it loads": Case(FORKED),
     "a program that is started while it loads": Case(STARTED),
 }

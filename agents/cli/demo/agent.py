@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent
-from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.cascading import CascadingOptions, CascadingPipeline
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.llm.tools import function_tool
 
@@ -148,7 +148,9 @@ async def demo_speech(model: LanguageModel | None = None) -> AsyncIterator[Calla
         _llm(model) as llm,
         espeak.TTS(voice=VOICE, rate=WORDS_PER_MINUTE) as tts,
     ):
-        yield lambda: CascadingPipeline(stt=stt, llm=llm, tts=tts, vad=vad)
+        # A robot's voice leaves a detector by sound undecided.
+        options = CascadingOptions(find_turn_detector=False)
+        yield lambda: CascadingPipeline(stt=stt, llm=llm, tts=tts, vad=vad, options=options)
 
 
 def _llm(model: LanguageModel | None) -> LLM:

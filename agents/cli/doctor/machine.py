@@ -1,12 +1,13 @@
-"""The checks of this machine: Python, the packages of the core and of each extra, audio devices."""
+"""The checks of this machine: Python, the packages of the core and of each extra, weights, audio devices."""
 
 from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 
+from vivavoce.agents.cli.catalogue.providers import Listed
 from vivavoce.agents.cli.doctor.findings import Finding, Health
 from vivavoce.agents.cli.extras import installed_version, needs
 from vivavoce.agents.cli.running import own_version
@@ -72,6 +73,22 @@ def native_threads(environment: Mapping[str, str]) -> Iterator[Finding]:
         else:
             remedy = f"set {bound}, unless you want more: further threads for one call take the cores from the others"
             yield Finding(name, Health.WARNING, found, remedy)
+
+
+def model_files(listed: Iterable[Listed]) -> Iterator[Finding]:
+    """Check the weights that `vivavoce models get` gets; those that are there are used."""
+    for file in (file for each in listed for file in each.provider.files):
+        name = f"weights of {file.name}"
+        if not file.is_there:
+            yield Finding(name, Health.ABSENT, "not here", f"only if you want them: {file.remedy}")
+        elif fault := file.fault():
+            yield Finding(name, Health.WARNING, f"not as published: {fault}", file.remedy)
+        elif find_spec("onnxruntime") is None:
+            yield Finding(
+                name, Health.WARNING, f"{file.path}, without onnxruntime", "pip install 'vivavoce[smart-turn]'"
+            )
+        else:
+            yield Finding(name, Health.OK, f"{file.path}; a cascade without a turn detector uses them")
 
 
 def audio_devices() -> Iterator[Finding]:

@@ -114,6 +114,23 @@ def livekit_agents_python() -> Path:
     return python
 
 
+def smart_turn_weights() -> Path:
+    """Return the folder with Smart Turn's published weights, for `VIVAVOCE_MODELS`; get them first if they are missing.
+
+    Raises:
+        InstallError: They could not be got.
+    """
+    folder = CACHE / "models"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _locked(CACHE / "models.lock"):
+        if not any(folder.glob("smart-turn-*.onnx")):
+            command = [sys.executable, "-c", "from vivavoce.agents.cli import main; main()"]
+            what, remedy = "getting smart_turn's weights (12 MB)", "check that pip reaches its index"
+            environment = os.environ | {"VIVAVOCE_MODELS": str(folder)}
+            _run([*command, "models", "get", "smart_turn", "--yes"], what, environment, remedy)
+    return folder
+
+
 def livekit_client() -> Path:
     """Return npm's `livekit-client` as one script for browsers (it defines `LivekitClient`); fetch it if missing.
 
@@ -298,6 +315,7 @@ def main() -> int:
         ("livekit-server", livekit_server),
         ("otel-collector", otel_collector),
         ("livekit-client", livekit_client),
+        ("smart_turn's weights", smart_turn_weights),
     ]
     components.append(("livekit-agents and other peers", livekit_agents_python))
     if all_are_wanted():

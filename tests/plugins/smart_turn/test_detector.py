@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import threading
 from pathlib import Path
@@ -193,11 +192,3 @@ def test_without_onnxruntime_the_error_names_the_extra(network: Path, monkeypatc
 def test_a_frame_of_another_rate_is_refused(stream: TurnDetectorStream) -> None:
     with pytest.raises(ValueError, match="mono frames of 16000 Hz, got 48000 Hz"):
         stream.push(AudioFrame.silence(0.02, 48000))
-
-
-@pytest.mark.skipif("VIVAVOCE_SMART_TURN" not in os.environ, reason="VIVAVOCE_SMART_TURN names no file of weights")
-async def test_the_published_weights_fit_and_answer_in_time() -> None:
-    stream = smart_turn.TurnDetector(os.environ["VIVAVOCE_SMART_TURN"]).open()
-    (speech,) = await spoken("a table for two please")
-    async with asyncio.timeout(1.0):
-        assert 0 <= (await after(stream, speech, AudioFrame.silence(0.3, RATE))).probability <= 1
