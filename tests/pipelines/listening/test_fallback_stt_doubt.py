@@ -282,7 +282,8 @@ def test_a_stream_that_opens_in_spite_of_its_cancellation_is_closed() -> None:
         async def open(self) -> ScriptedSTTStream:
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(0.5)
-                return await super().open()
+                stream = await super().open()
+            return stream
 
     first, second = First(), Stubborn()
 
