@@ -86,7 +86,7 @@ class SpeechComponents:
         stt, detector = self.stt, self.turn_detector
         if stt is not None and stt.capabilities.needs_flush and self.vad is None:
             remedy = f"give {pipeline} a vad, such as silero.VAD()"
-            raise CapabilityError(stt.provider, "end of speech without flush()", remedy)
+            raise CapabilityError(stt.provider, "ends of speech without a VAD", remedy)
         if detector is not None and stt is not None and self.recogniser_decides:
             logger.warning(
                 "stt %s judges the ends of turns: the turn detector %s is not asked", stt.provider, detector.provider
@@ -202,7 +202,7 @@ def check_port(kind: str, component: Component | None, port: type[Component]) ->
         ConfigurationError: The error names the port.
     """
     if component is not None and not isinstance(component, port):
-        raise ConfigurationError(
-            f"{kind} must be an instance of {port.__name__}, got {shown(component)}"
-            + ("; call the class" if isinstance(component, type) else "")
-        )
+        remedy = "; call the class" if isinstance(component, type) else ""
+        if isinstance(component, str):
+            remedy = "; a name is not looked up: make the component, such as deepgram.STT() or openai.LLM(model=…)"
+        raise ConfigurationError(f"{kind} must be an instance of {port.__name__}, got {shown(component)}{remedy}")

@@ -194,7 +194,8 @@ class Failures:
     def _status_error(
         self, status: int, shown: str, text: str, *, retryable: bool, retry_after: float | None = None
     ) -> ProviderStatusError:
-        parts = (shown, text, self.remedies.get(status, REMEDIES.get(status, "")))
+        remedy = self.remedies.get(status, REMEDIES.get(status, ""))
+        parts = (shown, text.removesuffix(".") if remedy else text, remedy)
         return ProviderStatusError(
             "; ".join(part for part in parts if part),
             provider=self.provider,

@@ -71,7 +71,7 @@ class STT(base.STT):
         self._client = client_of("cartesia.STT", api_key, base_url, self._options.connection)
 
     def __repr__(self) -> str:
-        return f"STT(model={self._model!r}, base_url={self._client.shown_url!r})"
+        return f"cartesia.STT(model={self._model!r}, base_url={self._client.shown_url!r})"
 
     @property
     def model(self) -> str:

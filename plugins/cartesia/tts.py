@@ -68,7 +68,7 @@ class TTS(base.TTS):
         self._address = Address(self._client.url())
 
     def __repr__(self) -> str:
-        return f"TTS(model={self._model!r}, voice={self._voice!r}, base_url={self._client.shown_url!r})"
+        return f"cartesia.TTS(model={self._model!r}, voice={self._voice!r}, base_url={self._client.shown_url!r})"
 
     @property
     def model(self) -> str:

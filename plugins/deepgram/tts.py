@@ -25,7 +25,7 @@ from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
 from vivavoce.plugins.deepgram.client import DeepgramComponent, Region, failures_of
-from vivavoce.plugins.deepgram.models import voices_of
+from vivavoce.plugins.deepgram.models import AURA_2_VOICES, voices_of
 
 DEFAULT_VOICE = "aura-2-thalia-en"
 
@@ -149,4 +149,6 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def _asked(voice: str) -> str:
-    return f"asked for voice {voice!r}; known voices are {', '.join(voices_of(voice.rpartition('-')[2]))}; check voice"
+    language = voice.rpartition("-")[2]
+    known = "known voices are" if language in AURA_2_VOICES else "voices are aura-2-NAME-LANGUAGE, such as"
+    return f"asked for voice {voice!r}; {known} {', '.join(voices_of(language))}; check voice"

@@ -63,7 +63,7 @@ class STT(base.STT):
         )
 
     def __repr__(self) -> str:
-        return f"STT(model={self._model!r}, base_url={self._client.shown_url!r})"
+        return f"elevenlabs.STT(model={self._model!r}, base_url={self._client.shown_url!r})"
 
     @property
     def model(self) -> str:

@@ -68,7 +68,7 @@ class LLM(LLMPort):
         )
 
     def __repr__(self) -> str:
-        return f"LLM(model={self.model!r}, base_url={self._client.shown_url!r})"
+        return f"google.LLM(model={self.model!r}, base_url={self._client.shown_url!r})"
 
     @property
     def model(self) -> str:

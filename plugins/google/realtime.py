@@ -108,7 +108,7 @@ class RealtimeModel(RealtimeModelPort):
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"RealtimeModel(model={self._model!r})"
+        return f"google.RealtimeModel(model={self._model!r})"
 
     @property
     def model(self) -> str:

@@ -141,6 +141,11 @@ PROVIDERS = (
         keys=(*BY_NAME["azure"].key_variables, TOKEN_VARIABLE),
         settings=(ENDPOINT_VARIABLE,),
         get_key="https://ai.azure.com",
+        check=KeyCheck(
+            client=partial(_client, "azure"),
+            path="models",
+            source="https://learn.microsoft.com/rest/api/microsoft-foundry/azureopenai/models",
+        ),
         note="`model` is the name of a deployment. Tokens of Entra ID: `server=openai.Azure(token=…)`.",
     ),
     *(_provider(name, page) for name, page in PAGES.items()),

@@ -80,7 +80,7 @@ class LLM(OpenAIComponent[SDKClient], LLMPort):
             build_events()
 
     def __repr__(self) -> str:
-        return f"LLM(model={self.model!r}, base_url={self._client.shown_url!r}, api={self._api!r})"
+        return f"openai.LLM(model={self.model!r}, base_url={self._client.shown_url!r}, api={self._api!r})"
 
     @property
     def capabilities(self) -> LLMCapabilities:

@@ -83,7 +83,7 @@ class RealtimeModel(OpenAIComponent[Client], RealtimeModelPort):
         super().__init__(checked_model(endpoint, model, default), endpoint, client)
 
     def __repr__(self) -> str:
-        return f"RealtimeModel(model={self._model!r}, base_url={self._client.shown_url!r})"
+        return f"openai.RealtimeModel(model={self._model!r}, base_url={self._client.shown_url!r})"
 
     @property
     def capabilities(self) -> RealtimeCapabilities:

@@ -124,7 +124,7 @@ class STT(OpenAIComponent[Client], base.STT):
         super().__init__(checked_model(endpoint, model, default), endpoint, client)
 
     def __repr__(self) -> str:
-        return f"STT(model={self._model!r}, language={self._language!r}, base_url={self._client.shown_url!r})"
+        return f"openai.STT(model={self._model!r}, language={self._language!r}, base_url={self._client.shown_url!r})"
 
     @property
     def capabilities(self) -> STTCapabilities:

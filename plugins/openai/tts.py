@@ -90,7 +90,7 @@ class TTS(OpenAIComponent[Client], base.TTS):
         super().__init__(checked_model(endpoint, model, voices.model), endpoint, client)
 
     def __repr__(self) -> str:
-        return f"TTS(model={self._model!r}, voice={self._voice!r}, base_url={self._client.shown_url!r})"
+        return f"openai.TTS(model={self._model!r}, voice={self._voice!r}, base_url={self._client.shown_url!r})"
 
     @property
     def capabilities(self) -> TTSCapabilities:

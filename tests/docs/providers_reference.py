@@ -35,7 +35,7 @@ use a *twin*, a server on loopback that speaks the vendor's protocol: [twins](tw
 by `make reference`.
 
 ```sh
-pip install 'vivavoce[deepgram,anthropic,cartesia,silero]'
+pip install 'vivavoce[deepgram,anthropic,cartesia,silero,room]'    # from a checkout: '/path/to/vivavoce[…]'
 ```
 
 ```python
@@ -46,8 +46,9 @@ pipeline = CascadingPipeline(vad=silero.VAD(), stt=deepgram.STT(), llm=anthropic
 ```
 
 A key comes from the argument `api_key`, else from the environment, or from a file `.env` of the folder where you run
-`vivavoce`. A key of the environment goes to the vendor, or to the server that the vendor's own
-variable names, and nowhere else.
+`vivavoce`. A key of the environment goes to the vendor's hosts, Anthropic's and Google's also to the server in
+`ANTHROPIC_BASE_URL`, `GOOGLE_GEMINI_BASE_URL` or `GOOGLE_VERTEX_BASE_URL`, and nowhere else: with a `base_url` of
+another host give `api_key` too. `room` is for `vivavoce dev`.
 """
 
 CAPABILITIES: Mapping[Kind, type] = {

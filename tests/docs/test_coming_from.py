@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ ROOTS: dict[str, type] = {
     "stream": Stream,
 }
 """The objects that the page names, by their classes."""
+PLUGINS = ("anthropic", "assemblyai", "azure", "cartesia", "deepgram", "elevenlabs", "google", "openai", "silero")
 TYPES: dict[str, type] = {"Budget": Budget, "SessionGraph": SessionGraph}
 """Classes that annotations name for type checkers only."""
 
@@ -44,12 +46,14 @@ def shown() -> list[str]:
         cells = re.split(r"(?<!\\)\|", line)
         ours = " ".join(cells[2:]) if line.startswith("| ") else line
         code += re.findall(r"`([^`]+)`", ours)
-    names = tuple(f"{root}." for root in ROOTS)
+    names = tuple(f"{root}." for root in (*ROOTS, *PLUGINS))
     return sorted({one for one in code if one.startswith(names) or re.match(r"[A-Z]\w+\(|[A-Z]\w+\.\w+\(", one)})
 
 
 def resolve(node: ast.expr) -> Any:
     """Return the class of an expression's value, or the function or class that it names."""
+    if isinstance(node, ast.Name) and node.id in PLUGINS:
+        return import_module(f"vivavoce.plugins.{node.id}")
     if isinstance(node, ast.Name):
         found = ROOTS.get(node.id) or public(node.id)
         assert found is not None, f"{node.id} is no object of the page"
@@ -64,7 +68,7 @@ def resolve(node: ast.expr) -> Any:
     for given in [*node.args, *(keyword.value for keyword in node.keywords)]:
         if isinstance(given, ast.Call):
             resolve(given)
-    is_method = isinstance(node.func, ast.Attribute)
+    is_method = isinstance(node.func, ast.Attribute) and not isinstance(called, type)
     positional = [None] * (len(node.args) + is_method)
     inspect.signature(called).bind(*positional, **{str(keyword.arg): None for keyword in node.keywords})
     return called if isinstance(called, type) else _returned(called)
@@ -92,10 +96,20 @@ def test_the_page_shows_calls_of_each_object() -> None:
         "memory",
         "stream",
         "SessionMemory",
+        *PLUGINS,
     }
 
 
-@pytest.mark.parametrize("wrong", ["memory.data.put(key)", "memory.data.set(key)", "session.say(text, loud=True)"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "memory.data.put(key)",
+        "memory.data.set(key)",
+        "session.say(text, loud=True)",
+        "deepgram.STT(keyterm=1)",
+        "silero.load()",
+    ],
+)
 def test_a_name_or_an_argument_that_does_not_exist_is_found(wrong: str) -> None:
     with pytest.raises((AttributeError, TypeError)):
         resolve(ast.parse(wrong, mode="eval").body)

@@ -107,6 +107,8 @@ def test_an_empty_pipeline_and_a_wrong_component_are_refused() -> None:
         CascadingPipeline(stt=ScriptedSTT)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="tts must be an instance of TTS"):
         CascadingPipeline(tts=ScriptedVAD())  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"got 'deepgram/nova-3'; a name is not looked up: make the component"):
+        CascadingPipeline(stt="deepgram/nova-3")  # type: ignore[arg-type]
 
 
 def test_options_check_themselves() -> None:

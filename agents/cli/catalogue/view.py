@@ -24,8 +24,8 @@ KINDS: Mapping[Kind, str] = {
     "text_filter": "Text filters",
 }
 
-CODE_WIDTH = 32
-"""Characters of the code that are shown."""
+CODE_WIDTH = 36
+"""Characters of the code in a line."""
 
 READY, NO_KEY, ABSENT = (("✓", "green"), ("○", "yellow"), ("–", "dim"))
 
@@ -62,6 +62,7 @@ def _parts(rows: Sequence[tuple[Listed, Part]], environment: Mapping[str, str], 
     for each, part in rows:
         mark, style = ABSENT if each.missing else NO_KEY if each.unset(environment) else READY
         able = ", ".join(abilities(capabilities_of(each.provider, part))) or part.note
+        able = able or ("known when it is installed" if each.missing else "")
         shade = "dim" if each.missing else ""
         table.add_row(Text(mark, style), Text(part.expression, shade), Text(able, shade))
     return table
@@ -82,7 +83,7 @@ def _keys(listed: Sequence[Listed], environment: Mapping[str, str]) -> list[Tabl
 def _grid() -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(overflow="fold")
     table.add_column(overflow="fold")
     return table
 

@@ -75,6 +75,7 @@ class OpenAITwin:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=MAX_UPLOAD)
         app.router.add_post("/{path:.*}", self._handle)
+        app.router.add_get("/{path:.*}", self._about)
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -131,6 +132,12 @@ class OpenAITwin:
                 status=answer.status, steps=self._manners.dress(answer.steps, received.body), headers=answer.headers
             )
         return _whole(answer) if answer.body is not None else await self._stream(answer, request)
+
+    async def _about(self, request: web.Request) -> web.Response:
+        """Answer the requests by which `vivavoce doctor` tries a key; they are no part of the script."""
+        if not request.path.endswith(("/models", "/key")):
+            return web.json_response({"error": {"message": "There is nothing at this path."}}, status=404)
+        return web.json_response({"object": "list", "data": [{"id": name, "object": "model"} for name in self._models]})
 
     def _refusal(self, received: Received) -> Answer | None:
         model = str(received.body.get("model") or "")

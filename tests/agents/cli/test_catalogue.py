@@ -18,6 +18,7 @@ from vivavoce.agents.cli.catalogue.abilities import abilities
 from vivavoce.agents.cli.catalogue.providers import Listed, Unreadable, capabilities_of, find_plugins
 from vivavoce.agents.cli.catalogue.view import as_page
 from vivavoce.pipelines.about import Part, Provider
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.denoise.base import Denoiser
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.realtime_model.base import RealtimeModel
@@ -104,6 +105,29 @@ def test_a_plugin_whose_packages_are_missing_says_the_command_that_installs_them
     extras = ",".join(sorted(each.extra for each in (missing, *others)))
     assert f"pip install 'vivavoce[{extras}]'" in printed, "one line, to be copied"
     assert "✗ vivavoce.plugins.theirs: it has no about.py" in printed
+
+
+def test_the_page_shows_code_whole_and_says_why_abilities_are_missing() -> None:
+    missing = replace(BY_NAME["azure-openai"], missing=("openai",))
+    output = StringIO()
+    Console(file=output, width=80).print(as_page([missing], [], {}))
+    page = output.getvalue()
+    assert 'openai.RealtimeModel(server="azure",' in page
+    assert "…" not in page.replace('model="…"', "")
+    assert page.count('model="…")') == len(missing.provider.parts)
+
+
+@pytest.mark.parametrize("missing", [(), ("numbers",)])
+def test_a_part_without_known_abilities_says_when_they_are_shown(missing: tuple[str, ...]) -> None:
+    part = Part(kind="llm", make=unmade)
+    listed = Listed(Provider(name="new", title="New", parts=(part,)), "new", "new", missing)
+    output = StringIO()
+    Console(file=output, width=80).print(as_page([listed], [], {}))
+    assert ("known when it is installed" in output.getvalue()) == bool(missing)
+
+
+def unmade() -> None:
+    raise ConfigurationError("its package is missing")
 
 
 def test_programs_read_the_same_as_json(monkeypatch: pytest.MonkeyPatch) -> None:

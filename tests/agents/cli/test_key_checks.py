@@ -19,11 +19,13 @@ from vivavoce.pipelines.about import KeyCheck, Part, Provider
 from vivavoce.pipelines.net.client import Client
 from vivavoce.plugins.anthropic.twin import Twin as AnthropicTwin
 from vivavoce.plugins.assemblyai.twin import AssemblyAITwin
+from vivavoce.plugins.azure.client import ENDPOINT_VARIABLES
 from vivavoce.plugins.azure.twin import AzureTwin
 from vivavoce.plugins.cartesia.twin import CartesiaTwin
 from vivavoce.plugins.deepgram.twin import DeepgramTwin
 from vivavoce.plugins.elevenlabs.twin import ElevenLabsTwin
 from vivavoce.plugins.google.twin import Twin as GoogleTwin
+from vivavoce.plugins.openai.twin import OpenAITwin
 
 LISTED = {each.provider.name: each for each in find_plugins()[0]}
 KEY = "a-secret-key-of-the-vendor-0123456789"
@@ -89,7 +91,19 @@ async def google() -> AsyncIterator[tuple[str, str]]:
         yield twin.url, KEY
 
 
-VENDORS = (anthropic, assemblyai, azure, cartesia, deepgram, elevenlabs, google, openai)
+@asynccontextmanager
+async def azure_openai() -> AsyncIterator[tuple[str, str]]:
+    async def answer(request: web.Request) -> web.Response:
+        if request.headers.get("api-key") != KEY:
+            error = {"code": "401", "message": "Access denied due to invalid subscription key or wrong API endpoint."}
+            return web.json_response({"error": error}, status=401)
+        return web.json_response({"object": "list", "data": []})
+
+    async with serving("/openai/v1/models", answer) as place:
+        yield f"http://{place}/openai/v1", KEY
+
+
+VENDORS = (anthropic, assemblyai, azure, azure_openai, cartesia, deepgram, elevenlabs, google, openai)
 
 
 def test_each_twin_is_tried_here() -> None:
@@ -99,7 +113,7 @@ def test_each_twin_is_tried_here() -> None:
 
 @pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.__name__)
 async def test_a_vendor_takes_its_key_and_refuses_another(vendor: type) -> None:
-    provider = LISTED[vendor.__name__].provider
+    provider = LISTED[vendor.__name__.replace("_", "-")].provider
     async with vendor() as (url, key):
         good = await try_key(provider, api_key=key, base_url=url)
         bad = await try_key(provider, api_key=WRONG, base_url=url)
@@ -120,6 +134,14 @@ async def test_a_vendor_takes_its_key_and_refuses_another(vendor: type) -> None:
 async def test_the_vendor_itself_takes_the_key_of_the_environment(provider: Provider) -> None:
     answer = await try_key(provider)
     assert answer.verdict is Verdict.WORKS, answer
+
+
+async def test_the_twin_of_openai_answers_the_request_that_tries_a_key() -> None:
+    for name in ("openai", "azure", "openrouter"):
+        provider = LISTED["azure-openai" if name == "azure" else name].provider
+        async with OpenAITwin(name) as twin:
+            answer = await try_key(provider, api_key=twin.key, base_url=twin.url)
+        assert answer.verdict is Verdict.WORKS, answer
 
 
 async def test_a_servers_fault_says_nothing_about_the_key() -> None:
@@ -222,3 +244,21 @@ def test_a_provider_that_needs_more_than_its_key_names_the_variable() -> None:
     provider = Provider(name="azure", title="Azure", parts=(), keys=("AZURE_KEY",), settings=("AZURE_REGION",))
     (key,) = provider_keys([Listed(provider, "azure")], [], {}, {"AZURE_KEY": KEY})
     assert (key.health, key.remedy) == (Health.PROBLEM, "set AZURE_REGION")
+
+
+def test_a_refused_key_comes_with_the_notes_of_the_vendor() -> None:
+    answers = {"azure": Answer(Verdict.REFUSED, "status 401", "https://there")}
+    (key,) = provider_keys([LISTED["azure"]], [], answers, {"AZURE_SPEECH_KEY": KEY})
+    assert key.found.endswith("https://there refused: status 401")
+    assert key.remedy.startswith("A key belongs to a region: set AZURE_SPEECH_REGION or AZURE_SPEECH_ENDPOINT too.")
+    assert "get a key at https://portal.azure.com" in key.remedy
+
+
+async def test_a_key_without_its_region_is_not_called_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AZURE_SPEECH_REGION", "SPEECH_REGION", *ENDPOINT_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
+    answer = await try_key(LISTED["azure"].provider, api_key=KEY)
+    (key,) = provider_keys([LISTED["azure"]], [], {"azure": answer}, {"AZURE_SPEECH_KEY": KEY})
+    assert key.health is Health.PROBLEM
+    assert "not usable: needed the region" in key.found
+    assert key.remedy.startswith("A key belongs to a region")

@@ -76,6 +76,8 @@ def test_the_wait_that_a_server_asks_for_is_kept(headers: dict[str, str], second
 def test_a_refusal_may_give_its_reason_in_a_header_and_the_remedy_is_the_providers() -> None:
     error = FAILURES.status(403, {"dg-error": "the model nova-9 of secret"})
     assert str(error) == "deepgram: status 403; the model nova-9 of ***; choose a model of your plan"
+    assert str(FAILURES.status(403, {"dg-error": "No."})) == "deepgram: status 403; No; choose a model of your plan"
+    assert str(FAILURES.status(400, {"dg-error": "No."})) == "deepgram: status 400; No."
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ async def test_a_server_of_ones_own_gets_a_given_key_only(
 def test_a_repr_shows_model_and_server_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     llm = anthropic.LLM()
-    assert repr(llm) == "LLM(model='claude-haiku-5-5', base_url='https://api.anthropic.com')"
+    assert repr(llm) == "anthropic.LLM(model='claude-haiku-5-5', base_url='https://api.anthropic.com')"
     assert (llm.provider, llm.model) == ("anthropic", anthropic.DEFAULT_MODEL)
     assert llm.capabilities == LLMCapabilities(supports_tools=True, supports_images=True)
 

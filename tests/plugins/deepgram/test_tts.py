@@ -72,6 +72,12 @@ async def test_a_voice_that_does_not_exist_is_named_with_those_of_its_language(t
     assert "aura-2-thalia-en" not in str(caught.value)
 
 
+async def test_a_voice_without_a_language_comes_with_the_form_of_a_name(twin: DeepgramTwin) -> None:
+    with pytest.raises(ProviderStatusError) as caught:
+        await spoken(voice_of(twin, "thalia"), "Hello.")
+    assert "'thalia'; voices are aura-2-NAME-LANGUAGE, such as aura-2-amalthea-en" in str(caught.value)
+
+
 @pytest.mark.parametrize(("status", "retryable"), [(401, False), (402, False), (429, True), (503, True)])
 async def test_a_refusal_says_whether_to_try_again(twin: DeepgramTwin, status: int, retryable: bool) -> None:
     twin.refuse(status)

@@ -48,7 +48,7 @@ def test_no_secret_shows() -> None:
     options = openai.LLMOptions(extra_headers={"X-Key": KEY}, extra_body={"key": KEY})
     llm = openai.LLM(api_key=KEY, model="m", base_url=f"http://user:{KEY}@127.0.0.1:9/v1?key={KEY}", options=options)
     assert KEY not in f"{llm!r} {llm} {options!r}"
-    assert repr(llm) == "LLM(model='m', base_url='http://127.0.0.1:9/v1', api='chat')"
+    assert repr(llm) == "openai.LLM(model='m', base_url='http://127.0.0.1:9/v1', api='chat')"
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\nX-Evil: 1", f"{KEY} {KEY}", "clé"])

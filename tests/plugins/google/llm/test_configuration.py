@@ -67,7 +67,7 @@ def test_a_model_has_the_address_that_the_sdk_gives_it(model: str, base_url: str
 def test_a_repr_shows_model_and_server_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
     llm = google.LLM()
-    assert repr(llm) == "LLM(model='gemini-3.8-flash', base_url='https://generativelanguage.googleapis.com')"
+    assert repr(llm) == "google.LLM(model='gemini-3.8-flash', base_url='https://generativelanguage.googleapis.com')"
     assert (llm.provider, llm.model) == ("google", google.DEFAULT_LLM_MODEL)
     assert llm.capabilities == LLMCapabilities(supports_tools=True, supports_images=True)
 
