@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 
+import anyio
+
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
@@ -148,11 +150,14 @@ class FluxTTS(DeepgramComponent, base.TTS):
                 await reading
             finally:
                 tasks.cancel()
-                await tasks.finish(CLOSE_LIMIT)
-                if reading.done() and not reading.cancelled():
-                    reading.exception()  # of a text that is not read any more
-                if not turn.is_over:
-                    voices.tasks.start(_interrupted(lease.pop_all(), connection, turn), "interruption")
+                try:
+                    with anyio.CancelScope(shield=True):  # the text must have ended before its owner closes it
+                        await tasks.finish(CLOSE_LIMIT)
+                finally:
+                    if reading.done() and not reading.cancelled():
+                        reading.exception()  # of a text that is not read any more
+                    if not turn.is_over:
+                        voices.tasks.start(_interrupted(lease.pop_all(), connection, turn), "interruption")
 
     async def aclose(self) -> None:
         """Close the connections; speech that still runs fails.
