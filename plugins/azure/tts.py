@@ -10,10 +10,11 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
 from vivavoce.pipelines.net.one_loop import OneLoop
 from vivavoce.pipelines.net.pool import Address, Pool
+from vivavoce.pipelines.net.tokens import TokenProvider
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
 from vivavoce.pipelines.tts.contexts import CLOSE_LIMIT, ContextSpeech, speak_once
-from vivavoce.plugins.azure.client import AzureComponent, Service, TokenProvider
+from vivavoce.plugins.azure.client import AzureComponent, Service
 from vivavoce.plugins.azure.models import DEFAULT_VOICE, VOICES_PAGE
 from vivavoce.plugins.azure.options import TTSOptions
 from vivavoce.plugins.azure.speaking import Connection, Turn
