@@ -57,8 +57,8 @@ class SpeechContext(ABC):
         self._is_complete = False
         self._is_over = False
         self._error: ProviderError | None = None
-        self._is_due = False
-        """Whether the server has not answered the last text with audio."""
+        self.unanswered = ""
+        """The last text, if no audio has come since."""
         self._active_at = self._clock.now()
         """When it last got text or audio."""
 
@@ -89,17 +89,23 @@ class SpeechContext(ABC):
             return False
         return self._lives_on(0.0 if self._is_due else self._clock.now() - self._active_at)
 
+    @property
+    def _is_due(self) -> bool:
+        """Whether the server has to say something."""
+        return self._is_complete or bool(self.unanswered)
+
     def say(self, text: str) -> None:
         """Speak this behind the earlier text."""
         self.text += text
-        self._is_due, self._active_at = True, self._clock.now()
+        self.unanswered += text
+        self._active_at = self._clock.now()
         self._send_text(text)
         self._changed.set()
 
     def finish(self) -> None:
         """Tell the server that no more text comes."""
         if not self._is_complete and not self._is_over:
-            self._is_due = self._is_complete = True
+            self._is_complete = True
             self._send_end()
             self._changed.set()
 
@@ -113,9 +119,13 @@ class SpeechContext(ABC):
         """Take an event of the server."""
         if isinstance(event, bytes):
             self._active_at = self._clock.now()
-            self._is_due = self._is_complete
+            self.unanswered = ""
         self._events.append(event)
         self._changed.set()
+
+    def pass_over(self) -> None:
+        """Note that the server has nothing to say of the last text."""
+        self.unanswered = ""
 
     def end(self, error: ProviderError | None) -> None:
         """End it; a second end changes nothing."""
@@ -230,6 +240,8 @@ class ContextConnection(ABC, Generic[C]):
 class ContextSpeech(Generic[C]):
     """The contexts of one text, one behind the other: a pause of the text may be longer than a context lives.
 
+    A context may also end while a text is on its way to it; a new one then speaks that text.
+
     Args:
         begin: Returns a new context.
         name: Of the voice for tasks, such as `"cartesia"`.
@@ -255,19 +267,20 @@ class ContextSpeech(Generic[C]):
             Exception: That of the text's source.
         """
         samples, rest = 0, b""
-        async for context in self._contexts.items():
-            start = samples / rate
-            while (event := await context.next()) is not None:
-                if isinstance(event, bytes):
-                    data = rest + event
-                    whole = len(data) - len(data) % BYTES_PER_SAMPLE
-                    data, rest = data[:whole], data[whole:]
-                    samples += whole // BYTES_PER_SAMPLE
-                    yield AudioChunk(AudioFrame(data, rate))
-                else:
-                    words = tuple(Word(word.text, start + word.start, start + word.end) for word in event)
-                    yield AudioChunk(AudioFrame(b"", rate), words)
-            rest = b""
+        async with aclosing(self._in_order()) as contexts:
+            async for context in contexts:
+                start = samples / rate
+                while (event := await context.next()) is not None:
+                    if isinstance(event, bytes):
+                        data = rest + event
+                        whole = len(data) - len(data) % BYTES_PER_SAMPLE
+                        data, rest = data[:whole], data[whole:]
+                        samples += whole // BYTES_PER_SAMPLE
+                        yield AudioChunk(AudioFrame(data, rate))
+                    else:
+                        words = tuple(Word(word.text, start + word.start, start + word.end) for word in event)
+                        yield AudioChunk(AudioFrame(b"", rate), words)
+                rest = b""
         assert self._reading is not None
         await self._reading
 
@@ -280,6 +293,16 @@ class ContextSpeech(Generic[C]):
             await self._tasks.finish(CLOSE_LIMIT)
         if self._reading is not None and self._reading.done() and not self._reading.cancelled():
             self._reading.exception()  # of a text that is not read any more
+
+    async def _in_order(self) -> AsyncGenerator[C, None]:
+        async for context in self._contexts.items():
+            yield context
+            if context.unanswered:
+                again = self._begin()
+                self.begun.append(again)
+                again.say(context.unanswered)
+                again.finish()
+                yield again
 
     async def _read(self, sentences: AsyncIterator[str]) -> None:
         context: C | None = None
