@@ -20,12 +20,14 @@ from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
-from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
+from vivavoce.pipelines.core.words import unless_blank
+from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.client import Client, Query
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.sockets import Message, Socket, open_socket
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts.base import AudioChunk, Word
+from vivavoce.pipelines.tts.pieces import WholeSamples
 from vivavoce.pipelines.tts.sentences import SentenceCutter
 
 CLOSE_LIMIT = 1.0
@@ -266,21 +268,18 @@ class ContextSpeech(Generic[C]):
             ProviderError: A context failed.
             Exception: That of the text's source.
         """
-        samples, rest = 0, b""
+        count = 0
         async with aclosing(self._in_order()) as contexts:
             async for context in contexts:
-                start = samples / rate
+                start, samples = count / rate, WholeSamples()
                 while (event := await context.next()) is not None:
                     if isinstance(event, bytes):
-                        data = rest + event
-                        whole = len(data) - len(data) % BYTES_PER_SAMPLE
-                        data, rest = data[:whole], data[whole:]
-                        samples += whole // BYTES_PER_SAMPLE
-                        yield AudioChunk(AudioFrame(data, rate))
+                        frame = AudioFrame(samples.push(event), rate)
+                        count += frame.samples
+                        yield AudioChunk(frame)
                     else:
                         words = tuple(Word(word.text, start + word.start, start + word.end) for word in event)
                         yield AudioChunk(AudioFrame(b"", rate), words)
-                rest = b""
         assert self._reading is not None
         await self._reading
 
@@ -333,12 +332,12 @@ async def whole_sentences(text: AsyncIterator[str]) -> AsyncGenerator[str, None]
             parts += cutter.settle()
         for part in parts:
             before += f"{part} "
-            if _has_words(before):
+            if unless_blank(before):
                 yield before
                 before = ""
     for part in cutter.finish():
         before += f"{part} "
-        if _has_words(before):
+        if unless_blank(before):
             yield before
             before = ""
 
@@ -351,7 +350,7 @@ async def speak_once(
     Args:
         speak: Speaks the pieces of a text; not called for a text without words.
     """
-    if not _has_words(text):
+    if not unless_blank(text):
         return
     has_audio = False
     async with aclosing(speak(_in_one_piece(text))) as chunks:
@@ -364,7 +363,3 @@ async def speak_once(
 
 async def _in_one_piece(text: str) -> AsyncGenerator[str, None]:
     yield text
-
-
-def _has_words(text: str) -> bool:
-    return any(letter.isalnum() for letter in text)
