@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from vivavoce.agents.audio.heard import HeardText
 from vivavoce.agents.audio.spoken_items import SpokenItems
+from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.media.buffer import SampleStore
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.tts.base import AudioChunk, Heard
+
+logger = logging.getLogger(__name__)
 
 REWIND_SECONDS = 0.2
 """Played audio that is kept for a pause: more than the queue of any sink that is not remote."""
@@ -106,7 +110,11 @@ class Utterance:
         """Have its voice tell what was heard at this position, if it has such a voice; `heard` then knows."""
         if self._told_by is not None:
             heard, begin = self._told_by
-            text = await heard((position - begin) / self.rate)
+            try:
+                text = await heard((position - begin) / self.rate)
+            except Exception as error:  # noqa: BLE001 - the boundary to the voice's code: the estimate stands
+                logger.warning("a voice cannot tell what was heard: %s", describe(error))
+                return
             if text is not None:
                 self.heard.tell(position, text)
 

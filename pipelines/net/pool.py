@@ -103,7 +103,7 @@ class Pool(Generic[C]):
         clock: Clock | None = None,
     ) -> None:
         self._open = open
-        self._name = name
+        self._closed = f"this {name} is closed; make another one"
         self._max_age = max_age
         self._max_idle = max_idle
         self._max_users = max_users
@@ -129,14 +129,17 @@ class Pool(Generic[C]):
 
         Raises:
             ProviderError: It cannot be opened.
-            ConfigurationError: The pool is closed.
+            ConfigurationError: The pool is closed, perhaps while it connects.
         """
         if self._is_closed:
-            raise ConfigurationError(f"this {self._name} is closed; make another one")
+            raise ConfigurationError(self._closed)
         kept = self._free(address) or self._make(address)
         kept.enter()
         try:
-            yield await asyncio.shield(kept.opening)  # another request, or the next one, may wait for it too
+            await asyncio.wait({kept.opening})  # another request, or the next one, may wait for it too
+            if kept.opening.cancelled():
+                raise ConfigurationError(self._closed)
+            yield kept.opening.result()
         finally:
             kept.leave()
             if not kept.users:

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 import anyio
 
+from vivavoce.pipelines.core.boundary import as_provider_error
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError
@@ -141,19 +142,16 @@ class ReopeningSocket(Generic[A]):
         self._tasks.start(self._keep_open(), "keeper")
 
     def push(self, audio: A, seconds: float) -> None:
-        """Send a piece of audio, and keep it until its words are settled."""
-        if not self._is_over:
-            self._send(self._kept.push(audio, seconds))
+        """Send a piece of audio, and keep it until its words are settled, also after the last connection."""
+        self._send(self._kept.push(audio, seconds))
 
     def mark(self, item: A) -> None:
         """Send what belongs between two pieces of audio, such as the end of an utterance, and keep it as these."""
-        if not self._is_over:
-            self._send(self._kept.push(item, 0.0))
+        self._send(self._kept.push(item, 0.0))
 
-    def post(self, message: Message) -> None:
-        """Send a message that only the present connection needs."""
-        if self._socket is not None:
-            self._socket.post(message)
+    def post(self, message: Message) -> bool:
+        """Send a message that only the present connection needs; return False if there is none."""
+        return self._socket is not None and self._socket.post(message)
 
     def settle(self, until: float | None = None) -> None:
         """Note that all words before this position are known; None: of all audio so far."""
@@ -233,7 +231,11 @@ class ReopeningSocket(Generic[A]):
         while True:
             await self._has_lost.wait()
             assert self._loss is not None
-            if (error := await self._reopen(self._loss)) is not None:
+            try:
+                error = await self._reopen(self._loss)
+            except Exception as failure:  # noqa: BLE001 - such as the close of the component; nobody else would see it
+                error = as_provider_error(failure, self._provider)
+            if error is not None:
                 self._is_over = True
                 self._on_lost(error)
                 return

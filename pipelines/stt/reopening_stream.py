@@ -118,7 +118,6 @@ class ReopeningStream(base.STTStream, Generic[W]):
         return self._socket.at(seconds)
 
     async def _connect(self, on_message: OnMessage, on_lost: OnLost) -> Socket:
-        self._wire.begin()
         socket = await open_socket(
             self._client,
             self._path,
@@ -129,6 +128,7 @@ class ReopeningStream(base.STTStream, Generic[W]):
             component="stt",
             keep_alive=self._keep_alive(),
         )
+        self._wire.begin()  # not sooner: a discard during the handshake is about no message of this connection
         socket.start()
         return socket
 

@@ -20,12 +20,14 @@ from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
-from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
+from vivavoce.pipelines.core.words import unless_blank
+from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.client import Client, Query
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.sockets import Message, Socket, open_socket
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts.base import AudioChunk, Word
+from vivavoce.pipelines.tts.pieces import WholeSamples
 from vivavoce.pipelines.tts.sentences import SentenceCutter
 
 CLOSE_LIMIT = 1.0
@@ -57,8 +59,8 @@ class SpeechContext(ABC):
         self._is_complete = False
         self._is_over = False
         self._error: ProviderError | None = None
-        self._is_due = False
-        """Whether the server has not answered the last text with audio."""
+        self.unanswered = ""
+        """The last text, if no audio has come since."""
         self._active_at = self._clock.now()
         """When it last got text or audio."""
 
@@ -89,17 +91,23 @@ class SpeechContext(ABC):
             return False
         return self._lives_on(0.0 if self._is_due else self._clock.now() - self._active_at)
 
+    @property
+    def _is_due(self) -> bool:
+        """Whether the server has to say something."""
+        return self._is_complete or bool(self.unanswered)
+
     def say(self, text: str) -> None:
         """Speak this behind the earlier text."""
         self.text += text
-        self._is_due, self._active_at = True, self._clock.now()
+        self.unanswered += text
+        self._active_at = self._clock.now()
         self._send_text(text)
         self._changed.set()
 
     def finish(self) -> None:
         """Tell the server that no more text comes."""
         if not self._is_complete and not self._is_over:
-            self._is_due = self._is_complete = True
+            self._is_complete = True
             self._send_end()
             self._changed.set()
 
@@ -113,9 +121,13 @@ class SpeechContext(ABC):
         """Take an event of the server."""
         if isinstance(event, bytes):
             self._active_at = self._clock.now()
-            self._is_due = self._is_complete
+            self.unanswered = ""
         self._events.append(event)
         self._changed.set()
+
+    def pass_over(self) -> None:
+        """Note that the server has nothing to say of the last text."""
+        self.unanswered = ""
 
     def end(self, error: ProviderError | None) -> None:
         """End it; a second end changes nothing."""
@@ -230,6 +242,8 @@ class ContextConnection(ABC, Generic[C]):
 class ContextSpeech(Generic[C]):
     """The contexts of one text, one behind the other: a pause of the text may be longer than a context lives.
 
+    A context may also end while a text is on its way to it; a new one then speaks that text.
+
     Args:
         begin: Returns a new context.
         name: Of the voice for tasks, such as `"cartesia"`.
@@ -254,20 +268,18 @@ class ContextSpeech(Generic[C]):
             ProviderError: A context failed.
             Exception: That of the text's source.
         """
-        samples, rest = 0, b""
-        async for context in self._contexts.items():
-            start = samples / rate
-            while (event := await context.next()) is not None:
-                if isinstance(event, bytes):
-                    data = rest + event
-                    whole = len(data) - len(data) % BYTES_PER_SAMPLE
-                    data, rest = data[:whole], data[whole:]
-                    samples += whole // BYTES_PER_SAMPLE
-                    yield AudioChunk(AudioFrame(data, rate))
-                else:
-                    words = tuple(Word(word.text, start + word.start, start + word.end) for word in event)
-                    yield AudioChunk(AudioFrame(b"", rate), words)
-            rest = b""
+        count = 0
+        async with aclosing(self._in_order()) as contexts:
+            async for context in contexts:
+                start, samples = count / rate, WholeSamples()
+                while (event := await context.next()) is not None:
+                    if isinstance(event, bytes):
+                        frame = AudioFrame(samples.push(event), rate)
+                        count += frame.samples
+                        yield AudioChunk(frame)
+                    else:
+                        words = tuple(Word(word.text, start + word.start, start + word.end) for word in event)
+                        yield AudioChunk(AudioFrame(b"", rate), words)
         assert self._reading is not None
         await self._reading
 
@@ -280,6 +292,16 @@ class ContextSpeech(Generic[C]):
             await self._tasks.finish(CLOSE_LIMIT)
         if self._reading is not None and self._reading.done() and not self._reading.cancelled():
             self._reading.exception()  # of a text that is not read any more
+
+    async def _in_order(self) -> AsyncGenerator[C, None]:
+        async for context in self._contexts.items():
+            yield context
+            if context.unanswered:
+                again = self._begin()
+                self.begun.append(again)
+                again.say(context.unanswered)
+                again.finish()
+                yield again
 
     async def _read(self, sentences: AsyncIterator[str]) -> None:
         context: C | None = None
@@ -310,12 +332,12 @@ async def whole_sentences(text: AsyncIterator[str]) -> AsyncGenerator[str, None]
             parts += cutter.settle()
         for part in parts:
             before += f"{part} "
-            if _has_words(before):
+            if unless_blank(before):
                 yield before
                 before = ""
     for part in cutter.finish():
         before += f"{part} "
-        if _has_words(before):
+        if unless_blank(before):
             yield before
             before = ""
 
@@ -328,7 +350,7 @@ async def speak_once(
     Args:
         speak: Speaks the pieces of a text; not called for a text without words.
     """
-    if not _has_words(text):
+    if not unless_blank(text):
         return
     has_audio = False
     async with aclosing(speak(_in_one_piece(text))) as chunks:
@@ -341,7 +363,3 @@ async def speak_once(
 
 async def _in_one_piece(text: str) -> AsyncGenerator[str, None]:
     yield text
-
-
-def _has_words(text: str) -> bool:
-    return any(letter.isalnum() for letter in text)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.trace_context import trace_headers
 from vivavoce.pipelines.llm.base import LLM as LLMPort
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities, LLMEvent
+from vivavoce.pipelines.llm.streamed import streamed_answer
 from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.keys import checked_url, find_key, is_server_of
 from vivavoce.pipelines.net.redaction import Redaction
-from vivavoce.pipelines.net.streams import read_rest, sse
 from vivavoce.plugins.anthropic.messages import RequestDefaults, request_body
 from vivavoce.plugins.anthropic.options import LLMOptions
 from vivavoce.plugins.anthropic.wire import PROVIDER, Reader
-
-logger = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "claude-haiku-5-5"
 DEFAULT_BASE_URL = "https://api.anthropic.com"
@@ -97,20 +94,9 @@ class LLM(LLMPort):
         beta = ",".join(text for one in betas if (text := one.get("anthropic-beta")))
         headers = {**trace_headers(), **({"anthropic-beta": beta} if beta else {})}
         async with self._client.request("v1/messages", failures, json=body, headers=headers) as response:
-            async with aclosing(sse(response)) as events:
-                try:
-                    async for event in events:
-                        for item in reader.feed(event):
-                            yield item
-                        if reader.is_over:
-                            break
-                except ProviderError as failure:
-                    if not reader.is_complete:
-                        raise
-                    logger.warning("the connection failed after the end of an answer, which stands: %s", failure)
-                for item in reader.finish():
-                    yield item
-                await read_rest(events)
+            async with aclosing(streamed_answer(response, reader)) as events:
+                async for event in events:
+                    yield event
 
     async def aclose(self) -> None:
         """Close the connections. Requests that still run fail.

@@ -42,6 +42,9 @@ TERMINATE = json.dumps({"type": "Terminate"})
 TOLD_WITHIN = 3.0
 """Seconds of audio after which speech that has begun is known to have; older audio between turns holds no words."""
 
+NO_TURN = -1
+"""In place of the number of a turn."""
+
 UNKNOWN_SPEAKER = "UNKNOWN"
 
 
@@ -116,8 +119,8 @@ class TurnWire:
         """A turn that has ended, and whose formatted words are still to come."""
         self._done: set[int] = set()
         """The numbers of turns of this connection that have ended, or are not wanted."""
-        self._turn = 0
-        """The number of the newest turn."""
+        self._turn = NO_TURN
+        """The number of the newest turn of this connection."""
         self._forced_until = 0.0
         """The position where a turn was ended by force last."""
         self._known_until = 0.0
@@ -135,7 +138,7 @@ class TurnWire:
         self.is_ready = False
         if self._unformatted is not None:
             self._finish(self._unformatted)
-        self._done = set()
+        self._done, self._turn = set(), NO_TURN
         if self._is_eager:
             self._is_eager = False
             self._report(STTTurnResumed())

@@ -22,7 +22,7 @@ Decisions:
 """
 
 from vivavoce.pipelines.net.options import ConnectionOptions
-from vivavoce.plugins.azure.client import TokenProvider
+from vivavoce.pipelines.net.tokens import TokenProvider
 from vivavoce.plugins.azure.models import DEFAULT_VOICE
 from vivavoce.plugins.azure.options import STTOptions, TTSOptions
 from vivavoce.plugins.azure.stt import DEFAULT_LANGUAGE, STT

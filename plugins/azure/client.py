@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from anyio import to_thread
-
 from vivavoce.pipelines.core.checks import check_function, check_text
 from vivavoce.pipelines.core.component import Component
-from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.net import keys
 from vivavoce.pipelines.net.client import Client, Query
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.net.redaction import Redaction
 from vivavoce.pipelines.net.sockets import OnLost, OnMessage, Socket, open_socket
+from vivavoce.pipelines.net.tokens import TokenProvider, token_of
 from vivavoce.plugins.azure.wire import PROVIDER, new_request
 
 KEY_VARIABLES = ("AZURE_SPEECH_KEY", "SPEECH_KEY", "AZURE_SPEECH_API_KEY")
@@ -53,9 +50,6 @@ STATUSES: Mapping[int | str, int] = {
 }
 """Names of errors, and words in the reason of a close, that mean a status. Source: as above, `EnumTranslation.js`, and
 the issues that the twin cites."""
-
-TokenProvider = Callable[[], str | Awaitable[str]]
-"""Returns a token of Microsoft Entra ID, sync or async; called for each connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,28 +170,7 @@ class AzureComponent(Component):
         if self._token_provider is None:
             return ""
         limit = self._client.options.connect_timeout
-        try:
-            async with asyncio.timeout(limit):
-                token = await _called(self._token_provider)
-        except TimeoutError:
-            text = f"no token within {limit} s; check token_provider"
-            failure: ProviderError = ProviderTimeoutError(text, provider=PROVIDER, retryable=True)
-        except Exception as error:  # noqa: BLE001 - the application's function, whose error may hold a secret
-            text = f"no token: token_provider failed with {type(error).__name__}"
-            failure = ProviderError(text, provider=PROVIDER, retryable=True)
-        else:
-            if isinstance(token, str) and token.isascii() and token.isprintable() and token.strip():
-                return token.strip()
-            text = f"needed a token of printable ASCII from token_provider, got {type(token).__name__}"
-            failure = ProviderError(text, provider=PROVIDER)
-        raise failure
-
-
-async def _called(provider: TokenProvider) -> object:
-    """Call it; one that is not async may ask the network, so it runs in a thread."""
-    is_async = inspect.iscoroutinefunction(provider) or inspect.iscoroutinefunction(type(provider).__call__)
-    told = provider() if is_async else await to_thread.run_sync(provider, abandon_on_cancel=True)
-    return await told if inspect.isawaitable(told) else told
+        return await token_of(self._token_provider, provider=PROVIDER, name="token_provider", limit=limit)
 
 
 def address_of(service: Service, region: str | None, base_url: str | None) -> tuple[str, str]:

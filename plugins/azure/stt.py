@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.net.tokens import TokenProvider
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities
-from vivavoce.plugins.azure.client import AzureComponent, Service, TokenProvider
+from vivavoce.plugins.azure.client import AzureComponent, Service
 from vivavoce.plugins.azure.models import LOCALES, MAX_CANDIDATES, locales_like
 from vivavoce.plugins.azure.options import STTOptions, check_terms
 from vivavoce.plugins.azure.stream import RATE, ListenStream

@@ -8,12 +8,14 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
+from vivavoce.pipelines.core.words import unless_blank
 from vivavoce.pipelines.net.one_loop import OneLoop
 from vivavoce.pipelines.net.pool import Address, Pool
+from vivavoce.pipelines.net.tokens import TokenProvider
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
 from vivavoce.pipelines.tts.contexts import CLOSE_LIMIT, ContextSpeech, speak_once
-from vivavoce.plugins.azure.client import AzureComponent, Service, TokenProvider
+from vivavoce.plugins.azure.client import AzureComponent, Service
 from vivavoce.plugins.azure.models import DEFAULT_VOICE, VOICES_PAGE
 from vivavoce.plugins.azure.options import TTSOptions
 from vivavoce.plugins.azure.speaking import Connection, Turn
@@ -205,11 +207,7 @@ async def _from_first_word(text: AsyncIterator[str]) -> AsyncGenerator[str, None
     before, has_begun = "", False
     async for piece in text:
         before += piece
-        has_begun = has_begun or _has_words(before)
+        has_begun = has_begun or bool(unless_blank(before))
         if has_begun and before:
             yield before
             before = ""
-
-
-def _has_words(text: str) -> bool:
-    return any(letter.isalnum() for letter in text)

@@ -81,6 +81,8 @@ class Connection(ContextConnection[Context]):
         if isinstance(event, Audio | Words):
             context.take(event.data if isinstance(event, Audio) else event.words)
         elif isinstance(event, Done):
+            if event.is_empty:
+                context.pass_over()
             context.end(None)
         elif isinstance(event, Failed):
             context.end(event.error)

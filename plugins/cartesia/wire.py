@@ -49,9 +49,14 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A context is over."""
+    """A context is over.
+
+    Args:
+        is_empty: Whether the server found nothing to speak in its text.
+    """
 
     context: str
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ def event(message: str | bytes, failures: Failures) -> Event | None:
     name = context if isinstance(context, str) else ""
     if kind == "error" or (kind is None and "error" in fields):
         is_empty = name and NO_WORDS in _text_of(fields)
-        return Done(name) if is_empty else Failed(name, failure_in(fields, failures))
+        return Done(name, is_empty=True) if is_empty else Failed(name, failure_in(fields, failures))
     if not name:
         return None
     if kind == "chunk":

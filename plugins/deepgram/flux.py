@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.checks import check_items, check_number
@@ -194,6 +194,12 @@ class FluxStream(ReopeningStream[FluxWire]):
         super().discard()
         self._socket.post(FORCE_END_TURN)
 
+    def replay(
+        self, push: Callable[[AudioFrame], None], speech_started: Callable[[float], None], flush: Callable[[], None]
+    ) -> None:
+        self._send_held()  # it is kept, since the connection is lost
+        super().replay(push, speech_started, flush)
+
     async def aclose(self) -> None:
         if self._look is not None:
             self._look.cancel()
@@ -215,8 +221,8 @@ class FluxStream(ReopeningStream[FluxWire]):
         """Send silence where no audio comes."""
         if not self._has_audio:
             self._send_held()
-            self._socket.post(SILENCE)
-            self._silence_sent += CHUNK_SECONDS
+            if self._socket.post(SILENCE):
+                self._silence_sent += CHUNK_SECONDS
         self._has_audio = False
         self._look = asyncio.get_running_loop().call_later(SILENT_AFTER, self._watch)
 

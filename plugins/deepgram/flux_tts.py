@@ -7,19 +7,22 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 
+import anyio
+
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
-from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
+from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.one_loop import OneLoop
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.net.pool import Address, Pool
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, Heard, TTSCapabilities
+from vivavoce.pipelines.tts.pieces import WholeSamples, pieces
 from vivavoce.plugins.deepgram.client import DeepgramComponent, Region, failures_of
 from vivavoce.plugins.deepgram.models import FLUX_VOICES
 from vivavoce.plugins.deepgram.speech import SpeechConnection, Turn
-from vivavoce.plugins.deepgram.tts import RATE, pieces
+from vivavoce.plugins.deepgram.tts import MAX_CHARACTERS, RATE
 
 DEFAULT_FLUX_VOICE = "flux-alexis-en"
 
@@ -133,26 +136,26 @@ class FluxTTS(DeepgramComponent, base.TTS):
         async with AsyncExitStack() as stack:
             lease = await stack.enter_async_context(AsyncExitStack())
             connection = await lease.enter_async_context(voices.pool.lease(self._address))
-            turn, tasks, rest = connection.begin(), OwnedTasks("deepgram speech"), b""
+            turn, tasks, samples = connection.begin(), OwnedTasks("deepgram speech"), WholeSamples()
             reading = tasks.task(_read(text, turn), "text")
             heard: Heard | None = turn.heard
             try:
                 async with aclosing(turn.audio()) as audio:
                     async for data in audio:
-                        data = rest + data
-                        whole = len(data) - len(data) % BYTES_PER_SAMPLE
-                        data, rest = data[:whole], data[whole:]
-                        if data:
-                            yield AudioChunk(AudioFrame(data, RATE), heard=heard)
+                        if whole := samples.push(data):
+                            yield AudioChunk(AudioFrame(whole, RATE), heard=heard)
                             heard = None
                 await reading
             finally:
                 tasks.cancel()
-                await tasks.finish(CLOSE_LIMIT)
-                if reading.done() and not reading.cancelled():
-                    reading.exception()  # of a text that is not read any more
-                if not turn.is_over:
-                    voices.tasks.start(_interrupted(lease.pop_all(), connection, turn), "interruption")
+                try:
+                    with anyio.CancelScope(shield=True):  # the text must have ended before its owner closes it
+                        await tasks.finish(CLOSE_LIMIT)
+                finally:
+                    if reading.done() and not reading.cancelled():
+                        reading.exception()  # of a text that is not read any more
+                    if not turn.is_over:
+                        voices.tasks.start(_interrupted(lease.pop_all(), connection, turn), "interruption")
 
     async def aclose(self) -> None:
         """Close the connections; speech that still runs fails.
@@ -235,5 +238,5 @@ async def _read(text: AsyncIterator[str], turn: Turn) -> None:
 
 
 async def _whole(text: str) -> AsyncGenerator[str, None]:
-    for piece in pieces(text):
+    for piece in pieces(text, MAX_CHARACTERS):
         yield piece

@@ -14,16 +14,17 @@ The Flux voices (`deepgram.FluxTTS`) have a websocket without these limits.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
+from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
+from vivavoce.pipelines.tts.pieces import WholeSamples, pieces
 from vivavoce.plugins.deepgram.client import DeepgramComponent, Region, failures_of
 from vivavoce.plugins.deepgram.models import AURA_2_VOICES, voices_of
 
@@ -101,15 +102,12 @@ class TTS(DeepgramComponent, base.TTS):
             ConfigurationError: It is closed, or belongs to another event loop.
         """
         has_audio = False
-        for piece in pieces(text):
-            heading, rest = piece, b""
+        for piece in pieces(text, MAX_CHARACTERS):
+            heading, samples = piece, WholeSamples()
             async with aclosing(self._audio(piece)) as audio:
                 async for data in audio:
-                    data = rest + data
-                    whole = len(data) - len(data) % BYTES_PER_SAMPLE
-                    data, rest = data[:whole], data[whole:]
-                    if data:
-                        yield AudioChunk(AudioFrame(data, RATE), text=heading)
+                    if whole := samples.push(data):
+                        yield AudioChunk(AudioFrame(whole, RATE), text=heading)
                         heading, has_audio = "", True
         if has_audio:
             yield AudioChunk(AudioFrame(b"", RATE), is_end=True)
@@ -134,18 +132,6 @@ def speak_query(voice: str, options: TTSOptions) -> list[tuple[str, str]]:
         query.append(("mip_opt_out", "true"))
     query += [("tag", tag) for tag in options.tags]
     return [*(pair for pair in query if pair[0] not in options.extra_query), *options.extra_query.items()]
-
-
-def pieces(text: str) -> Iterator[str]:
-    """Cut a text into pieces for one request each, at spaces if possible; none for a text without words."""
-    if not any(character.isalnum() for character in text):
-        return
-    while len(text) > MAX_CHARACTERS:
-        at = text.rfind(" ", 1, MAX_CHARACTERS)
-        at = MAX_CHARACTERS if at < 0 else at
-        yield text[:at]
-        text = text[at:]
-    yield text
 
 
 def _asked(voice: str) -> str:

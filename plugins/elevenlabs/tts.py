@@ -132,9 +132,11 @@ class TTS(base.TTS):
                     async for chunk in chunks:
                         yield chunk
             finally:
-                await speech.aclose()
-                if connection.is_speaking(speech.begun):
-                    connection.keep_until_over(lease.pop_all(), speech.begun)
+                try:
+                    await speech.aclose()
+                finally:
+                    if connection.is_speaking(speech.begun):
+                        connection.keep_until_over(lease.pop_all(), speech.begun)
 
     def _make_pool(self) -> Pool[Connection]:
         return Pool(self._connect, name="elevenlabs.TTS", max_age=MAX_AGE, max_idle=MAX_IDLE, max_users=MAX_CONTEXTS)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.core.trace_context import trace_headers
 from vivavoce.pipelines.llm.base import LLM as LLMPort
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities, LLMEvent
+from vivavoce.pipelines.llm.streamed import streamed_answer
 from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.redaction import Redaction
-from vivavoce.pipelines.net.streams import read_rest, sse
 from vivavoce.plugins.google.access import find_access
 from vivavoce.plugins.google.llm_failures import LLMFailures
 from vivavoce.plugins.google.llm_request import RequestDefaults, request_body
 from vivavoce.plugins.google.llm_wire import PROVIDER, Reader
 from vivavoce.plugins.google.models import thinking_config, wants_signatures
 from vivavoce.plugins.google.options import LLMOptions, Vertex
-
-logger = logging.getLogger(__name__)
 
 DEFAULT_LLM_MODEL = "gemini-3.8-flash"
 
@@ -98,20 +94,9 @@ class LLM(LLMPort):
             query={"alt": "sse"},
             headers={**trace_headers(), **headers},
         )
-        async with sending as response, aclosing(sse(response)) as events:
-            try:
-                async for event in events:
-                    for item in reader.feed(event):
-                        yield item
-                    if reader.is_over:
-                        break
-            except ProviderError as failure:
-                if not reader.is_complete:
-                    raise
-                logger.warning("the connection failed after the end of an answer, which stands: %s", failure)
-            for item in reader.finish():
-                yield item
-            await read_rest(events)
+        async with sending as response, aclosing(streamed_answer(response, reader)) as events:
+            async for event in events:
+                yield event
 
     async def aclose(self) -> None:
         """Close the connections. Requests that still run fail.

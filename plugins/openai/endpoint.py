@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.net import keys
+from vivavoce.pipelines.net.tokens import TokenProvider, token_of
 from vivavoce.plugins.openai.servers import BY_NAME, OPENAI, OTHER, Server, ServerName, server_of
-
-Token = Callable[[], str | Awaitable[str]]
-"""Returns a token that is valid now, such as the function that azure-identity's `get_bearer_token_provider` makes."""
 
 ENDPOINT_VARIABLE = "AZURE_OPENAI_ENDPOINT"
 TOKEN_VARIABLE = "AZURE_OPENAI_AD_TOKEN"  # noqa: S105 - a name
+TOKEN_LIMIT = 5.0
+"""Seconds in which a function returns a token."""
+
 OWN_SERVER = ", or give base_url for a server of your own, which needs none"
 
 
@@ -27,13 +27,14 @@ class Azure:
 
     Args:
         endpoint: Such as `"https://RESOURCE.openai.azure.com"`; else the environment's `AZURE_OPENAI_ENDPOINT`.
-        token: Of Entra ID in place of a key: a text, or a function that returns one for each request. Else the key of
+        token: Of Entra ID in place of a key: a text, or a function, sync or async, that returns one for each
+            request. Else the key of
             the environment's `AZURE_OPENAI_API_KEY`, else the token of its `AZURE_OPENAI_AD_TOKEN`.
         api_version: Of the API before v1, such as `"2024-10-21"`, for a language model or voice; "": v1.
     """
 
     endpoint: str = ""
-    token: str | Token | None = field(default=None, repr=False)
+    token: str | TokenProvider | None = field(default=None, repr=False)
     api_version: str = ""
 
 
@@ -52,7 +53,7 @@ class Endpoint:
     url: str
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    token: Token | None = field(default=None, repr=False)
+    token: TokenProvider | None = field(default=None, repr=False)
     asks_for_model: bool = False
 
     async def sign(self) -> dict[str, str]:
@@ -63,17 +64,8 @@ class Endpoint:
         """
         if self.token is None:
             return {}
-        try:
-            found = self.token()
-            token = await found if inspect.isawaitable(found) else found
-            text = keys.find_key(str(token), ())
-            if not text:
-                raise ValueError("an empty token")
-        except Exception as error:  # noqa: BLE001 - the application's function; its error may hold a secret
-            failure = ProviderError(f"the token function failed: {type(error).__name__}", provider=OPENAI.name)
-        else:
-            return {"Authorization": f"Bearer {text}"}
-        raise failure
+        token = await token_of(self.token, provider=OPENAI.name, name="the token function", limit=TOKEN_LIMIT)
+        return {"Authorization": f"Bearer {token}"}
 
 
 def find_endpoint(

@@ -91,9 +91,11 @@ class TranscriptionWire:
             self._post({"type": AUDIO, "audio": audio})
 
     def flush(self) -> None:
-        """End the open utterance; without one, report only that all is settled."""
+        """End the open utterance; without one, report behind the earlier ones that all is settled."""
         if self._open is None:
-            self._report(STTFinal(text="", language=self._language))
+            nothing = Utterance()
+            self._utterances.append(nothing)
+            self._settle(nothing, "")
             return
         if (missing := MIN_COMMIT - self._open.seconds) > 0:
             self.push(AudioFrame.silence(missing + 1 / RATE, RATE))
@@ -171,7 +173,7 @@ class TranscriptionWire:
             if utterance.item_id == item_id:
                 return utterance
         for utterance in self._utterances:
-            if not utterance.item_id:
+            if not utterance.item_id and not utterance.is_final:
                 utterance.item_id = item_id
                 return utterance
         return None

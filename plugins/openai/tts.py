@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from vivavoce.pipelines.core.checks import check_choice, check_number, check_whole
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderProtocolError
-from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
+from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.client import Client
 from vivavoce.pipelines.net.options import ConnectionOptions
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
+from vivavoce.pipelines.tts.pieces import WholeSamples, pieces
 from vivavoce.plugins.openai.client import net_client
 from vivavoce.plugins.openai.component import OpenAIComponent
 from vivavoce.plugins.openai.endpoint import Azure, checked_model, find_endpoint
@@ -121,7 +122,7 @@ class TTS(OpenAIComponent[Client], base.TTS):
             yield AudioChunk(AudioFrame(b"", self._rate), is_end=True)
 
     async def _speak(self, text: str) -> AsyncGenerator[AudioChunk, None]:
-        heading, rest, rate = text, b"", self._rate
+        heading, samples, rate = text, WholeSamples(), self._rate
         head = WavHead() if self._format == "wav" else None
         async with aclosing(self._audio(text)) as audio:
             async for data in audio:
@@ -130,11 +131,8 @@ class TTS(OpenAIComponent[Client], base.TTS):
                     if head.sample_rate is None:
                         continue
                     rate = head.sample_rate
-                data = rest + data
-                whole = len(data) - len(data) % BYTES_PER_SAMPLE
-                data, rest = data[:whole], data[whole:]
-                if data:
-                    yield AudioChunk(AudioFrame(data, rate), text=heading)
+                if whole := samples.push(data):
+                    yield AudioChunk(AudioFrame(whole, rate), text=heading)
                     heading = ""
 
     async def _audio(self, text: str) -> AsyncGenerator[bytes, None]:
@@ -156,18 +154,6 @@ class TTS(OpenAIComponent[Client], base.TTS):
             async with aclosing(response.chunks()) as chunks:
                 async for data in chunks:
                     yield data
-
-
-def pieces(text: str, most: int = MAX_CHARACTERS) -> Iterator[str]:
-    """Cut a text into pieces for one request each, at spaces if possible; none for a text without words."""
-    if not any(character.isalnum() for character in text):
-        return
-    while len(text) > most:
-        at = text.rfind(" ", 1, most)
-        at = most if at < 0 else at
-        yield text[:at]
-        text = text[at:]
-    yield text
 
 
 def with_voices() -> str:

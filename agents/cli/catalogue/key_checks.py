@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 
     WORKS = "works"
     REFUSED = "refused"
-    """The vendor says that it is no valid key, or one for something else."""
+    """The vendor says that it is no valid key, or one for something else; or no request can be made with it here."""
     UNREACHABLE = "unreachable"
     """No network, no such host, or no answer in time."""
     UNKNOWN = "unknown"
@@ -45,7 +45,7 @@ class Answer:
     """What the vendor said; no secrets.
 
     Args:
-        server: The address that was asked.
+        server: The address that was asked; "" if none was.
     """
 
     verdict: Verdict
@@ -81,6 +81,8 @@ async def try_key(provider: Provider, *, api_key: str | None = None, base_url: s
         client = check.client(api_key=api_key, base_url=base_url)
     except ConfigurationError as error:
         return Answer(Verdict.REFUSED, str(error))
+    except Exception as error:  # noqa: BLE001 - a third party's function, which may fail in any way
+        return Answer(Verdict.UNKNOWN, f"its check fails: {type(error).__name__}")
     remedies = dict.fromkeys(check.refused, "")  # the caller has a better one
     failures = Failures(provider=provider.name, redact=Redaction(client.secrets), remedies=remedies)
     answer = Answer(Verdict.UNREACHABLE, f"no answer within {LIMIT:g} s")

@@ -45,6 +45,9 @@ def _key(each: Listed, name: str, answer: Answer, environment: Mapping[str, str]
         return Finding(title, Health.PROBLEM, f"{found}, without {' and '.join(unset)}", f"set {' and '.join(unset)}")
     if answer.verdict is Verdict.WORKS:
         return Finding(title, Health.OK, f"{found}, works at {answer.server}")
+    if answer.verdict is Verdict.REFUSED and not answer.server:  # such as a region that is missing
+        why, _, remedy = answer.text.partition("; ")
+        return Finding(title, Health.PROBLEM, f"{found}, not tried: {why}", remedy or f"check {name}")
     if answer.verdict is Verdict.REFUSED:
         remedy = f"get a key at {provider.get_key} and put it in {name}"
         if provider.note:
@@ -56,5 +59,7 @@ def _key(each: Listed, name: str, answer: Answer, environment: Mapping[str, str]
         return Finding(title, Health.WARNING, f"{found}; {answer.server} cannot be reached: {answer.text}", remedy)
     if answer.verdict is Verdict.UNKNOWN:
         remedy = "run vivavoce doctor again later; if that does not help, look at the vendor's status page"
-        return Finding(title, Health.WARNING, f"{found}; {answer.server} did not say: {answer.text}", remedy)
+        return Finding(
+            title, Health.WARNING, f"{found}; {answer.server or provider.title} did not say: {answer.text}", remedy
+        )
     return Finding(title, Health.OK, f"{found}, not tried")

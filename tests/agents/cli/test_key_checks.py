@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -195,6 +196,16 @@ async def test_vendors_whose_keys_are_set_are_asked_side_by_side(monkeypatch: py
     assert {name: answer.verdict for name, answer in answers.items()} == {"one": "works", "two": "works"}
 
 
+async def test_a_check_that_fails_costs_no_other_vendors_answer() -> None:
+    def fails(*, api_key: str | None = None, base_url: str | None = None) -> Client:
+        raise LookupError(KEY)
+
+    provider = provider_at("http://127.0.0.1:1", "broken")
+    assert provider.check is not None
+    answer = await try_key(replace(provider, check=replace(provider.check, client=fails)))
+    assert (answer.verdict, answer.text) == (Verdict.UNKNOWN, "its check fails: LookupError")
+
+
 async def test_a_vendor_that_does_not_answer_is_given_up_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     over = anyio.Event()
 
@@ -233,6 +244,13 @@ def test_doctor_says_what_each_answer_means_and_what_to_do(
     assert remedy in key.remedy
     assert KEY not in key.found + key.remedy
     assert (others.health, others.found) == (Health.ABSENT, "not set: google")
+
+
+def test_a_key_that_cannot_be_tried_for_want_of_a_setting_is_not_called_refused() -> None:
+    answer = Answer(Verdict.REFUSED, "needed the region of the resource, got none; set AZURE_SPEECH_REGION")
+    (key, _) = found(answer, {"DEEPGRAM_API_KEY": KEY})
+    assert (key.health, key.remedy) == (Health.PROBLEM, "set AZURE_SPEECH_REGION")
+    assert "not tried: needed the region of the resource, got none" in key.found
 
 
 def test_blanks_around_a_key_are_a_problem() -> None:

@@ -65,7 +65,13 @@ async def too_late(seconds: float) -> str | None:
     return "One"
 
 
-@pytest.mark.parametrize(("tell", "is_told"), [(at_once, True), (not_at_all, False), (too_late, False)])
+async def broken(seconds: float) -> str | None:
+    raise RuntimeError("a fault of the voice")
+
+
+@pytest.mark.parametrize(
+    ("tell", "is_told"), [(at_once, True), (not_at_all, False), (too_late, False), (broken, False)]
+)
 def test_the_history_has_what_the_voice_tells_or_else_an_estimate(
     tell: Callable[[float], Awaitable[str | None]], is_told: bool
 ) -> None:

@@ -201,3 +201,25 @@ def test_the_close_ends_what_opens_and_refuses_later_requests() -> None:
         assert len(world.pool) == 0
 
     run_virtual(run())
+
+
+def test_a_request_that_waits_for_its_connection_fails_when_the_pool_is_closed() -> None:
+    async def run() -> None:
+        world = World(max_users=2)
+        failures: list[BaseException] = []
+
+        async def use() -> None:
+            try:
+                await world.use()
+            except BaseException as failure:  # noqa: BLE001 - a cancellation would end the caller's task without a word
+                failures.append(failure)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(use)
+            tasks.start_soon(use)
+            await anyio.sleep(0.1)
+            await world.pool.aclose()
+        assert [type(failure) for failure in failures] == [ConfigurationError] * 2
+        assert len(world.pool) == 0
+
+    run_virtual(run())

@@ -50,7 +50,7 @@ class Recogniser:
 
     def __init__(self, server: FaultyServer, options: ReopeningOptions) -> None:
         self._server = server
-        self._client, self._failures = net_client(server.url, KEY)
+        self.client, self._failures = net_client(server.url, KEY)
         self.clock = Ahead()
         self.messages: list[Message] = []
         self.changed = asyncio.Event()
@@ -70,7 +70,7 @@ class Recogniser:
     async def _connect(self, on_message: OnMessage, on_lost: OnLost) -> Socket:
         self.callbacks.append((on_message, on_lost))
         socket = await open_socket(
-            self._client, "listen", (), self._failures, on_message=on_message, on_lost=on_lost, component="stt"
+            self.client, "listen", (), self._failures, on_message=on_message, on_lost=on_lost, component="stt"
         )
         socket.start()
         socket.post("hello")
@@ -98,7 +98,7 @@ class Recogniser:
 
     async def aclose(self) -> None:
         await self.socket.aclose()
-        await self._client.aclose()
+        await self.client.aclose()
 
     def _take(self, message: Message) -> None:
         self.messages.append(message)
@@ -362,6 +362,25 @@ async def test_it_can_be_closed_at_each_moment(moment: str) -> None:
             await server.peer().ended()
             assert server.peer().received == ["hello", "goodbye"]
     assert asyncio.all_tasks() <= before
+
+
+async def test_a_component_that_is_closed_ends_the_stream_with_the_next_loss() -> None:
+    async with recogniser(0.0) as (one, server):
+        await one.client.aclose()
+        server.peer().abort()
+        assert "closed; make another one" in str(await one.is_over())
+        assert not (await one.is_over()).retryable
+
+
+async def test_audio_that_comes_behind_the_last_connection_is_for_the_next_stream() -> None:
+    async with recogniser() as (one, server):
+        one.push("a")
+        await server.peer().got(2)
+        server.peer().abort()
+        await one.is_over()
+        one.push("b")
+        one.socket.mark(FLUSH)
+        assert [piece.item for piece in one.socket.unsettled] == ["a", "b", FLUSH]
 
 
 async def test_a_first_connection_that_fails_raises() -> None:

@@ -102,6 +102,15 @@ def test_a_lost_connection_settles_an_ended_turn_and_takes_the_eager_end_of_anot
     assert stream.kinds()[4:] == [STTInterim, STTEagerEndOfTurn, STTTurnResumed]
 
 
+def test_a_discard_before_the_first_message_of_a_connection_hides_none_of_its_turns() -> None:
+    stream = Stream()
+    stream.wire.feed(turn("never mind"))
+    stream.wire.begin()
+    stream.wire.discard(1.0)
+    stream.wire.feed(turn("hello", 2.0, 3.0, end_of_turn=True))  # its number is that of the forgotten one
+    assert stream.texts == ["hello"]
+
+
 def test_an_empty_turn_is_no_end_takes_shown_words_back_and_hides_no_later_one() -> None:
     stream = Stream()
     stream.wire.feed(turn("", end_of_turn=True))

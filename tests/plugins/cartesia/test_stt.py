@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
+import anyio
+import anyio.lowlevel
 import pytest
+from anyio.abc import SocketStream
 
 from kit.limits import LIMIT
 from kit.listening_streams import finals, push, until
@@ -53,6 +56,32 @@ async def listening(
             yield stream
         finally:
             await stream.aclose()
+
+
+@asynccontextmanager
+async def slow_handshakes(url: str) -> AsyncIterator[tuple[str, list[anyio.Event]]]:
+    """Serve the address of a server whose connections go on with an event each; the first one goes on at once."""
+    port = int(url.rpartition(":")[2])
+    gates: list[anyio.Event] = []
+
+    async def copy(source: SocketStream, target: SocketStream, both: anyio.CancelScope) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async for data in source:
+                await target.send(data)
+        both.cancel()
+
+    async def serve(client: SocketStream) -> None:
+        gates.append(anyio.Event())
+        if len(gates) > 1:
+            await gates[-1].wait()
+        async with client, await anyio.connect_tcp("127.0.0.1", port) as server, anyio.create_task_group() as both:
+            both.start_soon(copy, client, server, both.cancel_scope)
+            both.start_soon(copy, server, client, both.cancel_scope)
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, serve)
+        yield f"http://127.0.0.1:{listener.extra(anyio.abc.SocketAttribute.local_port)}", gates
+        tasks.cancel_scope.cancel()
 
 
 def silence(seconds: float) -> AudioFrame:
@@ -365,3 +394,26 @@ def test_a_recognisers_model_is_no_voices_model() -> None:
 def test_wrong_options_are_an_error_at_once(options: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError):
         cartesia.STTOptions(**options)  # type: ignore[arg-type]
+
+
+@on_flushed
+async def test_words_behind_a_discard_during_a_handshake_are_heard(twin: CartesiaTwin, kind: str) -> None:
+    model, options = KINDS[kind]
+    async with slow_handshakes(twin.url) as (url, gates):
+        async with cartesia.STT(model, base_url=url, api_key=twin.key, options=options) as stt:
+            stream = await stt.open()
+            push(stream, twin.speech("never mind"))
+            await twin.until(lambda: twin.ear.audio_bytes > 0)
+            twin.ear.abort()
+            with anyio.fail_after(LIMIT):
+                while len(gates) < 2:
+                    await anyio.lowlevel.checkpoint()
+            stream.discard()
+            gates[1].set()
+            push(stream, twin.speech("one two."), silence(0.5))
+            stream.flush()
+            assert (await finals(stream, 1))[0].text == "one two."
+            push(stream, twin.speech("three."), silence(0.5))
+            stream.flush()
+            assert (await finals(stream, 1))[0].text == "three."
+            await stream.aclose()

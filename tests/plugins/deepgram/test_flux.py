@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kit.limits import LIMIT
-from kit.listening_streams import finals, push, until
+from kit.listening_streams import finals, push, until, until_lost
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderStatusError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.reopening_socket import ReopeningOptions
@@ -228,3 +228,17 @@ def test_a_wrong_model_or_hints_without_the_model_for_them_are_an_error_at_once(
         deepgram.FluxSTT("nova-3", api_key="k")
     with pytest.raises(ConfigurationError, match="flux-general-multi"):
         deepgram.FluxSTT(api_key="k", options=deepgram.FluxOptions(language_hints=("en",)))
+
+
+async def test_a_stream_that_is_lost_for_good_gives_the_audio_of_an_unsent_message_to_the_next_one(
+    twin: DeepgramTwin,
+) -> None:
+    async with flux_on(twin, options=deepgram.FluxOptions(reopening=ReopeningOptions(waits=()))) as stt:
+        stream = await stt.open()
+        push(stream, silence(0.06))  # less than a message
+        twin.connection.abort()
+        await until_lost(stream)
+        kept: list[AudioFrame] = []
+        stream.replay(kept.append, lambda ago: None, lambda: None)
+        assert sum(frame.duration for frame in kept) == pytest.approx(0.06)
+        await stream.aclose()

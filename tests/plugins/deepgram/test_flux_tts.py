@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from kit.limits import LIMIT
@@ -249,3 +250,18 @@ def test_a_voice_of_the_other_product_names_the_class_for_it() -> None:
 def test_a_wrong_speed_is_an_error_at_once(speed: float) -> None:
     with pytest.raises(ConfigurationError):
         deepgram.FluxTTSOptions(speed=speed)
+
+
+async def test_a_cut_in_the_middle_of_the_text_leaves_no_audio_for_the_next_answer(twin: DeepgramTwin) -> None:
+    async def text() -> AsyncIterator[str]:
+        yield COUNT
+        await anyio.sleep_forever()
+
+    async with voice_of(twin) as tts:
+        with anyio.fail_after(LIMIT), anyio.CancelScope() as answer:  # the session cancels the scope of a reply
+            async with aclosing(tts.stream(text())) as chunks:
+                async for _ in chunks:
+                    answer.cancel()
+                    await anyio.lowlevel.checkpoint()
+        assert answer.cancelled_caught
+        assert seconds(await spoken(tts, "Next one.")) == pytest.approx(2 * WORD)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+import anyio
 import pytest
 
+from kit.limits import LIMIT
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderStatusError
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
@@ -104,6 +107,23 @@ async def test_a_token_function_that_fails_is_an_error_without_its_text() -> Non
     with pytest.raises(ProviderError, match="OSError") as caught:
         await answer(openai.LLM(server=openai.Azure(endpoint="http://127.0.0.1:9", token=fail), model="m"))
     assert KEY not in f"{caught.value!r} {caught.value.__context__}"
+
+
+async def test_a_token_function_that_waits_for_the_network_holds_no_other_call_up() -> None:
+    goes_on = threading.Event()
+
+    def waits() -> str:
+        assert goes_on.wait(LIMIT)  # for a token server
+        return TOKEN
+
+    async with OpenAITwin("azure") as twin:
+        twin.default = chat_answer("Hi.")
+        llm = openai.LLM(server=openai.Azure(endpoint=twin.url, token=waits), model="mine")
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(answer, llm)
+            await anyio.wait_all_tasks_blocked()
+            goes_on.set()  # as another call of this event loop goes on
+    assert twin.requests[0].headers["Authorization"] == f"Bearer {TOKEN}"
 
 
 async def test_a_token_in_a_servers_text_is_masked() -> None:

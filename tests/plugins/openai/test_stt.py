@@ -159,6 +159,15 @@ async def test_a_flush_without_speech_settles_at_once_and_a_short_word_is_long_e
         assert await finals(stream, 2) == ["", "no"]
 
 
+async def test_a_flush_without_speech_is_answered_behind_the_words_before_it() -> None:
+    async with ScriptedRealtimeServer() as server, listening(server) as stream:
+        server.hears("first", "second")
+        say(stream)
+        stream.flush()
+        say(stream)
+        assert await finals(stream, 3) == ["first", "", "second"]
+
+
 async def test_what_cannot_be_transcribed_is_settled_as_nothing() -> None:
     async with ScriptedRealtimeServer() as server, listening(server) as stream:
         server.hears(ScriptedWords(text="", failure="audio_unintelligible"), "fine")

@@ -20,8 +20,9 @@ from vivavoce.pipelines.core.errors import (
 from vivavoce.pipelines.testing import check_failure, check_tts
 from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.pipelines.tts.pieces import pieces
 from vivavoce.plugins import openai
-from vivavoce.plugins.openai.tts import MAX_CHARACTERS, pieces
+from vivavoce.plugins.openai.tts import MAX_CHARACTERS
 from vivavoce.plugins.openai.twin import BREAK, HANG, Answer, OpenAITwin, Step, refusal
 
 PCM = {"Content-Type": "audio/pcm"}
@@ -77,11 +78,11 @@ async def test_text_without_words_asks_for_nothing(server: OpenAITwin) -> None:
 
 def test_a_long_text_is_cut_at_spaces() -> None:
     text = "word " * 2000
-    cut = list(pieces(text))
+    cut = list(pieces(text, MAX_CHARACTERS))
     assert all(len(piece) <= MAX_CHARACTERS for piece in cut)
     assert "".join(cut) == text
     assert all(piece.endswith("word") for piece in cut[:-1])
-    assert [len(piece) for piece in pieces("x" * 5000)] == [4096, 904]
+    assert [len(piece) for piece in pieces("x" * 5000, MAX_CHARACTERS)] == [4096, 904]
 
 
 @pytest.mark.parametrize(
