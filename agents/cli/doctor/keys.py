@@ -47,13 +47,12 @@ def _key(each: Listed, name: str, answer: Answer, environment: Mapping[str, str]
         return Finding(title, Health.OK, f"{found}, works at {answer.server}")
     if answer.verdict is Verdict.REFUSED and not answer.server:  # such as a region that is missing
         why, _, remedy = answer.text.partition("; ")
-        return Finding(title, Health.PROBLEM, f"{found}, not tried: {why}", remedy or f"check {name}")
+        return Finding(title, Health.PROBLEM, f"{found}, not usable: {why}", remedy or f"check {name}")
     if answer.verdict is Verdict.REFUSED:
         remedy = f"get a key at {provider.get_key} and put it in {name}"
         if provider.note:
             remedy = f"{provider.note.replace('`', '')} Else {remedy}"
-        said = f"; {answer.server} refused: {answer.text}" if answer.server else f", not usable: {answer.text}"
-        return Finding(title, Health.PROBLEM, found + said, remedy)
+        return Finding(title, Health.PROBLEM, f"{found}; {answer.server} refused: {answer.text}", remedy)
     if answer.verdict is Verdict.UNREACHABLE:
         remedy = "look at the network of this machine, and at HTTPS_PROXY; the key was not tried"
         return Finding(title, Health.WARNING, f"{found}; {answer.server} cannot be reached: {answer.text}", remedy)

@@ -250,7 +250,7 @@ def test_a_key_that_cannot_be_tried_for_want_of_a_setting_is_not_called_refused(
     answer = Answer(Verdict.REFUSED, "needed the region of the resource, got none; set AZURE_SPEECH_REGION")
     (key, _) = found(answer, {"DEEPGRAM_API_KEY": KEY})
     assert (key.health, key.remedy) == (Health.PROBLEM, "set AZURE_SPEECH_REGION")
-    assert "not tried: needed the region of the resource, got none" in key.found
+    assert "not usable: needed the region of the resource, got none" in key.found
 
 
 def test_blanks_around_a_key_are_a_problem() -> None:
