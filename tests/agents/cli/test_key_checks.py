@@ -279,4 +279,4 @@ async def test_a_key_without_its_region_is_not_called_refused(monkeypatch: pytes
     (key,) = provider_keys([LISTED["azure"]], [], {"azure": answer}, {"AZURE_SPEECH_KEY": KEY})
     assert key.health is Health.PROBLEM
     assert "not usable: needed the region" in key.found
-    assert key.remedy.startswith("A key belongs to a region")
+    assert key.remedy.startswith("set AZURE_SPEECH_REGION")
