@@ -26,12 +26,11 @@ class StageRecord:
 
     Args:
         name: `vad_silence`, `transcript_wait`, `end_of_turn_decision`, `endpointing_wait`, `hook`, `guard` (the content
-            guard), `retrieval` (the search in a knowledge base), `model_first_token` (with a conversation flow
-            `flow_first_text`), `first_sentence`, `tts_first_byte`, `tools`, `handoff` (hooks and speech of the two
-            agents before the answer), `queue`, `playout` or `unattributed` (the session's own code, and delays of its
-            event loop before the request to a provider). Of a turn that a realtime model's server ended:
-            `server_vad_silence` (until it reported the silence), `server_end_of_turn` (until it announced its answer),
-            `server_first_output`, then as above.
+            guard), `retrieval`, `model_first_token` (with a conversation flow `flow_first_text`), `first_sentence`,
+            `tts_first_byte`, `tools`, `handoff` (hooks and speech of the two agents before the answer), `queue`,
+            `playout` or `unattributed` (the session's own code, and delays of its event loop before the request to a
+            provider). Of a turn that a realtime model's server ended: `server_vad_silence` (until it reported the
+            silence), `server_end_of_turn` (until it announced its answer), `server_first_output`, then as above.
         owner: The part that could make it shorter.
         seconds: Time on the critical path, not the provider's own duration.
     """

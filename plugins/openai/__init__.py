@@ -35,9 +35,12 @@ from vivavoce.plugins.openai.options import LLMOptions
 from vivavoce.plugins.openai.realtime import DEFAULT_REALTIME_MODEL, RealtimeModel
 from vivavoce.plugins.openai.realtime_options import RealtimeOptions, SemanticVAD, ServerVAD
 from vivavoce.plugins.openai.stt import DEFAULT_STT_MODEL, STT, STTOptions
+from vivavoce.plugins.openai.text_embedder import DEFAULT_EMBEDDING_MODEL, Embedder
 from vivavoce.plugins.openai.tts import DEFAULT_TTS_MODEL, TTS, TTSOptions
 
 __all__ = [
+    "DEFAULT_EMBEDDING_MODEL",
+    "Embedder",
     "DEFAULT_STT_MODEL",
     "DEFAULT_TTS_MODEL",
     "STT",
