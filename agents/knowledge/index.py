@@ -48,6 +48,14 @@ LEXICAL_BONUS = 0.1
 
 Model = tuple[str, int]
 """The name of an embedding model and its dimensions; `("", 0)` for words alone."""
+_FILLERS = frozenset(
+    "a about am an and any are as at be been but by can could did do does doing for from get give go got had has have "
+    "he hello her hey hi him his how i if in into is it its just let like may maybe me might more my need no not of "
+    "off oh ok okay on or our out please possible really right said say she should so some tell than thank thanks "
+    "that the their them then there these they this those to too uh um up us very want was we well were what when "
+    "where which who why will with would yes you your d didn doesn don isn ll m re s t ve".split()
+)
+"""English words that say nothing about a question's subject; they count if a question has no others."""
 _WORD = re.compile(r"\w+")
 
 
@@ -217,8 +225,9 @@ def _opened(path: str) -> sqlite3.Connection:
 
 
 def _words_of(query: str) -> list[str]:
-    """Return the words of a query, each once."""
-    return [*dict.fromkeys(_WORD.findall(query.casefold()))][:MOST_WORDS]
+    """Return the words of a query, each once, without those that say nothing of its subject."""
+    words = [*dict.fromkeys(_WORD.findall(query.casefold()))]
+    return ([word for word in words if word not in _FILLERS] or words)[:MOST_WORDS]
 
 
 def _quoted(word: str) -> str:
