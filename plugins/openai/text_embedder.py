@@ -122,8 +122,10 @@ def vectors_of(data: bytes) -> list[list[float]]:
         found = sorted(json.loads(data)["data"], key=lambda one: int(one["index"]))
         return [[float(number) for number in one["embedding"]] for one in found]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ProviderProtocolError(
-            'needed {"data": [{"index": 0, "embedding": […]}]}, got another answer '
-            f"({type(error).__name__}); check base_url, and whether the server has embeddings",
-            provider=PROVIDER,
-        ) from None
+        problem = type(error).__name__
+    # outside of the block: the error would be this one's context, and it holds the answer
+    raise ProviderProtocolError(
+        f'needed {{"data": [{{"index": 0, "embedding": […]}}]}}, got another answer ({problem}); check base_url, and '
+        "whether the server has embeddings",
+        provider=PROVIDER,
+    )

@@ -118,4 +118,4 @@ def test_missing_arguments_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"dimensions": 0, "api_key": KEY}, "dimensions >= 1"),
     ):
         with pytest.raises(ConfigurationError, match=needed):
-            openai.Embedder(**arguments)  # type: ignore[arg-type]
+            openai.Embedder(**arguments)
