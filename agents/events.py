@@ -399,6 +399,33 @@ class DialogueExpired(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalMissed(SessionEvent):
+    """A search for the caller's turn, or for the tool `search_knowledge`, gave nothing in time: it was late or failed.
+    The turn goes on without passages.
+
+    Args:
+        error: What failed; None: the search took longer than `KnowledgeOptions.deadline`.
+    """
+
+    name: ClassVar[str] = "retrieval_missed"
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeUnanswered(SessionEvent):
+    """No passage of the knowledge base fits the question well enough (`KnowledgeOptions.min_score`).
+
+    Args:
+        question: The caller's words, or those that the model searched for.
+        best_score: Of the passage that fits best; None if no passage has a word of it.
+    """
+
+    name: ClassVar[str] = "knowledge_unanswered"
+    question: str = field(repr=False)
+    best_score: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorOccurred(SessionEvent):
     """A part of the session failed.
 
@@ -459,39 +486,12 @@ class SpeechOut(SessionEvent):
     frame: AudioFrame
 
 
-EVENT_TYPES: tuple[type[SessionEvent], ...] = (
-    AgentChanged,
-    AgentStateChanged,
-    BudgetExceeded,
-    BudgetWarning,
-    Closed,
-    ConnectionReplaced,
-    DialogueExpired,
-    ErrorOccurred,
-    FalseInterruption,
-    FileReceived,
-    FileRefused,
-    FormSubmitted,
-    GraphEventPosted,
-    GraphMoved,
-    HistoryItemAdded,
-    HistoryItemRemoved,
-    HistoryItemReplaced,
-    KeyPressed,
-    PipelineChanged,
-    SpeechCreated,
-    SpeechIn,
-    SpeechOut,
-    Started,
-    ToolCalled,
-    ToolStarted,
-    TranscriptMissing,
-    TurnCompleted,
-    UserStateChanged,
-    UserTranscript,
-    UserTurnLimitReached,
-    WakeUpFired,
+EVENT_TYPES: tuple[type[SessionEvent], ...] = tuple(
+    kind
+    for _, kind in sorted(globals().items())
+    if isinstance(kind, type) and issubclass(kind, SessionEvent) and kind is not SessionEvent
 )
+"""All events, by the names of their classes."""
 
 if not TYPE_CHECKING:
     __getattr__, _ = lazy_names(__name__, {}, moved={"DialogueMoved": f"{__name__}.DialogueMoved is GraphMoved now"})

@@ -24,7 +24,7 @@ class StageRecord:
 
     Args:
         name: `vad_silence`, `transcript_wait`, `end_of_turn_decision`, `endpointing_wait`, `hook`, `guard` (the content
-            guard), `model_first_token` (with a conversation flow `flow_first_text`), `first_sentence`,
+            guard), `retrieval`, `model_first_token` (with a conversation flow `flow_first_text`), `first_sentence`,
             `tts_first_byte`, `tools`, `handoff` (hooks and speech of the two agents before the answer), `queue`,
             `playout` or `unattributed` (the session's own code, and delays of its event loop before the request to a
             provider). Of a turn that a realtime model's server ended: `server_vad_silence` (until it reported the

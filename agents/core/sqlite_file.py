@@ -47,6 +47,7 @@ def open_sqlite(
     schema: str,
     tables: Collection[str] | None = None,
     isolation_level: Literal["DEFERRED"] | None = "DEFERRED",
+    remedy: str = "take another file",
 ) -> sqlite3.Connection:
     """Open a file, made if it does not exist; its folder must be there. The calls may come from several threads.
 
@@ -56,19 +57,20 @@ def open_sqlite(
         schema: Statements that make the tables if there are none.
         tables: The only tables that the file may have; None: any.
         isolation_level: None: the caller begins and ends all transactions.
+        remedy: The remedy for a file with other tables.
     Raises:
         FileVersionError: The file is of another version, or has other tables.
         sqlite3.Error: It cannot be used.
     """
     for _ in range(round(BUSY_LIMIT / PAUSE)):
         try:
-            return _opened(path, kind, version, schema, tables, isolation_level)
+            return _opened(path, kind, version, schema, tables, isolation_level, remedy)
         except sqlite3.OperationalError as error:
             # SQLite does not wait by itself for another process that changes the journal mode of a new file.
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise
         threading.Event().wait(PAUSE)
-    return _opened(path, kind, version, schema, tables, isolation_level)
+    return _opened(path, kind, version, schema, tables, isolation_level, remedy)
 
 
 def _opened(
@@ -78,6 +80,7 @@ def _opened(
     schema: str,
     tables: Collection[str] | None,
     isolation_level: Literal["DEFERRED"] | None,
+    remedy: str,
 ) -> sqlite3.Connection:
     connection = sqlite3.connect(
         private_file(path), timeout=BUSY_LIMIT, check_same_thread=False, isolation_level=isolation_level
@@ -90,10 +93,7 @@ def _opened(
             )
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if tables is not None and (others := sorted(names - {*tables})):
-            raise FileVersionError(
-                f"{path} must be {kind}, got a file with the table {others[0]!r}; the files of SqliteHistorySink and "
-                "SqliteCheckpoints, of vivavoce 0.1, are not read any more: take another file"
-            )
+            raise FileVersionError(f"{path} must be {kind}, got a file with the table {others[0]!r}; {remedy}")
         connection.execute("PRAGMA journal_mode = WAL")  # a reader does not block a writer
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.executescript(schema)

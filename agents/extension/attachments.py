@@ -14,7 +14,14 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.context import NO_ADDITIONS, Additions, SessionContext
 from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges, RecordStep
-from vivavoce.agents.extension.given import check_json, close_after_of, judges_of, lost_writes_of, turn_limit_of
+from vivavoce.agents.extension.given import (
+    check_json,
+    close_after_of,
+    judges_of,
+    lost_writes_of,
+    stage_of,
+    turn_limit_of,
+)
 from vivavoce.agents.extension.keys import BUILT_IN
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
 from vivavoce.agents.history.history import HistoryControl
@@ -238,9 +245,13 @@ class Attachments:
             if turn.is_cut:
                 return
             if not turn.is_remote:
-                turn.record.mark(part.key, "user_code", self._context.clock.now())
+                self._mark(part, turn)
             if turn.settled_by == part.key:
                 return
+
+    def _mark(self, part: _Part, turn: TurnInHand) -> None:
+        name, owner = self._read(part, "stage", stage_of, None) or (part.key, "user_code")
+        turn.record.mark(name, owner, self._context.clock.now())
 
     def hold(self, turn: TurnInHand) -> None:
         """Remember a turn for `undo` until its answer is over."""

@@ -15,7 +15,7 @@ from vivavoce.agents.turn.inputs import InterruptRequested, TextReceived
 if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent
     from vivavoce.agents.extension.turn_in_hand import TurnInHand
-    from vivavoce.agents.records import TurnRecord
+    from vivavoce.agents.records import StageOwner, TurnRecord
     from vivavoce.agents.turn.trace.record import TraceStep
     from vivavoce.pipelines.io import Transport
     from vivavoce.pipelines.llm.tools import ToolCall
@@ -37,6 +37,9 @@ class Attached:
     """The object that an application gets by `session.extension(Kind)`."""
     turn_limit: float | None = None
     """Seconds for `on_turn` and `on_tool_result`, without the speech that they ask for; None for `hook_timeout`."""
+    stage: tuple[str, StageOwner] | None = None
+    """Name of the wait for `on_turn` in the turn's record, and the part that could make it shorter; None for the key
+    and `user_code`."""
     close_after: CloseAfter = "handlers"
 
     @property

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import get_args
+from typing import Any, get_args
 
 from vivavoce.agents.extension.extension import Attached, CloseAfter, Judges
-from vivavoce.pipelines.core.checks import check_choice, check_number, check_whole, shown
+from vivavoce.agents.records import StageOwner
+from vivavoce.pipelines.core.checks import check_choice, check_number, check_text, check_whole, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, describe
 
 
@@ -28,6 +29,22 @@ def turn_limit_of(attached: Attached) -> float | None:
     """
     check_number("turn_limit", given := attached.turn_limit, above=0, unit="s", or_none=True)
     return given
+
+
+def stage_of(attached: Attached) -> tuple[str, StageOwner] | None:
+    """Return name and owner of the wait for `on_turn`, or None for those of each extension.
+
+    Raises:
+        ConfigurationError: They are none.
+    """
+    given: Any = attached.stage
+    if given is None:
+        return None
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise ConfigurationError(f'need stage as a name and owner, such as ("orders", "network"), got {shown(given)}')
+    check_text("stage[0]", given[0])
+    check_choice("stage[1]", given[1], get_args(StageOwner))
+    return given[0], given[1]
 
 
 def close_after_of(attached: Attached) -> CloseAfter:

@@ -21,12 +21,12 @@ STEPS = (
 """The steps of the start and the close."""
 STAGES = (
     "vad_silence server_vad_silence server_end_of_turn transcript_wait end_of_turn_decision endpointing_wait hook "
-    "guard queue model_first_token server_first_output flow_first_text first_sentence tts_first_byte handoff tools "
-    "playout unattributed"
+    "guard retrieval queue model_first_token server_first_output flow_first_text first_sentence tts_first_byte handoff "
+    "tools playout unattributed"
 )
 """The stages of a turn."""
 RESERVED = frozenset((*SOURCES.split(), *STEPS.split(","), *STAGES.split()))
-BUILT_IN = frozenset(("memory", "budget", "graph", "dialogues"))
+BUILT_IN = frozenset(("memory", "budget", "graph", "dialogues", "knowledge"))
 """The keys of the extensions with options of their own in `SessionOptions`."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,15 @@ if TYPE_CHECKING:
     from vivavoce.agents.extension.text_parts import TextParts
     from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 
+_MARKS = re.compile(r"<(?=\s*/?\s*material\b)", re.IGNORECASE)
+
 NoteTaken = Callable[[str, bool], None]
 """Called with the key of an extension, and whether its state has the effect of the turn."""
+
+
+def quoted(material: str) -> str:
+    """Return material between marks, for a model; it cannot hold the marks itself, and so not end the quotation."""
+    return f"<material>\n{_MARKS.sub('‹', material)}\n</material>"
 
 
 class TurnInHand:
@@ -66,6 +74,7 @@ class TurnInHand:
         self._ended = anyio.Event()
         """Set when that `on_turn` has ended."""
         self._has_left = False
+        self._once_over: list[Callable[[], None]] = []
 
     @property
     def handle(self) -> SpeechHandle:
@@ -90,7 +99,14 @@ class TurnInHand:
         if self.is_remote:
             return
         title = f"Material from {source}" if source else "Material"
-        self.material.append(f"{title} for this answer:\n<material>\n{material}\n</material>")
+        self.material.append(f"{title} for this answer:\n{quoted(material)}")
+
+    def once_over(self, call: Callable[[], None]) -> None:
+        """Call `call` once the turn is over with these words: at once if it is, and not if it goes on with others."""
+        if self.is_ahead:
+            self._once_over.append(call)
+        else:
+            call()
 
     def answer(self, parts: TextParts) -> None:
         """Answer the turn by that text, in place of the model; in `on_turn`. The first answer counts."""
@@ -137,6 +153,8 @@ class TurnInHand:
         """Commit the turn with these words; `handle` is the speech that answers it."""
         self._handle, self._record = handle, record
         self.text, self.is_remote, self.is_ahead = text, is_remote, False
+        while self._once_over:
+            self._once_over.pop(0)()
 
     def awaits(self, key: str) -> bool:
         """Return whether that extension is still to get the turn."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -43,6 +44,19 @@ class GraphOptions(Extension):
         from vivavoce.agents.graphs.runtime.attached import AttachedGraph
 
         return AttachedGraph(host, self.graph)
+
+
+def check_answers(flow: object, extensions: Iterable[Extension]) -> None:
+    """Refuse a conversation flow beside a conversation graph: both would answer the caller.
+
+    Raises:
+        ConfigurationError: There are both.
+    """
+    if flow is not None and any(isinstance(one, GraphOptions) for one in extensions):
+        raise ConfigurationError(
+            "a session follows a conversation graph or a ConversationFlow, got both; "
+            "leave GraphOptions(…) or the flow out"
+        )
 
 
 def graph_of(extensions: Attachments) -> SessionGraph:

@@ -14,6 +14,7 @@ from vivavoce.agents.extension.extension import Extension
 from vivavoce.agents.extension.keys import check_extensions
 from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.guard.content_guard import ContentGuard
+from vivavoce.agents.knowledge.options import KnowledgeOptions
 from vivavoce.agents.memory.options import MemoryOptions, UnusedMemory
 from vivavoce.agents.memory.stores.store import CALLS
 from vivavoce.agents.speech.limits import SpeechLimits
@@ -41,6 +42,7 @@ _EXTENSIONS: dict[str, type[Extension]] = {
     "budget": BudgetOptions,
     "graph": GraphOptions,
     "dialogues": DialogueOptions,
+    "knowledge": KnowledgeOptions,
 }
 
 
@@ -136,6 +138,8 @@ class SessionOptions(WatchOptions):
     """The conversation graph that the call follows; None: no graph."""
     dialogues: DialogueOptions | None = None
     """The dialogues of the session's agent with other agents; None: no dialogue."""
+    knowledge: KnowledgeOptions | None = None
+    """The documents from which the call's questions are answered; None: none."""
     extensions: Sequence[Extension] = ()
     """Extensions of the application, one of each `key`; `session.extension(Kind)` has what each of them offers."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
@@ -181,20 +185,7 @@ def checked_options(options: SessionOptions | None, session_id: str | None) -> S
     return options or SessionOptions()
 
 
-def check_answers(flow: object, options: SessionOptions) -> None:
-    """Refuse a conversation flow beside a conversation graph: both would answer the caller.
-
-    Raises:
-        ConfigurationError: There are both.
-    """
-    if flow is not None and any(isinstance(one, GraphOptions) for one in extensions_of(options)):
-        raise ConfigurationError(
-            "a session follows a conversation graph or a ConversationFlow, got both; "
-            "leave GraphOptions(…) or the flow out"
-        )
-
-
 def extensions_of(options: SessionOptions) -> list[Extension]:
     """Return the extensions of a session, in their order."""
-    own = (options.memory or UnusedMemory(), options.budget, options.graph, options.dialogues)
+    own = (options.memory or UnusedMemory(), options.budget, options.graph, options.dialogues, options.knowledge)
     return [*(one for one in own if one is not None), *options.extensions]

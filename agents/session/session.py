@@ -19,6 +19,7 @@ from vivavoce.agents.core.pipeline_change import PipelineChange
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.graphs.options import graph_of
 from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.knowledge.options import knowledge_of
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.options import memory_of
 from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.core.stage_observers import Stage, StageObserver
     from vivavoce.agents.extension.extension import Extension
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
+    from vivavoce.agents.knowledge.session_knowledge import SessionKnowledge
     from vivavoce.pipelines.denoise.base import Denoiser
     from vivavoce.pipelines.io import Transport
     from vivavoce.pipelines.llm.base import LLM
@@ -530,6 +532,11 @@ class AgentSession(EventSource, Generic[UserdataT]):
             ConfigurationError: The session follows no graph.
         """
         return graph_of(self._parts.extensions)
+
+    @property
+    def knowledge(self) -> SessionKnowledge:
+        """Answers from documents (`SessionOptions.knowledge`); raises as `graph`."""
+        return knowledge_of(self._parts.extensions)
 
     def extension(self, kind: type[Extension]) -> Any:
         """Return what an extension of the session offers its application (`Attached.face`).

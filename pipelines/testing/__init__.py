@@ -19,6 +19,7 @@ from vivavoce.pipelines.testing.loop_guard import LOOP_LIMIT, LoopGuard, LoopHel
 from vivavoce.pipelines.testing.positions import positions
 from vivavoce.pipelines.testing.promises import check_failure
 from vivavoce.pipelines.testing.script import HANG, ScriptError, Step, StepItem, words_at
+from vivavoce.pipelines.testing.scripted_embedder import ScriptedEmbedder, check_embedder
 from vivavoce.pipelines.testing.scripted_llm import ScriptedLLM
 from vivavoce.pipelines.testing.scripted_realtime import (
     RealtimeRecord,
@@ -44,6 +45,7 @@ __all__ = [
     "LoopHeldError",
     "ScriptError",
     "ScriptedCaller",
+    "ScriptedEmbedder",
     "ScriptedLLM",
     "RealtimeRecord",
     "ScriptedRealtimeConnection",
@@ -64,6 +66,7 @@ __all__ = [
     "VirtualTimeError",
     "VirtualTimeLoop",
     "check_denoiser",
+    "check_embedder",
     "check_failure",
     "check_llm",
     "check_realtime_model",

@@ -43,9 +43,12 @@ from vivavoce.plugins.openai.realtime import DEFAULT_REALTIME_MODEL, RealtimeMod
 from vivavoce.plugins.openai.realtime_options import RealtimeOptions, SemanticVAD, ServerVAD
 from vivavoce.plugins.openai.servers import ServerName
 from vivavoce.plugins.openai.stt import DEFAULT_STT_MODEL, STT, STTOptions
+from vivavoce.plugins.openai.text_embedder import DEFAULT_EMBEDDING_MODEL, Embedder
 from vivavoce.plugins.openai.tts import DEFAULT_TTS_MODEL, TTS, TTSOptions
 
 __all__ = [
+    "DEFAULT_EMBEDDING_MODEL",
+    "Embedder",
     "DEFAULT_STT_MODEL",
     "DEFAULT_TTS_MODEL",
     "STT",

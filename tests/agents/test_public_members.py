@@ -24,6 +24,7 @@ from vivavoce.agents.core.stage_observers import StageObserver
 from vivavoce.agents.dialogues import Dialogue, DialogueContext, Edge
 from vivavoce.agents.graphs import SessionGraph
 from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.knowledge import KnowledgeBase, SessionKnowledge
 from vivavoce.agents.memory import Stream
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.namespace import Namespace
@@ -63,10 +64,12 @@ MEMBERS: dict[type, str] = {
         "wait_for_participant"
     ),
     PipelineChange: "exception id is_done outcome pipeline within",
+    KnowledgeBase: "aclose add_file add_text clear embedder is_empty open remove search",
     Namespace: "append delete get get_all length set",
     PrivateData: "delete get set",
     RunContext: "call_id disallow_interruptions session speech update userdata",
     SessionGraph: "current_state event events intent manage_transition move receive_event",
+    SessionKnowledge: "base run_rag run_session_rag session_base",
     SessionHistory: "add_message copy items messages remove replace_text summarise",
     SessionInput: "clear_turn commit_turn frames mute text",
     SessionMemory: (
@@ -97,8 +100,8 @@ MEMBERS: dict[type, str] = {
 
 OF_A_SESSION = (
     "agent agent_state budget close conversation_flow created_at current_speech extension graph hangup history id "
-    "input interrupt leave memory observe off on on_wake_up once pipeline play_background_audio recording reply "
-    "report run_task say snapshot start stop_background_audio turns update_agent update_components update_flow "
+    "input interrupt knowledge leave memory observe off on on_wake_up once pipeline play_background_audio recording "
+    "reply report run_task say snapshot start stop_background_audio turns update_agent update_components update_flow "
     "update_pipeline usage user_state userdata wait_closed wake_up wake_up_timer"
 )
 

@@ -18,6 +18,7 @@ from vivavoce.agents.budget import Budget
 from vivavoce.agents.dialogues import Dialogue, DialogueContext, Edge
 from vivavoce.agents.graphs import State, StateGraph
 from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
+from vivavoce.agents.knowledge import SessionKnowledge
 from vivavoce.agents.memory import SessionMemory, SessionStore, Stream
 
 TEXT = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
@@ -35,7 +36,7 @@ ROOTS: dict[str, type] = {
 }
 """The objects that the page names, by their classes."""
 PLUGINS = ("anthropic", "assemblyai", "azure", "cartesia", "deepgram", "elevenlabs", "google", "openai", "silero")
-TYPES: dict[str, type] = {"Budget": Budget, "SessionGraph": SessionGraph}
+TYPES: dict[str, type] = {"Budget": Budget, "SessionGraph": SessionGraph, "SessionKnowledge": SessionKnowledge}
 """Classes that annotations name for type checkers only."""
 
 

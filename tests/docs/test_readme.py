@@ -18,6 +18,7 @@ from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.caller.script import CallScript, Ears, Expectation, Step, Voice, read_script
 from vivavoce.agents.cli.app import app
 from vivavoce.agents.cli.extras import WITHOUT_USE
+from vivavoce.agents.knowledge import KnowledgeOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +99,8 @@ def test_every_name_of_a_plugin_exists() -> None:
 
 
 def test_every_member_of_the_session_named_exists() -> None:
-    session = AgentSession[None](Agent("Help."), pipelines.CascadingPipeline(tts=ScriptedTTS()))
+    options = SessionOptions(knowledge=KnowledgeOptions())
+    session = AgentSession[None](Agent("Help."), pipelines.CascadingPipeline(tts=ScriptedTTS()), options=options)
     named = {name for code in INLINE for name in re.findall(r"\bsession\.(\w+)", code)}
     assert {"say", "update_agent", "snapshot", "history"} <= named
     assert [name for name in named if not hasattr(session, name)] == []

@@ -282,6 +282,18 @@ class DeepgramTTS(RequestUser):
             return [chunk async for chunk in tts.synthesize("Hello there.")]
 
 
+class OpenAIEmbedder(RequestUser):
+    """An embedding model of OpenAI."""
+
+    name = "openai.Embedder"
+    good = Body((b'{"data": [{"index": 0, ', b'"embedding": [0.5, 1.0]}]}'), "application/json")
+    broken = b"{"
+
+    async def ask(self, url: str, key: str, limit: float = LIMIT) -> list[object]:
+        async with openai.Embedder("m", dimensions=2, base_url=url, api_key=key, options=limits(limit)) as embedder:
+            return [*await embedder.embed(["Hello there."])]
+
+
 def _events(*events: dict[str, object] | str) -> bytes:
     return b"".join(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode() for event in events)
 
@@ -348,4 +360,5 @@ REQUEST_USERS: tuple[RequestUser, ...] = (
     OpenAITTS(),
     OpenAIUpload(),
     DeepgramTTS(),
+    OpenAIEmbedder(),
 )

@@ -24,6 +24,7 @@ PUBLIC = {
         "PatternIntents SessionGraph State StateGraph"
     ),
     "vivavoce.agents.guard": "ModelJudge",
+    "vivavoce.agents.knowledge": "KnowledgeBase KnowledgeOptions Passage RAGMessage SessionKnowledge",
     "vivavoce.agents.mcp_servers": "MCPServer",
     "vivavoce.agents.memory": (
         "AgentMember InProcessStore Namespace ReasoningEvent RedisStore SessionMemory SessionStore "

@@ -429,7 +429,14 @@ class SqliteStore(SessionStore):
             path = self.path
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._opened = open_sqlite(
-                path, kind="a session store", version=VERSION, schema=SCHEMA, tables=TABLES, isolation_level=None
+                path,
+                kind="a session store",
+                version=VERSION,
+                schema=SCHEMA,
+                tables=TABLES,
+                isolation_level=None,
+                remedy="the files of SqliteHistorySink and SqliteCheckpoints, of vivavoce 0.1, are not read any more: "
+                "take another file",
             )
             self._opened.execute("PRAGMA secure_delete = ON")  # erased words do not stay in the file
         return self._opened

@@ -6,6 +6,7 @@ const STAGES = {
   end_of_turn_decision: 'Turn decision',
   endpointing_wait: 'Endpointing',
   hook: 'Your hook',
+  retrieval: 'Search',
   model_first_token: 'First token',
   flow_first_text: 'First text of flow',
   first_sentence: 'First sentence',

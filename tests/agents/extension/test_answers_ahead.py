@@ -186,3 +186,14 @@ def test_a_turn_that_goes_on_takes_back_what_was_looked_at_ahead() -> None:
     assert part(harness).undone == ["hello there"]
     assert [text for _, text, _ in part(harness).turns] == ["hello there", "hello there my friend"]
     harness.expect_history(("user", "hello there my friend"), ("assistant", ANSWER))
+
+
+def test_a_call_for_when_the_turn_is_over_comes_then_and_not_for_words_that_changed() -> None:
+    over: list[tuple[float, str]] = []
+
+    async def note(host: Host, turn: TurnInHand) -> None:
+        turn.once_over(lambda: over.append((round(host.context.clock.now(), 6), turn.text)))
+
+    ask(Look(note, judges="words"), steps=("Wrong.", ANSWER), interims=((2.0, "yellow hair"),)).run(until=6.0)
+    ask(Look(note, judges="nothing")).run(until=6.0)
+    assert over == [(2.9, "hello there"), (2.9, "hello there")]

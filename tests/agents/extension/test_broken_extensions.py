@@ -95,7 +95,16 @@ def test_a_property_that_raises_is_one_error_event_and_call_and_close_are_whole(
 
 @pytest.mark.parametrize(
     ("name", "given"),
-    [("judges", ["turn"]), ("judges", "all"), ("lost_writes", "many"), ("close_after", "leave"), ("turn_limit", "5 s")],
+    [
+        ("judges", ["turn"]),
+        ("judges", "all"),
+        ("lost_writes", "many"),
+        ("close_after", "leave"),
+        ("turn_limit", "5 s"),
+        ("stage", "orders"),
+        ("stage", ("orders", "nobody")),
+        ("stage", (1, "network")),
+    ],
 )
 def test_a_property_with_a_wrong_value_is_one_error_event_and_call_and_close_are_whole(name: str, given: Any) -> None:
     async def on_turn(self: Noting, turn: TurnInHand) -> None:
