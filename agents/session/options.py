@@ -16,6 +16,7 @@ from vivavoce.agents.graphs.options import GraphOptions
 from vivavoce.agents.guard.content_guard import ContentGuard
 from vivavoce.agents.memory.options import MemoryOptions, UnusedMemory
 from vivavoce.agents.memory.stores.store import CALLS
+from vivavoce.agents.peers.options import PeerOptions
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry
@@ -41,6 +42,7 @@ _EXTENSIONS: dict[str, type[Extension]] = {
     "budget": BudgetOptions,
     "graph": GraphOptions,
     "dialogues": DialogueOptions,
+    "peers": PeerOptions,
 }
 
 
@@ -136,6 +138,8 @@ class SessionOptions(WatchOptions):
     """The conversation graph that the call follows; None: no graph."""
     dialogues: DialogueOptions | None = None
     """The dialogues of the session's agent with other agents; None: no dialogue."""
+    peers: PeerOptions | None = None
+    """Messages to and from agents in other processes; None: no peers."""
     extensions: Sequence[Extension] = ()
     """Extensions of the application, one of each `key`; `session.extension(Kind)` has what each of them offers."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
@@ -196,5 +200,5 @@ def check_answers(flow: object, options: SessionOptions) -> None:
 
 def extensions_of(options: SessionOptions) -> list[Extension]:
     """Return the extensions of a session, in their order."""
-    own = (options.memory or UnusedMemory(), options.budget, options.graph, options.dialogues)
+    own = (options.memory or UnusedMemory(), options.budget, options.graph, options.dialogues, options.peers)
     return [*(one for one in own if one is not None), *options.extensions]

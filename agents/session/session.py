@@ -21,6 +21,7 @@ from vivavoce.agents.graphs.options import graph_of
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.options import memory_of
+from vivavoce.agents.peers.options import peers_of
 from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
 from vivavoce.agents.session.life.task import SessionLifecycle
 from vivavoce.agents.session.options import SessionOptions
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.core.stage_observers import Stage, StageObserver
     from vivavoce.agents.extension.extension import Extension
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
+    from vivavoce.agents.peers.session_peers import SessionPeers
     from vivavoce.pipelines.denoise.base import Denoiser
     from vivavoce.pipelines.io import Transport
     from vivavoce.pipelines.llm.base import LLM
@@ -530,6 +532,15 @@ class AgentSession(EventSource, Generic[UserdataT]):
             ConfigurationError: The session follows no graph.
         """
         return graph_of(self._parts.extensions)
+
+    @property
+    def peers(self) -> SessionPeers:
+        """The agents in other processes that the session talks with (`SessionOptions.peers`).
+
+        Raises:
+            ConfigurationError: The session has no `PeerOptions`.
+        """
+        return peers_of(self._parts.extensions)
 
     def extension(self, kind: type[Extension]) -> Any:
         """Return what an extension of the session offers its application (`Attached.face`).

@@ -41,6 +41,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.budget.Price",
         "vivavoce.agents.graphs.GraphOptions",
         "vivavoce.agents.dialogues.DialogueOptions",
+        "vivavoce.agents.peers.PeerOptions",
         "vivavoce.agents.ContextWindow",
         "vivavoce.agents.tasks.TaskOptions",
         "vivavoce.agents.ContentGuard",

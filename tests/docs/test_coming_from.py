@@ -18,6 +18,7 @@ from vivavoce.agents.dialogues import Dialogue, DialogueContext, Edge
 from vivavoce.agents.graphs import State, StateGraph
 from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 from vivavoce.agents.memory import SessionMemory, SessionStore, Stream
+from vivavoce.agents.peers import SessionPeers
 
 TEXT = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 ROOTS: dict[str, type] = {
@@ -33,7 +34,7 @@ ROOTS: dict[str, type] = {
     "stream": Stream,
 }
 """The objects that the page names, by their classes."""
-TYPES: dict[str, type] = {"Budget": Budget, "SessionGraph": SessionGraph}
+TYPES: dict[str, type] = {"Budget": Budget, "SessionGraph": SessionGraph, "SessionPeers": SessionPeers}
 """Classes that annotations name for type checkers only."""
 
 
