@@ -24,8 +24,8 @@ CLOSE_LIMIT = 2.0
 class PeerChannel(LocalChannel):
     """Carries the dialogues of sessions between processes: `DialogueOptions(channel=PeerChannel(registry, server))`.
 
-    A session that joins is registered with the server's URL and the digests of its dialogues, unless the application
-    has registered an agent of its id; others find it there. The sessions of this process reach each other directly.
+    A session that joins is registered with the server's URL and the digests of its dialogues, unless `registry` has
+    registered an agent of its id; others find it there. The sessions of this process reach each other directly.
 
     Args:
         registry: Where the agents are found, by id and by digest.
@@ -54,7 +54,7 @@ class PeerChannel(LocalChannel):
 
     async def join(self, member: ChannelMember) -> None:
         await super().join(member)
-        if self._server is None or await self._registry.find(id=member.id):
+        if self._server is None or member.id in [card.id for card in self._registry.registered]:
             return
         try:
             await self._registry.register(

@@ -77,6 +77,11 @@ class AgentRegistry:
             self._is_renewing = True
             self._tasks.start(self._renew(), "renewal")
 
+    @property
+    def registered(self) -> tuple[AgentCard, ...]:
+        """The agents that this object has registered and renews."""
+        return tuple(self._own.values())
+
     async def find(
         self,
         *,

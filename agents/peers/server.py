@@ -26,7 +26,6 @@ from vivavoce.pipelines.core.errors import (
     PeerError,
     PeerRejected,
     SessionClosedError,
-    VoiceError,
     describe,
 )
 from vivavoce.pipelines.core.ports import why_no_port
@@ -236,14 +235,15 @@ class PeerServer:
         if self._factory is None:
             raise PeerRejected("a connection here needs the id of a session that runs")
         try:
-            with trace_of(wire.other.traceparent):
+            with trace_of(wire.other.traceparent):  # in which the session's spans are
                 session = self._factory()
                 control = PeersControl.of(session)
                 chat = TextTransport()
                 await session.start(chat)
-        except VoiceError as error:
+        except Exception as error:  # noqa: BLE001 - the application's code
             logger.error("The session of a peer did not start: %s", describe(error))
-            raise PeerRejected("its session did not start") from error
+            logger.debug("The session of a peer did not start", exc_info=error)
+            raise PeerRejected("its session did not start") from None
         async with session:
             await self._serve_session(socket, wire, control, chat)
 

@@ -68,7 +68,7 @@ MEMBERS: dict[type, str] = {
     PrivateData: "delete get set",
     Peer: "aclose id request send url",
     PeerServer: "add carry url url_of",
-    AgentRegistry: "aclose find register unregister",
+    AgentRegistry: "aclose find register registered unregister",
     SessionPeers: "connect on_message request send",
     RunContext: "call_id disallow_interruptions session speech update userdata",
     SessionGraph: "current_state event events intent manage_transition move receive_event",
