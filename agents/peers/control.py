@@ -165,6 +165,8 @@ class PeersControl(Attached):
         return self._turns is not None and self._turns.is_answer(turn_id)
 
     def _dialled(self, url: str, token: str) -> Peer:
+        for closed in [one for one, line in self.peers.items() if line.is_closed]:
+            del self.peers[closed]
         line = DialledLine(url, token, self.hello, self._tasks)
         peer = Peer(line)
         line.open(SessionSide(self, peer))

@@ -26,6 +26,9 @@ class Line(ABC):
     def url(self) -> str:
         """The address without parts that may be secret; "" if the peer has connected itself."""
 
+    is_closed: bool
+    """Whether it was closed for good."""
+
     @abstractmethod
     async def ready(self) -> Link:
         """Return an open connection.
@@ -44,6 +47,7 @@ class GivenLine(Line):
     """The connection that a peer has made."""
 
     url = ""
+    is_closed = False
 
     def __init__(self) -> None:
         self.link: Link | None = None
@@ -73,7 +77,7 @@ class DialledLine(Line):
         self._tasks = tasks
         self._side: Side | None = None
         self._dialling = anyio.Lock()
-        self._is_closed = False
+        self.is_closed = False
         self.link: Link | None = None
 
     def open(self, side: Side) -> None:
@@ -86,7 +90,7 @@ class DialledLine(Line):
 
     async def ready(self) -> Link:
         async with self._dialling:
-            if self._is_closed:
+            if self.is_closed:
                 raise PeerUnreachable(f"the connection to {self.url} was closed; connect() makes another one")
             if self.link is None or not self.link.is_open:
                 socket, wire = await dial(self._url, self._token, self._hello())
@@ -96,5 +100,5 @@ class DialledLine(Line):
             return self.link
 
     async def aclose(self) -> None:
-        self._is_closed = True
+        self.is_closed = True
         await super().aclose()

@@ -26,6 +26,7 @@ from vivavoce.pipelines.core.errors import (
     PeerError,
     PeerRejected,
     SessionClosedError,
+    VoiceError,
     describe,
 )
 from vivavoce.pipelines.core.ports import why_no_port
@@ -270,8 +271,8 @@ async def _send_texts(chat: TextTransport, control: PeersControl, peer: Peer) ->
                 continue
             try:
                 await peer.send(said.text)
-            except PeerError as error:
-                logger.debug("A peer does not take the text of the agent: %s", error)
+            except VoiceError as error:
+                logger.debug("A peer does not get the text of the agent: %s", error)
 
 
 def _is_loopback(host: str) -> bool:
