@@ -436,7 +436,7 @@ class ErrorOccurred(SessionEvent):
             (given to `say`), "tool", "handler", "hook", "policy", "room" (its transport gave no text where text is
             needed), "avatar" (it is missing or lost), "turn" (a rule of the turn machine is at fault), "memory" (its
             store), "checkpoint" (the store of `CrashSafety`), "budget" (its functions and prices), "graph" (its code),
-            "dialogues" (their handlers and channel), the key of an extension …
+            "dialogues" (their handlers and channel), "peers" (the handlers), the key of an extension …
         is_recovered: Whether the session continues without any loss.
         successor: Provider and model of the component that took the place of the one that failed, for the members of
             a fallback; `error.provider` is the one that failed. Empty elsewhere.

@@ -7,7 +7,7 @@
 | `on_wake_up` | task | `callback_timeout` quiet | event `on_wake_up` | goes on | cuts: `wake-up` |
 | `on_empty_reply` | task | `hook_timeout` quiet | event `hook` | goes on | waits: `handlers` |
 | `on_stream` | task | `hook_timeout` between | event `on_stream` | goes on | waits: `handlers` |
-| handler of a dialogue | task | `hook_timeout` between | event `dialogues` | goes on | waits: `handlers` |
+| handler of a dialogue, a peer | task | `hook_timeout` between | event of that name | goes on | waits: `handlers` |
 | validators of a message | the loop | none | rejects the message | (they cannot) | – |
 | `on_enter` in the start | task | none (1) | fails the start | is cut | cuts: `on_enter` |
 | `on_enter` in a handoff | task | `hook_timeout` between | event `hook` | is cut | cuts: `on_enter` |

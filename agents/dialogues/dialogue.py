@@ -331,4 +331,6 @@ def checked_message(message: object) -> BaseModel:
 
 
 def _checked_id(session_id: str) -> str:
-    return check_text("session_id", session_id)
+    if not (checked := check_text("session_id", session_id)):
+        raise ConfigurationError("need session_id as the id of a conversation, got ''")
+    return checked

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from vivavoce.agents.core.message_channel import MessageChannel
 from vivavoce.agents.dialogues.dialogue import Dialogue
 from vivavoce.agents.extension.extension import Attached, Extension
-from vivavoce.pipelines.core.checks import check_instance, check_items
+from vivavoce.pipelines.core.checks import check_instance, check_items, check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.old_names import old_arguments
 
@@ -34,7 +34,12 @@ class DialogueOptions(Extension):
     address of a session is the id of the agent that it starts with.
     """
 
+    handler_timeout: float | None = None
+    """Seconds for one run of a handler, anew after each speech that it asks for, also longer than 10 s; None:
+    `SpeechLimits.hook_timeout`. Messages of its conversation wait meanwhile, the others do not."""
+
     def __post_init__(self) -> None:
+        check_number("handler_timeout", self.handler_timeout, above=0, unit="s", or_none=True)
         check_items("dialogues", self.dialogues, Dialogue)
         check_instance("channel", self.channel, MessageChannel, or_none=True)
         if self.dialogues and self.channel is None:
@@ -52,4 +57,4 @@ class DialogueOptions(Extension):
         """
         from vivavoce.agents.dialogues.session_dialogues import SessionDialogues
 
-        return SessionDialogues(host, self.dialogues, self.channel)
+        return SessionDialogues(host, self.dialogues, self.channel, limit=self.handler_timeout)

@@ -44,6 +44,8 @@ SOURCE = "dialogues"
 """The source of `error` events."""
 CHANNEL_LIMIT = 10.0
 """Seconds for one call of the channel."""
+MAX_MESSAGE = 1_000_000
+"""Bytes of one message as JSON: with its envelope, a frame between processes has at most 1 MiB."""
 MAX_WAITING = 64
 """Messages of one conversation that may wait for its handlers."""
 
@@ -67,10 +69,12 @@ class SessionDialogues(Attached):
 
     close_after = "on_exit"
 
-    def __init__(self, host: Host, dialogues: Sequence[Dialogue], channel: MessageChannel | None) -> None:
+    def __init__(
+        self, host: Host, dialogues: Sequence[Dialogue], channel: MessageChannel | None, *, limit: float | None
+    ) -> None:
         self._context = host.context
         self._channel = channel
-        self._limit = host.hook_timeout
+        self._limit = limit or host.hook_timeout
         self._controls: dict[str, DialogueControl] = {}
         for dialogue in dialogues:
             control = DialogueControl.of(dialogue)
@@ -152,6 +156,10 @@ class SessionDialogues(Attached):
 
     def _take(self, control: DialogueControl, envelope: Envelope) -> MessageStatus:
         session_id, conversations = envelope.session_id, control.conversations
+        if not session_id:
+            return envelope.status("rejected", "a conversation needs an id")
+        if (size := len(envelope.content.encode(errors="replace"))) > MAX_MESSAGE:
+            return envelope.status("rejected", _too_long(size))
         place = envelope.dialogue, session_id
         expectation = conversations.expectation(session_id)
         edge = conversations.next_edge(session_id, envelope.model)
@@ -266,6 +274,8 @@ class SessionDialogues(Attached):
         self, control: DialogueControl, session_id: str, destination: str, content: BaseModel
     ) -> MessageStatus:
         text = content.model_dump_json(by_alias=False, round_trip=True)
+        if (size := len(text.encode())) > MAX_MESSAGE:
+            raise ConfigurationError(f"{_too_long(size)}; send a reference to it")
         conversations, structure = control.conversations, control.structure
         move = conversations.move(session_id, content, self.now(), destination)
         kept = control.message(content, self._id, destination)
@@ -370,6 +380,10 @@ class SessionDialogues(Attached):
             is_finished=removed.is_finished,
         )
         self._rearm()
+
+
+def _too_long(size: int) -> str:
+    return f"a message may have {MAX_MESSAGE:,} bytes as JSON, got {size:,}"
 
 
 async def _call(title: str, handler: Handler, context: DialogueContext, received: _Received) -> None:

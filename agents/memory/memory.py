@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -203,7 +203,11 @@ class SessionMemory:
         return await self._streams.announce(name, tags, checked_name("the agent's id", _id_of(agent)))
 
     def subscribe(
-        self, tags: Sequence[str | tuple[str, ...]], *, exclude: Sequence[str | tuple[str, ...]] = ()
+        self,
+        tags: Sequence[str | tuple[str, ...]],
+        *,
+        exclude: Sequence[str | tuple[str, ...]] = (),
+        start: Mapping[str, int] | None = None,
     ) -> AsyncGenerator[tuple[Stream, StreamItem], None]:
         """Return an iterator of the items of all matching streams, old and new, each with its stream.
 
@@ -211,12 +215,14 @@ class SessionMemory:
 
         Args:
             tags, exclude: As for `add_agent()`.
+            start: By the name of a stream, the index of its first item to return: a reader that has kept
+                `item.index + 1` of each stream goes on there after an outage. Other streams come from their beginning.
         Raises:
             ConfigurationError: An argument is of another kind, or there are no tags.
             StoreUnavailable: From the iterator: the store did not answer in time.
             StoreError: From the iterator: the session was erased.
         """
-        return self._streams.subscribe(tags, exclude)
+        return self._streams.subscribe(tags, exclude, start)
 
     async def get_stream_debug_info(self) -> dict[str, dict[str, Any]]:
         """Return `creator`, `tags` and `length` of each stream, by name."""

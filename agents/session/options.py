@@ -17,6 +17,7 @@ from vivavoce.agents.guard.content_guard import ContentGuard
 from vivavoce.agents.knowledge.options import KnowledgeOptions
 from vivavoce.agents.memory.options import MemoryOptions, UnusedMemory
 from vivavoce.agents.memory.stores.store import CALLS
+from vivavoce.agents.peers.options import PeerOptions
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry
@@ -43,6 +44,7 @@ _EXTENSIONS: dict[str, type[Extension]] = {
     "graph": GraphOptions,
     "dialogues": DialogueOptions,
     "knowledge": KnowledgeOptions,
+    "peers": PeerOptions,
 }
 
 
@@ -140,6 +142,8 @@ class SessionOptions(WatchOptions):
     """The dialogues of the session's agent with other agents; None: no dialogue."""
     knowledge: KnowledgeOptions | None = None
     """The documents from which the call's questions are answered; None: none."""
+    peers: PeerOptions | None = None
+    """Messages to and from agents in other processes; None: no peers."""
     extensions: Sequence[Extension] = ()
     """Extensions of the application, one of each `key`; `session.extension(Kind)` has what each of them offers."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
@@ -187,5 +191,12 @@ def checked_options(options: SessionOptions | None, session_id: str | None) -> S
 
 def extensions_of(options: SessionOptions) -> list[Extension]:
     """Return the extensions of a session, in their order."""
-    own = (options.memory or UnusedMemory(), options.budget, options.graph, options.dialogues, options.knowledge)
+    own = (
+        options.memory or UnusedMemory(),
+        options.budget,
+        options.graph,
+        options.dialogues,
+        options.knowledge,
+        options.peers,
+    )
     return [*(one for one in own if one is not None), *options.extensions]

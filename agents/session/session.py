@@ -22,6 +22,7 @@ from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.knowledge.options import knowledge_of
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.options import memory_of
+from vivavoce.agents.peers.options import peers_of
 from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
 from vivavoce.agents.session.life.task import SessionLifecycle
 from vivavoce.agents.session.options import SessionOptions
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.extension.extension import Extension
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
     from vivavoce.agents.knowledge.session_knowledge import SessionKnowledge
+    from vivavoce.agents.peers.session_peers import SessionPeers
     from vivavoce.pipelines.denoise.base import Denoiser
     from vivavoce.pipelines.io import Transport
     from vivavoce.pipelines.llm.base import LLM
@@ -537,6 +539,11 @@ class AgentSession(EventSource, Generic[UserdataT]):
     def knowledge(self) -> SessionKnowledge:
         """Answers from documents (`SessionOptions.knowledge`); raises as `graph`."""
         return knowledge_of(self._parts.extensions)
+
+    @property
+    def peers(self) -> SessionPeers:
+        """The agents in other processes that the session talks with (`SessionOptions.peers`); raises as `graph`."""
+        return peers_of(self._parts.extensions)
 
     def extension(self, kind: type[Extension]) -> Any:
         """Return what an extension of the session offers its application (`Attached.face`).

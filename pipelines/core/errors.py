@@ -24,6 +24,10 @@ VoiceError
 │   ├── StoreUnavailable          the store could not be reached within the limit
 │   ├── StoreTypeError            the value at a key is of another type than the call needs
 │   └── StoreValueError           a value that is no JSON, or too long
+├── PeerError                     another agent did not take a message, or gave no answer
+│   ├── PeerUnreachable           no connection within the limit, or the connection was lost
+│   ├── PeerTimeout               no answer within the limit
+│   └── PeerRejected              it refused the connection or the message, or its handler failed
 ├── ToolServerError               an MCP server did not start, was lost, or offers a tool that cannot be used
 └── ToolError                     raised by tool code: its text is meant for the model
 """
@@ -217,6 +221,22 @@ class StoreTypeError(StoreError, TypeError):
 
 class StoreValueError(StoreError, ValueError):
     """A value that is no JSON, or too long."""
+
+
+class PeerError(VoiceError):
+    """Another agent did not take a message, or gave no answer."""
+
+
+class PeerUnreachable(PeerError):  # noqa: N818 - the name of the interface that applications know
+    """There is no connection to the other agent, or it was lost: whether the message was taken is not known."""
+
+
+class PeerTimeout(PeerError):  # noqa: N818 - as above
+    """The other agent gave no answer within the limit."""
+
+
+class PeerRejected(PeerError):  # noqa: N818 - as above
+    """The other agent refused the connection or the message, or its handler failed."""
 
 
 class ToolServerError(VoiceError):

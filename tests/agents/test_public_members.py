@@ -29,6 +29,7 @@ from vivavoce.agents.memory import Stream
 from vivavoce.agents.memory.memory import SessionMemory
 from vivavoce.agents.memory.namespace import Namespace
 from vivavoce.agents.memory.private import PrivateData
+from vivavoce.agents.peers import AgentRegistry, Peer, PeerServer, SessionPeers
 from vivavoce.agents.session.turns.caller import SessionInput
 from vivavoce.agents.session.turns.wake_up_call import WakeUpTimer
 from vivavoce.agents.tasks import AgentTask
@@ -67,6 +68,10 @@ MEMBERS: dict[type, str] = {
     KnowledgeBase: "aclose add_file add_text clear embedder is_empty open remove search",
     Namespace: "append delete get get_all length set",
     PrivateData: "delete get set",
+    Peer: "aclose id request send url",
+    PeerServer: "add carry url url_of",
+    AgentRegistry: "aclose find register registered unregister",
+    SessionPeers: "connect on_message request send",
     RunContext: "call_id disallow_interruptions session speech update userdata",
     SessionGraph: "current_state event events intent manage_transition move receive_event",
     SessionKnowledge: "base run_rag run_session_rag session_base",
@@ -100,8 +105,9 @@ MEMBERS: dict[type, str] = {
 
 OF_A_SESSION = (
     "agent agent_state budget close conversation_flow created_at current_speech extension graph hangup history id "
-    "input interrupt knowledge leave memory observe off on on_wake_up once pipeline play_background_audio recording "
-    "reply report run_task say snapshot start stop_background_audio turns update_agent update_components update_flow "
+    "input interrupt knowledge leave memory observe off on on_wake_up once peers pipeline play_background_audio "
+    "recording reply report run_task say snapshot start stop_background_audio turns update_agent update_components "
+    "update_flow "
     "update_pipeline usage user_state userdata wait_closed wake_up wake_up_timer"
 )
 

@@ -42,6 +42,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.graphs.GraphOptions",
         "vivavoce.agents.dialogues.DialogueOptions",
         "vivavoce.agents.knowledge.KnowledgeOptions",
+        "vivavoce.agents.peers.PeerOptions",
         "vivavoce.agents.ContextWindow",
         "vivavoce.agents.tasks.TaskOptions",
         "vivavoce.agents.ContentGuard",

@@ -20,6 +20,7 @@ from vivavoce.agents.graphs import State, StateGraph
 from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 from vivavoce.agents.knowledge import SessionKnowledge
 from vivavoce.agents.memory import SessionMemory, SessionStore, Stream
+from vivavoce.agents.peers import SessionPeers
 
 TEXT = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 ROOTS: dict[str, type] = {
@@ -36,7 +37,12 @@ ROOTS: dict[str, type] = {
 }
 """The objects that the page names, by their classes."""
 PLUGINS = ("anthropic", "assemblyai", "azure", "cartesia", "deepgram", "elevenlabs", "google", "openai", "silero")
-TYPES: dict[str, type] = {"Budget": Budget, "SessionGraph": SessionGraph, "SessionKnowledge": SessionKnowledge}
+TYPES: dict[str, type] = {
+    "Budget": Budget,
+    "SessionGraph": SessionGraph,
+    "SessionKnowledge": SessionKnowledge,
+    "SessionPeers": SessionPeers,
+}
 """Classes that annotations name for type checkers only."""
 
 

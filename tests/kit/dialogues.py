@@ -79,12 +79,15 @@ class Talker(SessionHarness):
         *dialogues: Dialogue,
         pipeline: Pipeline | None = None,
         agent: Agent | None = None,
+        handler_timeout: float | None = None,
     ) -> None:
         self.dialogues: Sequence[Dialogue] = dialogues or (negotiation(),)
         super().__init__(
             agent or Agent("Be brief.", id=id),
             pipeline=pipeline or SilentPipeline(),
-            options=SessionOptions(dialogues=DialogueOptions(dialogues=self.dialogues, channel=channel)),
+            options=SessionOptions(
+                dialogues=DialogueOptions(dialogues=self.dialogues, channel=channel, handler_timeout=handler_timeout)
+            ),
             id=f"call of {id}",
         )
         self.log: list[str] = []

@@ -32,6 +32,10 @@ PUBLIC = {
         "StreamItem"
     ),
     "vivavoce.agents.memory.stores": "Change LogState Place Record",
+    "vivavoce.agents.peers": (
+        "AgentCard AgentRegistry Peer PeerChannel PeerError PeerOptions PeerRejected PeerServer PeerText "
+        "PeerTimeout PeerTool PeerUnreachable SessionPeers"
+    ),
     "vivavoce.agents.records": "SessionReport TurnRecord",
     "vivavoce.agents.replies": "Data File Form Image Markdown Options ReceivedFile",
     "vivavoce.agents.tasks": (

@@ -97,6 +97,17 @@ class TransitionBuilder:
         self.source.transitions.append(Transition(self.trigger, self.source, state, tuple(self.conditions)))
 
 
+class Fallback:
+    """The fallback body of all states of a graph that have none of their own."""
+
+    def __init__(self) -> None:
+        self.body: Callable[..., Any] | None = None
+
+    def set(self, f: Callable[..., Any]) -> None:
+        """Let `f(session)` run."""
+        self.body = f
+
+
 class State:
     """A state of a graph, made by `StateGraph.new_state()`. Transitions are judged in the order of their definition."""
 
@@ -108,7 +119,10 @@ class State:
         instructions: str,
         tools: Sequence[Tool[..., Any]],
         intents: IntentClassifier | ModelIntents,
+        fallback: Fallback,
     ) -> None:
+        self._fallback = fallback
+        self._own_fallback: Callable[..., Any] | None = None
         self.name = name
         """The name, unique in the graph."""
         self.is_initial = is_initial
@@ -127,11 +141,14 @@ class State:
         """The intent that leads here from every state."""
         self.on_enter: Callable[..., Any] | None = None
         """The body."""
-        self.on_no_match: Callable[..., Any] | None = None
-        """The fallback body."""
 
     def __repr__(self) -> str:
         return f"State({self.name!r})"
+
+    @property
+    def on_no_match(self) -> Callable[..., Any] | None:
+        """The fallback body: its own, or that of the graph."""
+        return self._fallback.body if self._own_fallback is None else self._own_fallback
 
     def body(self, f: BodyT) -> BodyT:
         """Let `f(session)` run each time the graph comes here: a decorator.
@@ -142,8 +159,11 @@ class State:
         return f
 
     def set_fallback_body(self, f: Callable[..., Any]) -> None:
-        """Let `f(session)` run for speech that no transition takes; without one the model answers."""
-        self.on_no_match = f
+        """Let `f(session)` run for speech that no transition takes, in place of the fallback body of the graph.
+
+        Without either, the model answers.
+        """
+        self._own_fallback = f
 
     def set_global(self, intent: Intent) -> None:
         """Have `intent` lead here from every state; the graph returns once it is at a state without transitions.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vivavoce.agents.core.names import checked_name
 from vivavoce.agents.graphs.graph.checks import findings_of, warnings_of
 from vivavoce.agents.graphs.graph.intent import Intent
-from vivavoce.agents.graphs.graph.state import State
+from vivavoce.agents.graphs.graph.state import Fallback, State
 from vivavoce.agents.graphs.intents.classifier import IntentClassifier, ModelIntents
 from vivavoce.agents.graphs.machine.rules import GraphRules, OnIntent, Rule, StateRules
 from vivavoce.pipelines.core.checks import check_flag, check_items, check_text, shown
@@ -31,6 +31,7 @@ class StateGraph:
         self._classifier = _checked_intents(intents) or ModelIntents()
         self._states: list[State] = []
         self._intents: list[Intent] = []
+        self._fallback = Fallback()
         self._checked: tuple[tuple[object, ...], tuple[str, ...], GraphRules] | None = None
         """The parts of the graph at its last check, the warnings, and the rules; sessions share the rules."""
         self._logged: set[str] = set()
@@ -73,6 +74,7 @@ class StateGraph:
             instructions=instructions,
             tools=_checked_tools(tools),
             intents=_checked_intents(intents) or self._classifier,
+            fallback=self._fallback,
         )
         self._states.append(state)
         return state
@@ -105,6 +107,10 @@ class StateGraph:
         intent = Intent(name, tuple(examples), slots, description)
         self._intents.append(intent)
         return intent
+
+    def set_fallback_body(self, f: Callable[..., Any]) -> None:
+        """Let `f(session)` run for speech that no transition takes, in states without a fallback body of their own."""
+        self._fallback.set(f)
 
     def check(self) -> tuple[str, ...]:
         """Check the graph, unless it has not changed since the last check, and return the warnings; a session calls it

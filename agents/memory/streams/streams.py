@@ -20,6 +20,7 @@ from vivavoce.agents.memory.streams.registry import AgentMember, Registry, chang
 from vivavoce.agents.memory.streams.stream import StoredStream, close_log
 from vivavoce.agents.memory.streams.tags import Wanted, checked_tags, checked_wanted, matches
 from vivavoce.agents.streams import Stream, StreamItem
+from vivavoce.pipelines.core.checks import check_whole, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreError
 
 BY_SESSION = "session"
@@ -113,18 +114,18 @@ class Streams:
         return found
 
     def subscribe(
-        self, tags: Sequence[Wanted], exclude: Sequence[Wanted]
+        self, tags: Sequence[Wanted], exclude: Sequence[Wanted], start: Mapping[str, int] | None = None
     ) -> AsyncGenerator[tuple[Stream, StreamItem], None]:
         """Return an iterator of the items of all matching streams, each with its stream."""
         wanted, unwanted = checked_wanted("tags", tags), checked_wanted("exclude", exclude)
         if not wanted:
             raise ConfigurationError("subscribe() needs a tag or more, got none; it would match no stream")
-        return self._subscribe(wanted, unwanted)
+        return self._subscribe(wanted, unwanted, _checked_start(start))
 
     async def _subscribe(
-        self, wanted: Sequence[Wanted], exclude: Sequence[Wanted]
+        self, wanted: Sequence[Wanted], exclude: Sequence[Wanted], start: dict[str, int]
     ) -> AsyncGenerator[tuple[Stream, StreamItem], None]:
-        async for name, item in follow_matching(self._base, lambda found: selected(found, wanted, exclude), {}):
+        async for name, item in follow_matching(self._base, lambda found: selected(found, wanted, exclude), start):
             yield StoredStream(self._base, name), item
 
     # --- begin and end
@@ -152,6 +153,21 @@ class Streams:
 
     def _ended(self) -> StoreError:
         return StoreError(f"the session {self._base.id!r} has ended; its agents and streams stay as they are")
+
+
+def _checked_start(start: object) -> dict[str, int]:
+    """Return a copy of the positions from which streams are read.
+
+    Raises:
+        ConfigurationError: They are none.
+    """
+    if start is None:
+        return {}
+    if not isinstance(start, Mapping) or not all(isinstance(name, str) for name in start):
+        raise ConfigurationError(f"start must be a dict of names of streams and indexes, or None, got {shown(start)}")
+    for name, index in start.items():
+        check_whole(f"start[{name!r}]", index, at_least=0)
+    return dict(start)
 
 
 def selected(registry: Registry, wanted: Sequence[Wanted], exclude: Sequence[Wanted]) -> list[str]:

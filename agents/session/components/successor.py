@@ -9,11 +9,11 @@ from typing import Literal
 import anyio
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.core.component_places import ComponentPlaces
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.pipeline_change import ChangeState, PipelineChange, PipelineChangeOutcome
 from vivavoce.agents.core.speech_handle import holds_floor
 from vivavoce.agents.session.components.forms import Form, OwnConnection, PartsOfPresent
-from vivavoce.agents.session.components.places import ComponentPlaces
 from vivavoce.pipelines.core.changes import Changes
 from vivavoce.pipelines.core.errors import SessionError, describe
 from vivavoce.pipelines.core.ids import new_id

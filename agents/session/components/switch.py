@@ -10,11 +10,11 @@ import anyio
 from vivavoce.agents import events as ev
 from vivavoce.agents.audio.kept_audio import KeptAudio
 from vivavoce.agents.core.call_site import call_site
+from vivavoce.agents.core.component_places import ComponentPlaces
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import ComponentRecord
 from vivavoce.agents.session.components.forms import Form, OwnConnection, PartsOfPresent
-from vivavoce.agents.session.components.places import ComponentPlaces
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.turns.turn_taking import TurnTaking, turn_traits

@@ -8,7 +8,7 @@ import pytest
 from kit.dialogues import Accept, Ask, Offer, Talker, closed, letter, negotiation, pair
 from vivavoce.agents import Agent
 from vivavoce.agents.core.message_channel import ChannelMember, Envelope
-from vivavoce.agents.dialogues import Dialogue, DialogueContext, LocalChannel, MessageStatus
+from vivavoce.agents.dialogues import Dialogue, DialogueContext, DialogueOptions, LocalChannel, MessageStatus
 from vivavoce.agents.dialogues.conversations import MAX_CONVERSATIONS
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing import Harnesses, VirtualClock
@@ -368,3 +368,33 @@ def test_a_change_from_a_thread_is_made_on_the_session_s_loop() -> None:
         await closed(buyer)
 
     Harnesses().run(test)
+
+
+def test_a_handler_may_take_as_long_as_the_option_says() -> None:
+    async def test(calls: Harnesses) -> None:
+        channel = LocalChannel()
+        buyer = await calls.start(Talker(channel, "buyer"))
+        seller = Talker(channel, "seller", handler_timeout=30.0)
+        seller.expects_error("dialogues")
+        await calls.start(seller)
+        ends: list[float] = []
+
+        @seller.dialogue.on("ask", Ask)
+        async def slow(ctx: DialogueContext, sender: str, message: Ask) -> None:
+            await anyio.sleep(float(message.item))
+            ends.append(calls.now)
+
+        for seconds in ("25", "35"):
+            await buyer.dialogue.start_dialogue("seller", Ask(item=seconds))
+        await anyio.sleep(40.0)
+        assert ends == [pytest.approx(25.0, abs=0.1)]
+        (error,) = seller.errors
+        assert "did not end within 30 s" in error
+        await closed(buyer, seller)
+
+    Harnesses().run(test)
+
+
+def test_a_wrong_limit_of_handlers_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="handler_timeout"):
+        DialogueOptions(handler_timeout=0)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, Json, computed_field, field_v
 from kit.dialogues import PIPELINES, Accept, Ask, Offer, Refuse, Talker, closed, letter, pair
 from vivavoce.agents.dialogues import Dialogue, DialogueContext, Edge, LocalChannel, MessageStatus, Node
 from vivavoce.agents.testing import Harnesses
+from vivavoce.pipelines.core.errors import ConfigurationError
 
 
 def test_an_unexpected_message_runs_no_handler_and_gets_a_rejection_that_echoes_nothing() -> None:
@@ -145,6 +146,34 @@ def test_a_message_arrives_as_it_was_whatever_names_its_model_gives_to_the_field
         assert (status.status, status.detail) == ("delivered", "")
         assert [kept.content for kept in other.dialogue.get_conversation(status.session_id)] == [message]
         await closed(one, other)
+
+    Harnesses().run(test)
+
+
+def test_a_message_without_the_id_of_a_conversation_or_of_ten_megabytes_is_refused_and_nothing_moves() -> None:
+    async def test(calls: Harnesses) -> None:
+        channel = LocalChannel()
+        buyer, seller = await pair(calls, channel)
+        seller.logs("ask")
+        for message, refusal in (
+            (letter(seller.dialogue, Ask(item="tea"), session_id=""), "a conversation needs an id"),
+            (
+                letter(seller.dialogue, Ask(item="x" * 10_000_000)),
+                "a message may have 1,000,000 bytes as JSON, got 10,000,011",
+            ),
+        ):
+            status = await channel.deliver(message)
+            assert (status.status, status.detail) == ("rejected", refusal)
+            assert seller.dialogue.get_current_state(message.session_id or "c") == ""
+        with pytest.raises(ConfigurationError, match=r"may have 1,000,000 bytes .*; send a reference to it"):
+            await buyer.dialogue.start_dialogue("seller", Ask(item="x" * 10_000_000))
+        with pytest.raises(ConfigurationError, match="need session_id as the id of a conversation, got ''"):
+            seller.dialogue.update_state(Ask, "")
+        (status,) = await buyer.dialogue.start_dialogue("seller", Ask(item="x" * 900_000))
+        assert status.status == "delivered"
+        await anyio.sleep(1.0)
+        assert len(seller.log) == 1
+        await closed(buyer, seller)
 
     Harnesses().run(test)
 

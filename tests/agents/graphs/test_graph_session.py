@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
@@ -148,6 +148,30 @@ def test_speech_that_no_transition_takes_runs_the_fallback_body(kind: type[Sessi
 
     assert harness.messages[-1] == ("assistant", "Pardon?")
     assert llm.requests == []
+
+
+@BOTH
+def test_the_fallback_body_of_the_graph_serves_the_states_without_one_of_their_own(kind: type[SessionHarness]) -> None:
+    def words(text: str) -> Callable[[AgentSession[Any]], AsyncIterator[str]]:
+        async def body(session: AgentSession[Any]) -> AsyncIterator[str]:
+            yield text
+
+        return body
+
+    for own, answer in ((None, "All states."), ("This one.", "This one.")):
+        graph = booking()
+        graph.set_fallback_body(words("Replaced."))
+        graph.set_fallback_body(words("All states."))
+        if own is not None:
+            graph.states[0].set_fallback_body(words(own))
+        later = graph.new_state("later")
+        assert later.on_no_match is graph.states[1].on_no_match
+        graph.states[1].when_event("key_pressed").go_to(later)
+        later.when_event("closed").go_to(graph.states[0])
+        harness = graph_harness(graph, ScriptedLLM(), kind=kind)
+        harness.caller.says("bananas", 3.0, 4.0)
+        harness.run(until=8.0)
+        assert harness.messages[-1] == ("assistant", answer)
 
 
 @BOTH

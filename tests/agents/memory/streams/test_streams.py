@@ -180,6 +180,31 @@ async def test_a_subscription_replays_and_follows_matching_streams_old_and_new(s
     assert {name for name, _ in found} == {"tea", "food"}
 
 
+async def test_a_reader_goes_on_after_an_outage_where_it_has_stopped(streams: Streams) -> None:
+    tea, food = await streams.open("tea", ["orders"]), await streams.open("food", ["orders"])
+    for number in range(3):
+        await tea.write(number)
+    positions: dict[str, int] = {}
+    reader = streams.subscribe(["orders"], [], positions)
+    for _ in range(2):
+        stream, item = await anext(reader)
+        positions[stream.name] = item.index + 1
+    await reader.aclose()
+    await food.write("soup")
+    await tea.close()
+    await streams.end()
+    found = [(stream.name, item.value) async for stream, item in streams.subscribe(["orders"], [], positions)]
+    assert found == [("tea", 2), ("food", "soup"), ("tea", None), ("food", None)]
+    read_to_its_end = {"tea": 4, "food": 2, "unknown": 7}
+    assert [item async for item in streams.subscribe(["orders"], [], read_to_its_end)] == []
+
+
+@pytest.mark.parametrize("start", [3, ["tea"], {3: 1}, {"tea": -1}, {"tea": "1"}])
+def test_a_wrong_start_of_a_subscription_is_refused(streams: Streams, start: Any) -> None:
+    with pytest.raises(ConfigurationError, match="start"):
+        streams.subscribe(["orders"], [], start)
+
+
 async def test_two_streams_are_replayed_in_the_order_of_their_times(streams: Streams) -> None:
     user, agent = await streams.open("user", ["talk"]), await streams.open("agent", ["talk"])
     for number in range(130):

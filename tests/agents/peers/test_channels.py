@@ -1,0 +1,199 @@
+"""The contract of channels: the one of a process, and the one between processes, each with two ends on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+import anyio
+import pytest
+
+from kit.dialogues import Accept, Ask, Offer, Talker, closed, negotiation
+from vivavoce.agents.dialogues import (
+    ChannelMember,
+    DialogueContext,
+    Envelope,
+    LocalChannel,
+    MessageChannel,
+    MessageStatus,
+)
+from vivavoce.agents.peers import AgentCard, AgentRegistry, PeerChannel, PeerServer
+from vivavoce.agents.testing import Harnesses
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+DIGEST = "dialogue:1"
+
+
+@dataclass(eq=False)
+class Member:
+    """Takes all messages, and says in the status what it got."""
+
+    id: str
+    digests: frozenset[str] = frozenset({DIGEST})
+    got: list[str] = field(default_factory=list)
+
+    def receive(self, envelope: Envelope) -> MessageStatus:
+        self.got.append(envelope.content)
+        return envelope.status("rejected" if envelope.content == "no" else "delivered", f"got {envelope.content}")
+
+
+Ends = tuple[MessageChannel, MessageChannel]
+
+
+@pytest.fixture(params=["local", "peers"])
+async def ends(request: pytest.FixtureRequest) -> AsyncIterator[Ends]:
+    """The channels of two agents."""
+    if request.param == "local":
+        channel = LocalChannel()
+        yield channel, channel
+        return
+    async with AsyncExitStack() as stack:
+        registry = await stack.enter_async_context(AgentRegistry())
+        servers = [await stack.enter_async_context(PeerServer()) for _ in range(2)]
+        yield PeerChannel(registry, servers[0]), PeerChannel(registry, servers[1])
+
+
+def letter(content: str, receiver: str = "seller", sender: str = "buyer") -> Envelope:
+    return Envelope(
+        kind="message",
+        dialogue=DIGEST,
+        session_id="c",
+        sender=sender,
+        receiver=receiver,
+        model="model:1",
+        content=content,
+    )
+
+
+async def joined(ends: Ends) -> tuple[Member, Member]:
+    buyer, seller = Member("buyer"), Member("seller")
+    await ends[0].join(buyer)
+    await ends[1].join(seller)
+    return buyer, seller
+
+
+async def left(ends: Ends, *members: ChannelMember) -> None:
+    for channel, member in zip(ends, members, strict=True):
+        await channel.leave(member)
+
+
+async def test_members_find_and_reach_each_other_and_get_the_receiver_s_answer(ends: Ends) -> None:
+    buyer, seller = await joined(ends)
+    assert list(await ends[0].speakers(DIGEST)) == ["buyer", "seller"]
+    assert list(await ends[0].speakers("dialogue:2")) == []
+    for content, status in (("tea", "delivered"), ("no", "rejected")):
+        assert await ends[0].deliver(letter(content)) == MessageStatus(
+            status=status,  # type: ignore[arg-type]
+            destination="seller",
+            session_id="c",
+            detail=f"got {content}",
+        )
+    back = await ends[1].deliver(letter("3", receiver="buyer", sender="seller"))
+    assert (back.status, back.destination, buyer.got, seller.got) == ("delivered", "buyer", ["3"], ["tea", "no"])
+    await left(ends, buyer, seller)
+
+
+async def test_a_thousand_messages_in_flight_come_in_their_order_and_each_gets_its_own_answer(ends: Ends) -> None:
+    buyer, seller = await joined(ends)
+    statuses: dict[str, MessageStatus] = {}
+
+    async def send(content: str) -> None:
+        statuses[content] = await ends[0].deliver(letter(content))
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(1000):
+            tasks.start_soon(send, str(number))
+    assert {content: status.detail for content, status in statuses.items()} == {
+        str(number): f"got {number}" for number in range(1000)
+    }
+    assert seller.got == [str(number) for number in range(1000)]
+    await left(ends, buyer, seller)
+
+
+async def test_an_agent_that_has_left_or_never_was_cannot_be_reached(ends: Ends) -> None:
+    buyer, seller = await joined(ends)
+    assert (await ends[0].deliver(letter("tea"))).status == "delivered"
+    await ends[1].leave(seller)
+    await ends[1].leave(seller)
+    assert list(await ends[0].speakers(DIGEST)) == ["buyer"]
+    assert (await ends[0].deliver(letter("more"))).status == "failed"
+    assert (await ends[0].deliver(letter("x", receiver="nobody"))).status == "failed"
+    await ends[1].join(seller)
+    assert (await ends[0].deliver(letter("again"))).status == "delivered"
+    assert seller.got == ["tea", "again"]
+    await left(ends, buyer, seller)
+
+
+async def test_an_id_is_taken_once(ends: Ends) -> None:
+    buyer, seller = await joined(ends)
+    with pytest.raises(ConfigurationError, match="the channel has an agent 'buyer' already"):
+        await ends[0].join(Member("buyer"))
+    assert (await ends[1].deliver(letter("x", receiver="buyer", sender="seller"))).status == "delivered"
+    await left(ends, buyer, seller)
+
+
+async def test_two_agents_negotiate(ends: Ends) -> None:
+    async with Harnesses() as calls:
+        buyer = await calls.start(Talker(ends[0], "buyer", negotiation()))
+        seller = await calls.start(Talker(ends[1], "seller", negotiation()))
+        done = anyio.Event()
+
+        @seller.dialogue.on("ask", Ask)
+        async def offer(ctx: DialogueContext, sender: str, message: Ask) -> None:
+            await ctx.send(sender, Offer(price=3))
+
+        @buyer.dialogue.on("offer", Offer)
+        async def accept(ctx: DialogueContext, sender: str, message: Offer) -> None:
+            await ctx.send(sender, Accept())
+            done.set()
+
+        (begun,) = await buyer.dialogue.start_dialogue(buyer.dialogue.digest, Ask(item="tea"))
+        assert (begun.status, begun.destination) == ("delivered", "seller")
+        await done.wait()
+        for side in (buyer, seller):
+            assert side.dialogue.is_finished(begun.session_id)
+            assert [one.model for one in side.dialogue.get_conversation(begun.session_id)] == ["Ask", "Offer", "Accept"]
+            assert side.errors == []
+        await closed(buyer, seller)
+
+
+# --- between processes alone
+
+
+async def test_an_agent_without_a_server_starts_a_dialogue_and_is_answered_over_its_own_connection() -> None:
+    async with AgentRegistry() as registry, PeerServer() as server:
+        ends = PeerChannel(registry), PeerChannel(registry, server)
+        buyer, seller = await joined(ends)
+        assert list(await ends[0].speakers(DIGEST)) == ["buyer", "seller"]
+        assert list(await ends[1].speakers(DIGEST)) == ["seller"]
+        assert (await ends[1].deliver(letter("x", receiver="buyer", sender="seller"))).status == "failed"
+        assert (await ends[0].deliver(letter("tea"))).status == "delivered"
+        assert (await ends[1].deliver(letter("3", receiver="buyer", sender="seller"))).status == "delivered"
+        assert buyer.got == ["3"]
+        await left(ends, buyer, seller)
+
+
+async def test_ends_without_a_common_dialogue_deliver_nothing() -> None:
+    async with AgentRegistry() as registry, PeerServer() as server:
+        ends = PeerChannel(registry), PeerChannel(registry, server)
+        buyer, seller = Member("buyer", frozenset({"dialogue:2"})), Member("seller")
+        await ends[0].join(buyer)
+        await ends[1].join(seller)
+        status = await ends[0].deliver(letter("tea"))
+        assert status.status == "failed"
+        assert "no dialogue in common: their digests differ" in status.detail
+        assert seller.got == []
+        await left(ends, buyer, seller)
+
+
+async def test_a_card_of_the_application_stays_and_a_server_has_one_channel() -> None:
+    async with AgentRegistry() as registry, PeerServer() as server:
+        await registry.register(card := AgentCard("seller", server.url, domain="shops", dialogues=(DIGEST,)))
+        channel, seller = PeerChannel(registry, server), Member("seller")
+        await channel.join(seller)
+        assert await registry.find(digest=DIGEST) == [card]
+        await channel.leave(seller)
+        assert await registry.find(domain="shops") == [card]
+        with pytest.raises(ConfigurationError, match="a server has one PeerChannel"):
+            PeerChannel(registry, server)
