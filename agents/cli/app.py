@@ -15,6 +15,7 @@ from vivavoce.agents.cli.demo_command import demo
 from vivavoce.agents.cli.dev_command import dev
 from vivavoce.agents.cli.doctor_command import doctor
 from vivavoce.agents.cli.environment import load_env_file
+from vivavoce.agents.cli.new_command import new
 from vivavoce.agents.cli.page_command import page
 from vivavoce.agents.cli.plugins_command import plugins
 from vivavoce.agents.cli.replay_command import replay
@@ -63,6 +64,7 @@ def common(
 
 
 app.command()(demo)
+app.command()(new)
 app.command()(dev)
 app.command()(start)
 app.command()(console)
