@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 from types import ModuleType
@@ -35,19 +35,22 @@ def _all(kind: Kind) -> list[Chosen]:
 
 
 PARTS = {kind: _all(kind) for kind in KINDS}
-THIRD = {
-    kind: choose(LISTED, kind, name)
-    for kind, name in {"stt": "deepgram", "llm": "anthropic", "tts": "cartesia"}.items()
-}
+NAMES: dict[Kind, str] = {"stt": "deepgram", "llm": "anthropic", "tts": "cartesia"}
+THIRD = {kind: choose(LISTED, kind, name) for kind, name in NAMES.items()}
 PAIRS = [(one, kind) for first, kind in combinations(KINDS, 2) for one in PARTS[first]]
 EACH_PAIR = pytest.mark.parametrize(
     ("one", "kind"), [pytest.param(*pair, id=f"{pair[0].code}-with-each-{pair[1]}") for pair in PAIRS]
 )
 
 
+def _project(chosen: Mapping[Kind, Chosen]) -> Project:
+    vad = voice_activity(LISTED)
+    return Project(name="host", vad=vad, stt=chosen["stt"], llm=chosen["llm"], tts=chosen["tts"])
+
+
 def _projects(one: Chosen, kind: Kind) -> Iterator[Project]:
     for other in PARTS[kind]:
-        yield Project(name="host", vad=voice_activity(LISTED), **{**THIRD, one.part.kind: one, kind: other})
+        yield _project({**THIRD, one.part.kind: one, kind: other})
 
 
 def _set_keys(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +120,7 @@ def test_the_project_of_each_pair_has_right_types(tmp_path: Path) -> None:
 
 def test_pytest_runs_the_tests_of_a_written_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = {kind: choose(LISTED, kind, None) for kind in KINDS}
-    write(Project(name="host", vad=voice_activity(LISTED), **chosen).files(), tmp_path / "host")
+    write(_project(chosen).files(), tmp_path / "host")
     status, printed = run_pytest(tmp_path / "host", ini="filterwarnings = error\n", capsys=capsys)
     assert status == 0, printed
     assert "3 passed" in printed

@@ -15,7 +15,7 @@ from vivavoce.agents.caller.script import read_script
 from vivavoce.agents.cli.app_file import load_app
 from vivavoce.agents.cli.catalogue.providers import Listed, find_plugins
 from vivavoce.agents.cli.new import project as new_project
-from vivavoce.agents.cli.new.parts import Chosen, check_together, choose
+from vivavoce.agents.cli.new.parts import Chosen, check_together, choose, voice_activity
 from vivavoce.agents.cli.new.project import FILES, Project, write
 from vivavoce.pipelines.about import Part, Provider
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -126,9 +126,9 @@ def test_parts_that_do_not_go_together_are_refused() -> None:
 
 def test_a_part_that_needs_what_only_its_user_can_write_is_refused() -> None:
     theirs = choose([_theirs(kind="stt", make=ScriptedSTT, arguments="WORDS")], "stt", "theirs")
-    parts = {kind: choose(LISTED, kind, None) for kind in ("vad", "llm", "tts")}  # type: ignore[arg-type]
+    llm, tts = choose(LISTED, "llm", None), choose(LISTED, "tts", None)
     with pytest.raises(ConfigurationError, match="needs WORDS, which only you can write"):
-        Project(name="host", stt=theirs, **parts).files()
+        Project(name="host", vad=voice_activity(LISTED), stt=theirs, llm=llm, tts=tts).files()
 
 
 def test_the_offline_part_is_the_best_one_that_is_installed() -> None:
