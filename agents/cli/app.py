@@ -16,6 +16,7 @@ from vivavoce.agents.cli.dev_command import dev
 from vivavoce.agents.cli.doctor_command import doctor
 from vivavoce.agents.cli.environment import load_env_file
 from vivavoce.agents.cli.models_command import models
+from vivavoce.agents.cli.new_command import new
 from vivavoce.agents.cli.page_command import page
 from vivavoce.agents.cli.plugins_command import plugins
 from vivavoce.agents.cli.replay_command import replay
@@ -64,6 +65,7 @@ def common(
 
 
 app.command()(demo)
+app.command()(new)
 app.command()(dev)
 app.command()(start)
 app.command()(console)

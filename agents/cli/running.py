@@ -89,11 +89,16 @@ class _StderrHandler(logging.Handler):
         print(self.format(record), file=sys.stderr, flush=True)
 
 
-def own_version() -> str:
-    """Return the version that is installed; "(sources)" where none is."""
+def release() -> str:
+    """Return the version that is installed; "" where none is."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version("vivavoce")
     except PackageNotFoundError:
-        return "(sources)"
+        return ""
+
+
+def own_version() -> str:
+    """Return the version for people; "(sources)" where none is installed."""
+    return release() or "(sources)"

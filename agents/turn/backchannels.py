@@ -4,6 +4,17 @@ The sets hold phrases said *while the other one speaks*; a "yes" that answers a 
 the agent, not by the word. Take several, add your own, or judge by a function:
 
     InterruptionOptions(backchannels=backchannels_for("en", "de") | {"jawohl"})
+
+Where the later sets come from; further spellings and polite forms of the same words are ours:
+
+* Arabic, Chinese, Korean: N. Ward, "Common Backchannels", https://www.cs.utep.edu/nigel/bc/common-bcs.html, after Ward
+  and Al Bayyari 2007 (Egyptian), Tao and Thompson 1991 (Mandarin), Young and Lee 2004 (Korean).
+* Turkish: K. Aytaç-Demirçivi, "Backchannels in Spoken Turkish", METU 2021, https://open.metu.edu.tr/handle/11511/89706.
+* Indonesian: M. J. van Naerssen, "Responsive turns in Indonesian informal conversation", Wacana 16 (1), 2015, 189-210.
+* Hindi: the words of assent in R. S. McGregor, "The Oxford Hindi-English Dictionary", 1993.
+* Telugu: the words of assent in J. P. L. Gwynn, "A Telugu-English Dictionary", Oxford 1991.
+
+Hindi and Telugu are there in Latin letters too, as recognisers of mixed speech write them.
 """
 
 from __future__ import annotations
@@ -36,6 +47,22 @@ BY_LANGUAGE: Mapping[str, frozenset[str]] = MappingProxyType(
             "ik snap het, begrijp ik, ah, oh, aha, natuurlijk, inderdaad",
             "ja": "うん, うんうん, ええ, はい, はいはい, そう, そうですね, そうですか, なるほど, へえ, ああ, ふーん, "
             "分かりました, わかりました",
+            "hi": "हाँ, हां, जी, जी हाँ, जी हां, हाँ जी, हां जी, हूँ, हूं, हम्म, अच्छा, ठीक, ठीक है, सही, सही है, सही बात है, "
+            "बिल्कुल, बिलकुल, समझ गया, समझ गई, समझ गयी, ओके, ओह, आह, haan, haan ji, ji, ji haan, accha, acha, "
+            "theek hai, hmm, hm, mm, ok, okay",
+            "te": "అవును, అవునవును, అవునండి, సరే, సరేనండి, ఆ, ఆఁ, ఆహా, ఊ, ఊఁ, ఓ, ఓహో, ఓకే, హా, హ్మ్, అలాగే, "
+            "అలాగేనండి, అర్థమైంది, నిజమే, మంచిది, avunu, sare, alage, hmm, hm, mm, ok, okay",
+            "ar": "نعم, أيوه, ايوه, أيوة, ايوة, إيوه, إي, اي, إيه, ايه, آه, اه, أها, اها, مم, ممم, همم, طيب, تمام, "
+            "ماشي, حسنا, حسنًا, حسناً, صح, صحيح, أكيد, اكيد, طبعا, طبعًا, طبعاً, فهمت, مفهوم, أوكي, اوكي, أوكيه, اوكيه",
+            "zh": "嗯, 嗯嗯, 呣, 哦, 噢, 喔, 啊, 哎, 唉, 对, 對, 是, 是的, 是啊, 好, 好的, 好啊, 行, 没错, 沒錯, "
+            "明白, 明白了, 知道了, 我知道了, 了解, 懂了, 原来如此, 原來如此, 这样啊, 這樣啊, 当然, 當然, ok, okay",
+            "ko": "네, 네네, 예, 예예, 응, 응응, 음, 음음, 흠, 어, 아, 아하, 오, 그래, 그래요, 그렇구나, 그렇군요, "
+            "그렇죠, 그쵸, 맞아, 맞아요, 맞습니다, 알겠어요, 알겠습니다, 아 네, 아 그래요, 물론이죠, 오케이",
+            "id": "ya, iya, yah, he eh, heeh, hmm, hm, mm, mhm, ok, oke, okay, okelah, baik, baiklah, betul, benar, "
+            "begitu, oh begitu, gitu, oh gitu, oh, ah, paham, saya paham, mengerti, saya mengerti, siap, sip, tentu, "
+            "tentu saja",
+            "tr": "evet, hı hı, hıhı, hı, hıh, hmm, hımm, hm, mm, mhm, tamam, tamamdır, peki, tabii, tabi, tabii ki, "
+            "tabi ki, elbette, doğru, aynen, aynen öyle, öyle, anladım, anlıyorum, ha, haa, ah, oh, ok, okey, olur",
         }.items()
     }
 )

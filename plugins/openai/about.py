@@ -75,7 +75,7 @@ def _client(name: ServerName, *, api_key: str | None = None, base_url: str | Non
 
 
 def _part(kind: Kind, make: Callable[..., Any], name: str, model: str, note: str = "", **sample: object) -> Part:
-    arguments = f'server="{name}"' + ("" if model else ', model="…"')
+    arguments = f'server="{name}"' + ("" if model else ', model="…"') + (', voice="…"' if "voice" in sample else "")
     sample = {"server": name, "model": model or "m", **sample}
     return Part(kind=kind, make=make, arguments=arguments, sample=sample, note=note)
 

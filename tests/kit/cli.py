@@ -41,14 +41,18 @@ def in_this_process(capsys: pytest.CaptureFixture[str]) -> Command:
     """
 
     def run(
-        *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, missing: Sequence[str] = ()
+        *arguments: str,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        missing: Sequence[str] = (),
+        typed: Path = Path(os.devnull),
     ) -> tuple[int, str]:
         capsys.readouterr()
-        with pytest.MonkeyPatch.context() as patch, restored(), Path(os.devnull).open(encoding="utf-8") as nothing:
+        with pytest.MonkeyPatch.context() as patch, restored(), typed.open(encoding="utf-8") as stdin:
             os.environ.clear()
             os.environ.update({**_own_environment(), "COLUMNS": "80", **(env or {})})
             patch.setattr(sys, "argv", ["vivavoce", *arguments])
-            patch.setattr(sys, "stdin", nothing)
+            patch.setattr(sys, "stdin", stdin)
             if cwd is not None:
                 os.chdir(cwd)
             for package in missing:  # as if it were not installed

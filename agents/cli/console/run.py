@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 from anyio import CancelScope
-from rich.console import Console as Terminal
 
 from vivavoce.agents import events
 from vivavoce.agents.cli.app_file import App
 from vivavoce.agents.cli.console.job import ConsoleJob
+from vivavoce.agents.cli.console.json_lines import InterruptLine, UserLine
 from vivavoce.agents.cli.console.keys import keys
-from vivavoce.agents.cli.console.lines import Lines, typed_lines
-from vivavoce.agents.cli.console.view import ConsoleView
-from vivavoce.agents.cli.live.follow import LocalWatch
+from vivavoce.agents.cli.console.lines import Lines
+from vivavoce.agents.cli.live.follow import Display, LocalWatch
 from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.session_watch import watch_scope
@@ -31,7 +29,7 @@ from vivavoce.agents.transports.console.typed import TypedTransport
 from vivavoce.agents.transports.console.wav import WavEnds
 from vivavoce.agents.worker.run import JobRun
 from vivavoce.agents.worker.worker import shared_parts
-from vivavoce.pipelines.core.errors import SessionError, VoiceError
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, VoiceError
 from vivavoce.pipelines.core.ids import new_id
 
 logger = logging.getLogger(__name__)
@@ -44,25 +42,44 @@ MOST_SECONDS = 120.0
 """Limit for that, in seconds."""
 
 
+class Shown(Display, AbstractContextManager[object], Protocol):
+    """Shows a conversation; a context in which it may hold the screen."""
+
+    def ready(self) -> None: ...
+    def note(self, text: str) -> None: ...
+    def part(self, text: str) -> None: ...
+    def level(self, decibels: float | None) -> None: ...
+    def ending(self, why: str) -> None: ...
+
+
 class Conversation:
     """One conversation at this machine.
 
     Args:
         app: The app of the agent.
         transport: Transport of the conversation.
-        terminal: The console that shows it.
+        view: Shows it.
         ends: The WAV files in place of devices; their end is the end of the conversation.
+        lines: The lines of a `TypedTransport`.
+        read: Returns what a line asks for, or raises a `ConfigurationError`. None: a line is what the caller says.
     """
 
     def __init__(
-        self, app: App, transport: ConsoleTransport | TypedTransport, terminal: Terminal, ends: WavEnds | None = None
+        self,
+        app: App,
+        transport: ConsoleTransport | TypedTransport,
+        view: Shown,
+        ends: WavEnds | None = None,
+        lines: Lines | None = None,
+        read: Callable[[str], UserLine | InterruptLine] | None = None,
     ) -> None:
         self._app = app
         self._transport = transport
         self._ends = ends
-        self._lines = typed_lines() if isinstance(transport, TypedTransport) else None
-        is_typed_at = self._lines is not None and self._lines.is_terminal and sys.stdout.isatty()
-        self._view = ConsoleView(terminal, ROOM, is_typed_at=is_typed_at)
+        self._lines = lines
+        self._read = read
+        self._was_typed = False
+        self._view = view
         transport.show_parts(self._view.part)
         self._session: AgentSession[Any] | None = None
         self._has_session = anyio.Event()
@@ -114,7 +131,7 @@ class Conversation:
     def _beside(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         if isinstance(self._transport, TypedTransport):
             assert self._lines is not None
-            return [partial(self._read_lines, self._transport, self._lines)]
+            return [partial(self._read_lines, self._transport, self._lines), self._tell_ready]
         if self._ends is not None:
             return [partial(self._end_after, self._ends.is_over)]
         return [partial(self._show_level, self._transport)]
@@ -124,8 +141,12 @@ class Conversation:
     def _on_session(self, session: AgentSession[Any]) -> None:
         self._session = session
         for event in (events.AgentStateChanged, events.UserStateChanged, events.Started):
-            session.on(event, lambda _: self._changed.set())
+            session.on(event, lambda _: self._change())
         session.on(events.Started, lambda _: self._has_session.set())
+
+    def _change(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
 
     async def _entrypoint(self, context: JobContext) -> None:
         try:
@@ -148,7 +169,6 @@ class Conversation:
         assert session is not None
         with anyio.move_on_after(MOST_SECONDS):
             while True:
-                self._changed = anyio.Event()
                 if session.agent_state is AgentState.IDLE and session.user_state is not UserState.SPEAKING:
                     with anyio.move_on_after(SETTLED_SECONDS) as settling:
                         await self._changed.wait()
@@ -156,6 +176,15 @@ class Conversation:
                         return
                 else:
                     await self._changed.wait()
+
+    async def _tell_ready(self) -> None:
+        """Show each time that everything is answered."""
+        while True:
+            await self._settled()
+            self._view.ready()
+            self._was_typed = False
+            while self._session is None or (self._session.agent_state is AgentState.IDLE and not self._was_typed):
+                await self._changed.wait()
 
     # --- the keyboard
 
@@ -176,10 +205,20 @@ class Conversation:
         await self._has_session.wait()
         is_script = not lines.is_terminal
         while (line := await lines.next()) is not None:
+            try:
+                asked = UserLine(text=line) if self._read is None else self._read(line)
+            except ConfigurationError as error:
+                self._view.problem(str(error))
+                continue
+            if isinstance(asked, InterruptLine):
+                self._on_key(" ")
+                continue
             # a line that is not typed waits for the answer, or each line would interrupt the answer before
-            if is_script or lines.was_waiting:
+            if self._read is not None or is_script or lines.was_waiting:
                 await self._settled()
-            transport.type(line)
+            self._was_typed = True
+            transport.type(asked.text)
+            self._change()
         await self._settled()
         self.end("the input has ended")
 

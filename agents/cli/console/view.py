@@ -43,6 +43,9 @@ class ConsoleView(View):
         if not self._is_typed_at:
             super().caller_said(text)
 
+    def ready(self) -> None:
+        """Show nothing: a person sees that the agent is silent."""
+
     def part(self, text: str) -> None:
         """Show a part of a rich reply as text."""
         self._said("agent", text)

@@ -22,6 +22,13 @@ from vivavoce.agents.turn.backchannels import BY_LANGUAGE, backchannels_for, mat
         ("pt-BR", ["Tá bom, entendi."], ["bom dia"]),
         ("nl", ["Ja, snap ik."], ["snap"]),
         ("ja", ["はい、そうですね。", "なるほど"], ["いいえ"]),
+        ("hi", ["हाँ जी, ठीक है।", "अच्छा अच्छा", "Haan, theek hai"], ["नहीं", "हाँ लेकिन", "अच्छा होटल"]),
+        ("te", ["అవును, సరే", "ఊఁ… ఆ", "Sare, avunu"], ["కాదు", "సరే కానీ"]),
+        ("ar-EG", ["أيوه، طيب", "نعم نعم", "حسنًا؟"], ["لا", "طيب بس"]),
+        ("zh-CN", ["嗯嗯，对对", "好的好的", "原来如此。"], ["对不起", "好不好", "是不是"]),
+        ("ko", ["네, 그렇군요.", "네네 알겠습니다"], ["아니요", "네 그런데", "어제"]),
+        ("id", ["Iya, iya.", "Oh begitu…", "Oke, baik", "He-eh"], ["tidak", "ya tapi"]),
+        ("tr", ["Hı hı, evet", "Hı-hı", "Tamam, anladım.", "Tabii ki"], ["hayır", "evet ama"]),
     ],
 )
 def test_a_text_made_only_of_signs_is_one(language: str, signs: list[str], words: list[str]) -> None:
