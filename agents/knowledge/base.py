@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,9 @@ T = TypeVar("T")
 
 LINGER = 1.0
 """Seconds for which the thread waits for further calls."""
+
+STEPS = 1000
+"""Steps of SQLite after which a search looks whether its caller has left: some tens of µs."""
 
 
 class KnowledgeBase:
@@ -231,28 +233,22 @@ class _Call:
         self._opened = opened
         self._work = work
         self._only_reads = only_reads
-        self._lock = threading.Lock()
-        self._running: Index | None = None
         self._is_given_up = False
 
     def make(self) -> Any:
         index = self._opened()
-        with self._lock:
-            if self._is_given_up:
-                return None
-            self._running = index
+        if self._is_given_up:
+            return None
+        if self._only_reads:  # `interrupt()` has no effect on a statement that is about to begin
+            index.database.set_progress_handler(lambda: self._is_given_up, STEPS)
         try:
             return self._work(index)
         finally:
-            with self._lock:
-                self._running = None
+            index.database.set_progress_handler(None, 0)
 
     def give_up(self) -> None:
-        """Let the work not begin; if it only reads, interrupt it. Nothing happens when it is over."""
-        with self._lock:
-            self._is_given_up = True
-            if self._running is not None and self._only_reads:
-                self._running.database.interrupt()
+        """Let the work not begin; if it only reads, end it. Nothing happens when it is over."""
+        self._is_given_up = True
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
