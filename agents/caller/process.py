@@ -64,6 +64,7 @@ async def run_caller(
     )
     errors: deque[str] = deque(maxlen=20)
     result: dict[str, Any] | None = None
+    failure: Exception | None = None
     assert process.stdout is not None
     assert process.stderr is not None
     try:
@@ -80,10 +81,12 @@ async def run_caller(
                 else:
                     on_event(event, data)
     except* VoiceError as group:
-        raise group.exceptions[0] from None
+        failure = first_error(group)
     finally:
         with anyio.CancelScope(shield=True):
             await end_child(process, END_LIMIT)
+    if failure is not None:
+        raise failure  # here: Python before 3.11.4 makes a group of what is raised in `except*`
     if result is None:
         raise RoomError(f"the simulated caller died with status {process.returncode}: " + "\n".join(errors))
     return result

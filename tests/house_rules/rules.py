@@ -131,6 +131,18 @@ def unreasoned_excepts(source: str) -> list[str]:
     return broken
 
 
+def raised_beside_groups(source: str) -> list[str]:
+    """Nothing is raised in an `except*`: Python before 3.11.4 makes a group of it."""
+    return [
+        f"{node.lineno}: raised in `except*`; raise it behind the whole statement"
+        for group in _nodes(source)
+        if isinstance(group, ast.TryStar)
+        for handler in group.handlers
+        for node in ast.walk(handler)
+        if isinstance(node, ast.Raise) and node.exc is not None
+    ]
+
+
 def unreasoned_marks(source: str) -> list[str]:
     """A `noqa` names its rule and its reason, and so does `no cover`; a `type: ignore` names its error."""
     broken = []
@@ -176,6 +188,7 @@ PARSING = (
     long_constructors,
     missing_docstring,
     unreasoned_excepts,
+    raised_beside_groups,
     spawned_tasks,
     written_live_fields,
 )

@@ -69,6 +69,10 @@ def test_nothing_is_caught_broadly_without_a_reason() -> None:
     _assert_kept(broken(rules.unreasoned_excepts, python(*EVERYWHERE)))
 
 
+def test_nothing_is_raised_in_a_handler_of_groups() -> None:
+    _assert_kept(broken(rules.raised_beside_groups, python(*EVERYWHERE)))
+
+
 def test_every_exception_from_a_check_has_its_reason_beside_it() -> None:
     # The rules themselves and their bad examples quote the marks.
     paths = [path for path in python(*EVERYWHERE) if path.parent != Path("tests/house_rules")]

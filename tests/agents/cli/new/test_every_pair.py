@@ -18,6 +18,7 @@ from vivavoce.agents.cli.catalogue.providers import find_plugins
 from vivavoce.agents.cli.new.parts import Chosen, check_together, choose, voice_activity
 from vivavoce.agents.cli.new.project import Project, write
 from vivavoce.pipelines.about import Kind
+from vivavoce.pipelines.core.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[4]
 LISTED, _ = find_plugins()
@@ -75,6 +76,10 @@ def test_the_project_of_each_pair_makes_its_pipeline_from_its_variables(
         files = project.files()
         agent = ModuleType("agent")
         exec(compile(files["agent.py"], "agent.py", "exec"), vars(agent))
+        if absent := [part.listed.extra for part in project.parts if part.listed.missing]:
+            with pytest.raises(ConfigurationError, match=rf"vivavoce\[{absent[0]}\]"):
+                agent.make_pipeline()
+            continue
         made = asyncio.run(_close(agent))
         assert {*KINDS, "vad"} == made.keys()
         assert [type(made[part.part.kind]).__name__ for part in project.parts] == [

@@ -43,7 +43,7 @@ def test_a_project_is_written_and_its_next_steps_are_printed(command: Command, t
         "goodbye",
     ]
     pyproject = tomllib.loads((tmp_path / "host" / "pyproject.toml").read_text(encoding="utf-8"))
-    assert pyproject["project"]["dependencies"][0].startswith("vivavoce[espeak,pocketsphinx,silero]")
+    assert pyproject["project"]["dependencies"][0].startswith("vivavoce[hibari,moonshine,silero]")
 
 
 def test_named_providers_bring_their_code_extras_and_keys(command: Command, tmp_path: Path) -> None:
