@@ -98,7 +98,11 @@ def commands() -> list[str]:
     """Return what follows "vivavoce" in every line of the shell that a page shows."""
     shown = [block for path in COMMANDS for block in blocks("sh", path.read_text(encoding="utf-8"))]
     lines = [line.partition("#")[0] for block in shown for line in block.replace("\\\n", "").splitlines()]
-    return sorted({found for line in lines for found in re.findall(r"(?:^|[/|;&] ?|\s)vivavoce (.+)", line)})
+    return sorted({found.strip() for line in lines for found in re.findall(r"(?:^|/|\s)vivavoce (.+)", line)})
+
+
+def test_the_commands_shown_are_found() -> None:
+    assert {"dev examples/hello.py", "console agent.py --text --json", "models get smart_turn"} <= set(commands())
 
 
 @pytest.mark.parametrize("line", commands())
