@@ -47,9 +47,12 @@ TYPES: dict[str, type] = {
 
 
 def shown() -> list[str]:
-    """Return the code in the columns "here" and "different", and in the text."""
+    """Return the code in the columns "here" and "different", and in the text.
+
+    The table of sessions has its column "here" first, and stands for any arguments: `test_readme.py` reads it.
+    """
     code = []
-    for line in TEXT.splitlines():
+    for line in re.sub(r"^## [^\n]*: the session\n.*?(?=^## )", "", TEXT, flags=re.M | re.S).splitlines():
         cells = re.split(r"(?<!\\)\|", line)
         ours = " ".join(cells[2:]) if line.startswith("| ") else line
         code += re.findall(r"`([^`]+)`", ours)

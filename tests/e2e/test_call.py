@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
 
 EARS = pytest.mark.test_all("a recogniser may mishear a word on a busy machine")
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
 SCRIPT = """
 [ears]
 words = "transcription"
@@ -69,12 +69,14 @@ async def test_an_agent_as_it_should_be_passes(room_server: RoomEndpoint, room_n
 
 
 @EARS
-async def test_the_readme_s_script_passes_against_the_readme_s_agent(
+async def test_the_script_of_the_docs_passes_against_the_readme_s_agent(
     embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
 ) -> None:
-    (script,) = re.findall(r"^```toml\n(.*?)^```", README.read_text(encoding="utf-8"), flags=re.M | re.S)
+    (script,) = re.findall(
+        r"^```toml\n(.*?)^```", (ROOT / "docs/start.md").read_text(encoding="utf-8"), flags=re.M | re.S
+    )
     account = {"url": embedded_room.url, "api_key": embedded_room.api_key, "api_secret": embedded_room.api_secret}
-    hello = load_app(README.parent / "examples/hello.py").worker
+    hello = load_app(ROOT / "examples/hello.py").worker
     async with Working(with_options(hello, **account, agent_name=room_name, health_port=None, health_host=None)):
         status, printed, result = await call(
             embedded_room, tmp_path, "--room", room_name, "--agent-name", room_name, script=script
