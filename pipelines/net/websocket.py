@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import ClientWebSocketResponse
@@ -18,6 +20,12 @@ class WebSocket(ClientWebSocketResponse):
     def abort(self) -> None:
         """Free the connection without a close; one that is closed stays as it is."""
         if self._transport is not None:
-            self._transport.abort()  # a TLS connection would wait for the peer's goodbye
+            cut(self._transport)  # a TLS connection would wait for the peer's goodbye
         self._set_closed()
         self._response.close()
+
+
+def cut(transport: asyncio.Transport) -> None:
+    """Free a connection without a close; one that has ended stays as it is."""
+    with suppress(AttributeError):  # of a TLS connection that was closed twice, in Python 3.11.2 (Debian 12)
+        transport.abort()

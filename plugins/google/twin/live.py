@@ -30,6 +30,7 @@ import anyio
 from aiohttp import WSMsgType, web
 
 from vivavoce.pipelines.core.owned_tasks import OwnedTasks
+from vivavoce.pipelines.net.websocket import cut
 from vivavoce.pipelines.testing.realtime_server.script import tone
 from vivavoce.plugins.google.twin.certificate import make_certificate
 
@@ -161,7 +162,7 @@ class LiveTwin:
     def abort(self) -> None:
         """Cut the connection."""
         assert self._transport is not None
-        self._transport.abort()
+        cut(self._transport)
 
     async def got(self, holds: Callable[[dict[str, Any]], Any], count: int = 1) -> None:
         """Wait for client messages."""

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from aiohttp import WSMsgType, web
 
+from vivavoce.pipelines.net.websocket import cut
+
 LIMIT = 15.0
 """Seconds that a test waits for an expected event."""
 
@@ -86,7 +88,7 @@ class Peer:
 
     def abort(self) -> None:
         """End the connection without a word."""
-        self._transport.abort()
+        cut(self._transport)
 
     def stop_reading(self) -> None:
         """Take nothing more from the network."""
