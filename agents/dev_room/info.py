@@ -10,6 +10,9 @@ from livekit.protocol import models
 
 from vivavoce.pipelines.core.clock import LoopClock
 
+KINDS = {name.lower(): models.ParticipantInfo.Kind.Value(name) for name in models.ParticipantInfo.Kind.keys()}
+"""Kinds of participants as tokens spell them, such as "sip"."""
+
 
 def new_sid(prefix: str) -> str:
     """Return an id, for example `PA_x1Y…`; clients check the prefix."""
@@ -27,7 +30,7 @@ def new_info(claims: Claims, grants: VideoGrants, client: models.ClientInfo) -> 
         metadata=claims.metadata,
         attributes=claims.attributes or {},
         state=models.ParticipantInfo.JOINED,
-        kind=models.ParticipantInfo.AGENT if is_agent else models.ParticipantInfo.STANDARD,
+        kind=models.ParticipantInfo.AGENT if is_agent else KINDS.get(claims.kind, models.ParticipantInfo.STANDARD),
         joined_at=int(now),
         joined_at_ms=int(now * 1000),
         client_protocol=client.client_protocol,

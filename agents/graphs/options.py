@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -56,3 +57,16 @@ def graph_of(extensions: Attachments) -> SessionGraph:
     graph: Any = attached.face
     followed: SessionGraph = graph
     return followed
+
+
+def check_answers(flow: object, extensions: Sequence[Extension]) -> None:
+    """Refuse a conversation flow beside a conversation graph: both would answer the caller.
+
+    Raises:
+        ConfigurationError: There are both.
+    """
+    if flow is not None and any(isinstance(one, GraphOptions) for one in extensions):
+        raise ConfigurationError(
+            "a session follows a conversation graph or a ConversationFlow, got both; "
+            "leave GraphOptions(…) or the flow out"
+        )

@@ -181,19 +181,6 @@ def checked_options(options: SessionOptions | None, session_id: str | None) -> S
     return options or SessionOptions()
 
 
-def check_answers(flow: object, options: SessionOptions) -> None:
-    """Refuse a conversation flow beside a conversation graph: both would answer the caller.
-
-    Raises:
-        ConfigurationError: There are both.
-    """
-    if flow is not None and any(isinstance(one, GraphOptions) for one in extensions_of(options)):
-        raise ConfigurationError(
-            "a session follows a conversation graph or a ConversationFlow, got both; "
-            "leave GraphOptions(…) or the flow out"
-        )
-
-
 def extensions_of(options: SessionOptions) -> list[Extension]:
     """Return the extensions of a session, in their order."""
     own = (options.memory or UnusedMemory(), options.budget, options.graph, options.dialogues)

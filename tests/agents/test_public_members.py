@@ -59,7 +59,7 @@ MEMBERS: dict[type, str] = {
     Edge: "digest efunc func model set_edge_handler set_message_handler",
     Handoff: "agent exception id is_done outcome turn_id",
     JobContext: (
-        "add_shutdown_callback api connect job participant_token reason resume_from room shared shutdown "
+        "add_shutdown_callback api caller connect job participant_token reason resume_from room shared shutdown "
         "wait_for_participant"
     ),
     PipelineChange: "exception id is_done outcome pipeline within",

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from vivavoce.agents.agent import Agent, check_agent
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.extension.attachments import Attachments
+from vivavoce.agents.graphs.options import check_answers
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.components.successor import PipelineChangeControl, Successor
 from vivavoce.agents.session.components.switch import PipelineSwitch
-from vivavoce.agents.session.options import SessionOptions, check_answers
+from vivavoce.agents.session.options import SessionOptions, extensions_of
 from vivavoce.agents.session.turns.turn_taking import TurnTaking
 from vivavoce.agents.speech.flow import ConversationFlow, FlowControl, FlowRunner, check_flow
 from vivavoce.agents.speech.seeing import check_sees
@@ -87,7 +88,7 @@ class PipelineRequests:
 
     def change_flow(self, flow: ConversationFlow | None) -> None:
         """Have that flow answer from the caller's next turn on; raises as `AgentSession.update_flow`."""
-        check_answers(flow, self._options)
+        check_answers(flow, extensions_of(self._options))
         for pipeline in (self.switch.pipeline, *self.switch.to_come):
             check_flow(flow, pipeline)
         self._context.check_not_closed()
@@ -250,6 +251,6 @@ def pipeline_for(
     check_agent(agent, may_be_task=False)
     check_pipeline(pipeline)
     warn_if_deaf(pipeline)
-    check_answers(flow, options)
+    check_answers(flow, extensions_of(options))
     check_flow(flow, pipeline)
     return pipeline
