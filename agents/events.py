@@ -247,6 +247,23 @@ class KeyPressed(SessionEvent):
     key: str = field(repr=False)
 
 
+KeysEnd = Literal["terminator", "length", "pause", "limit", "none"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeysEntered(SessionEvent):
+    """The caller has made an entry by the keys of a telephone, in a session with `TelephonyOptions`.
+
+    Args:
+        keys: Its keys, without the terminator; empty if only that came.
+        end: The end of the entry: the `terminator`, its `length`, a `pause`, or its `limit` of keys or seconds.
+    """
+
+    name: ClassVar[str] = "keys_entered"
+    keys: str = field(repr=False)
+    end: KeysEnd
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormSubmitted(SessionEvent):
     """The caller has submitted a form that `session.memory.post()` had sent.
@@ -459,38 +476,10 @@ class SpeechOut(SessionEvent):
     frame: AudioFrame
 
 
-EVENT_TYPES: tuple[type[SessionEvent], ...] = (
-    AgentChanged,
-    AgentStateChanged,
-    BudgetExceeded,
-    BudgetWarning,
-    Closed,
-    ConnectionReplaced,
-    DialogueExpired,
-    ErrorOccurred,
-    FalseInterruption,
-    FileReceived,
-    FileRefused,
-    FormSubmitted,
-    GraphEventPosted,
-    GraphMoved,
-    HistoryItemAdded,
-    HistoryItemRemoved,
-    HistoryItemReplaced,
-    KeyPressed,
-    PipelineChanged,
-    SpeechCreated,
-    SpeechIn,
-    SpeechOut,
-    Started,
-    ToolCalled,
-    ToolStarted,
-    TranscriptMissing,
-    TurnCompleted,
-    UserStateChanged,
-    UserTranscript,
-    UserTurnLimitReached,
-    WakeUpFired,
+EVENT_TYPES: tuple[type[SessionEvent], ...] = tuple(
+    one
+    for _, one in sorted(vars().items())
+    if isinstance(one, type) and issubclass(one, SessionEvent) and one is not SessionEvent
 )
 
 if not TYPE_CHECKING:

@@ -31,6 +31,7 @@ from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.speech.request import reply_request, say_request
 from vivavoce.agents.states import AgentState, CloseReason, UserState, checked_reason
 from vivavoce.agents.tasks.task import AgentTask
+from vivavoce.agents.telephony.options import telephony_of
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn.inputs import WhenBusy
 from vivavoce.agents.turn.options import WakeUp
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.core.stage_observers import Stage, StageObserver
     from vivavoce.agents.extension.extension import Extension
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
+    from vivavoce.agents.telephony.telephony import Telephony
     from vivavoce.pipelines.denoise.base import Denoiser
     from vivavoce.pipelines.io import Transport
     from vivavoce.pipelines.llm.base import LLM
@@ -530,6 +532,15 @@ class AgentSession(EventSource, Generic[UserdataT]):
             ConfigurationError: The session follows no graph.
         """
         return graph_of(self._parts.extensions)
+
+    @property
+    def telephony(self) -> Telephony:
+        """Keys, calls and transfers (`SessionOptions.telephony`).
+
+        Raises:
+            ConfigurationError: The session has no telephony.
+        """
+        return telephony_of(self._parts.extensions)
 
     def extension(self, kind: type[Extension]) -> Any:
         """Return what an extension of the session offers its application (`Attached.face`).

@@ -41,6 +41,8 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.budget.Price",
         "vivavoce.agents.graphs.GraphOptions",
         "vivavoce.agents.dialogues.DialogueOptions",
+        "vivavoce.agents.telephony.TelephonyOptions",
+        "vivavoce.agents.telephony.KeyEntry",
         "vivavoce.agents.ContextWindow",
         "vivavoce.agents.tasks.TaskOptions",
         "vivavoce.agents.ContentGuard",
