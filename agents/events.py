@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from vivavoce.agents.records import CloseReport, ComponentRecord, GraphEvent, ReceivedFile, TurnRecord
-from vivavoce.agents.states import AgentState, UserState
+from vivavoce.agents.states import AgentState, CallStatus, KeysEnd, UserState
 from vivavoce.pipelines.core.lazy import lazy_names
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -247,9 +247,6 @@ class KeyPressed(SessionEvent):
     key: str = field(repr=False)
 
 
-KeysEnd = Literal["terminator", "length", "pause", "limit", "none"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysEntered(SessionEvent):
     """The caller has made an entry by the keys of a telephone, in a session with `TelephonyOptions`.
@@ -262,6 +259,25 @@ class KeysEntered(SessionEvent):
     name: ClassVar[str] = "keys_entered"
     keys: str = field(repr=False)
     end: KeysEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallProgress(SessionEvent):
+    """A call or a transfer by `session.telephony` has got further, or has ended.
+
+    Args:
+        what: A `call`, or a `transfer` of the caller.
+        status: `dialing`, `ringing`; at the end `answered`, `busy`, `declined`, `no_answer`, `no_route` or `failed`.
+        identity: The participant that is called, or transferred.
+        sip_code, reason: Of a refusal: its SIP code, if it has one, and the words of the line or the server.
+    """
+
+    name: ClassVar[str] = "call_progress"
+    what: Literal["call", "transfer"]
+    status: CallStatus
+    identity: str = field(repr=False)
+    sip_code: int | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -476,11 +492,8 @@ class SpeechOut(SessionEvent):
     frame: AudioFrame
 
 
-EVENT_TYPES: tuple[type[SessionEvent], ...] = tuple(
-    one
-    for _, one in sorted(vars().items())
-    if isinstance(one, type) and issubclass(one, SessionEvent) and one is not SessionEvent
-)
+_EVENTS = [one for one in list(vars().values()) if isinstance(one, type) and issubclass(one, SessionEvent)]
+EVENT_TYPES: tuple[type[SessionEvent], ...] = tuple(sorted(_EVENTS[1:], key=lambda one: one.__name__))
 
 if not TYPE_CHECKING:
     __getattr__, _ = lazy_names(__name__, {}, moved={"DialogueMoved": f"{__name__}.DialogueMoved is GraphMoved now"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vivavoce.agents.events import KeysEnd
+from vivavoce.agents.states import KeysEnd
 from vivavoce.agents.telephony.key_entry import KeyEntry
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from vivavoce.agents.extension.extension import Attached, Extension
 from vivavoce.agents.telephony.key_entry import KeyEntry
+from vivavoce.agents.telephony.numbers import checked_number
 from vivavoce.pipelines.core.checks import check_instance, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -39,7 +40,15 @@ class TelephonyOptions(Extension):
     `"I entered {keys}."`; "": an entry is only an event.
     """
 
+    trunk: str = ""
+    """The id of LiveKit's outbound trunk, such as `"ST_…"`, for `telephony.call()`."""
+    number: str = ""
+    """The number that calls out come from; "": the trunk's own."""
+
     def __post_init__(self) -> None:
+        check_text("trunk", self.trunk)
+        if check_text("number", self.number):
+            object.__setattr__(self, "number", checked_number("number", self.number))
         check_instance("keys", self.keys, KeyEntry, or_none=True)
         if not check_text("keys_as_turn", self.keys_as_turn):
             return
@@ -50,9 +59,12 @@ class TelephonyOptions(Extension):
 
     def attach(self, host: Host) -> Attached:
         """Make the telephone of one session."""
+        from vivavoce.agents.telephony.calls import Calls
+        from vivavoce.agents.telephony.key_input import KeyInput
         from vivavoce.agents.telephony.session_telephony import SessionTelephony
 
-        return SessionTelephony(host, self.keys, self.keys_as_turn)
+        calls = Calls(host, self.trunk, self.number)
+        return SessionTelephony(host, KeyInput(host, self.keys, self.keys_as_turn), calls)
 
 
 def telephony_of(extensions: Attachments) -> Telephony:

@@ -82,8 +82,8 @@ class LiveKitTransport(Transport):
         clock: Clock,
         credentials: Credentials | None = None,
     ) -> None:
-        self._credentials = credentials
-        self._room = room
+        self.credentials = credentials
+        self.room = self._room = room
         self._options = options
         self._clock = clock
         self.input_rate = options.input_rate
@@ -427,10 +427,10 @@ class LiveKitTransport(Transport):
     # --- the end
 
     def check_hangup(self) -> None:
-        checked(self._credentials)
+        checked(self.credentials)
 
     async def hangup(self) -> None:
-        credentials, identity = checked(self._credentials), self._link.identity
+        credentials, identity = checked(self.credentials), self._link.identity
         if identity is not None or self._options.hangup == "room":
             if self._texts is not None and self._room.isconnected():
                 with anyio.move_on_after(ARRIVAL_LIMIT):
