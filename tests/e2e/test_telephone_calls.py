@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -27,6 +29,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 CREATE, TRANSFER, REMOVE = "SIP/CreateSIPParticipant", "SIP/TransferSIPParticipant", "RoomService/RemoveParticipant"
 PHONE = {"sip.callStatus": "active", "sip.phoneNumber": "+15550100"}
 
@@ -211,6 +214,24 @@ async def test_a_call_without_a_trunk_says_which_option_is_missing(agent_room: r
     async with in_room(agent_room, {}, trunk="") as call:
         with pytest.raises(ConfigurationError, match=r"TelephonyOptions\(trunk="):
             await call.telephony.call("+15550100")
+
+
+async def test_the_example_closes_a_call_that_nobody_takes(agent_room: rtc.Room) -> None:
+    example: dict[str, Any] = runpy.run_path(str(EXAMPLES / "telephone_call_out.py"))
+
+    def refuse(_: object) -> bytes:
+        raise sip_refusal(486, "Busy Here", status=429, code="resource_exhausted")
+
+    async with scripted_sip({CREATE: refuse}) as sip:
+        transport = LiveKitTransport(agent_room, options=RoomOptions(), clock=LoopClock(), credentials=sip.credentials)
+        options = SessionOptions(telephony=TelephonyOptions(trunk="ST_1"))
+        session = AgentSession(example["Reminder"]("+15550100"), options=options)
+        with anyio.fail_after(LIMIT):
+            await session.start(transport)
+            report = await session.wait_closed()
+    assert report.is_clean
+    [(_, request)] = sip.asked
+    assert request.sip_call_to == "+15550100"
 
 
 @pytest.mark.real_server
