@@ -29,7 +29,7 @@ class Survey(Agent):
 
     async def ask(self, question: str) -> str | None:
         for _ in range(TRIES):
-            self.session.say(question)  # a key stops it: the caller need not hear it to its end
+            _ = self.session.say(question)  # not awaited: a key stops it: the caller need not hear it to its end
             entered = await self.session.telephony.collect_keys(ONE_KEY, first_within=10.0)
             if entered.keys in ("1", "2"):
                 return entered.keys
