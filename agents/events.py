@@ -269,7 +269,8 @@ class CallProgress(SessionEvent):
         what: A `call`, or a `transfer` of the caller.
         status: `dialing`, `ringing`; at the end `answered`, `busy`, `declined`, `no_answer`, `no_route` or `failed`.
         identity: The participant that is called, or transferred.
-        sip_code, reason: Of a refusal: its SIP code, if it has one, and the words of the line or the server.
+        sip_code: The SIP code of a refusal; None without one.
+        reason: Of a call that was not answered, in the words of the line or the server.
     """
 
     name: ClassVar[str] = "call_progress"
