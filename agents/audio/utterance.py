@@ -13,7 +13,7 @@ from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.tts.base import AudioChunk
 
 REWIND_SECONDS = 0.2
-"""Played audio that is kept for a pause: more than the queue of any sink that is not remote."""
+"""Played audio that is kept for a pause, beside the audio that a sink has ahead."""
 LOOKAHEAD_SECONDS = 10.0
 """Unplayed audio from which `Utterance.room()` waits, so that a fast voice does not fill the memory."""
 
