@@ -101,6 +101,10 @@ class Twilio:
         self.is_stalled = False
         """Whether nothing is played."""
         self.is_over = False
+        self.lost: list[tuple[float, float]] = []
+        """Times in `talk()` whose frames never come."""
+        self.held: list[tuple[float, float]] = []
+        """Times in `talk()` whose frames come at once, at the end."""
 
     def begin(self) -> None:
         self.wire.give({"event": "connected", "protocol": "Call", "version": "1.0.0"})
@@ -123,23 +127,29 @@ class Twilio:
             self.is_over = True
             tasks.cancel_scope.cancel()
 
-    async def speak(self, seconds: float, *, until: float, speech: list[tuple[float, float]]) -> None:
-        """Send a frame each 20 ms, as a vendor does: loud while the script says so."""
+    async def talk(self, speech: list[tuple[float, float]], *, until: float = 60.0) -> None:
+        """Send a frame each 20 ms, as a vendor does: loud at the times of the script, in seconds from now."""
         loop = asyncio.get_running_loop()
-        began_at = loop.time()
-        for number in range(round(until / seconds)):
-            await anyio.sleep_until(began_at + (number + 1) * seconds)
-            at = number * seconds
-            self.send(LOUD if any(start <= at < end for start, end in speech) else SILENT)
+        began_at, held = loop.time(), list[bytes]()
+        for number in range(round(until * 50)):
+            await anyio.sleep_until(began_at + (number + 1) / 50)
+            if self.is_over:
+                return
+            at = number / 50
+            frame = LOUD if any(start <= at < end for start, end in speech) else SILENT
+            if any(start <= at < end for start, end in self.lost):
+                self._chunk += 1
+                continue
+            held.append(frame)
+            if not any(start <= at < end for start, end in self.held):
+                for each in held:
+                    self.send(each)
+                held.clear()
 
     def send(self, codes: bytes) -> None:
         self._chunk += 1
         media = {"track": "inbound", "chunk": str(self._chunk), "timestamp": str((self._chunk - 1) * 20 + 5)}
         self._give("media", media | {"payload": base64.b64encode(codes).decode()})
-
-    def skip(self, frames: int) -> None:
-        """Lose frames on the way to the vendor."""
-        self._chunk += frames
 
     def press(self, key: str) -> None:
         self._give("dtmf", {"track": "inbound_track", "digit": key})

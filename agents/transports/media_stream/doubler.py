@@ -24,7 +24,9 @@ class Doubler:
 
         self._past: npt.NDArray[np.float32] = np.zeros(2 * SIDE - 1, np.float32)
         at = [side + 0.5 for side in range(SIDE)]
-        half = [math.sin(math.pi * x) / (math.pi * x) * (0.54 + 0.46 * math.cos(math.pi * x / (SIDE + 0.5))) for x in at]
+        half = [
+            math.sin(math.pi * x) / (math.pi * x) * (0.54 + 0.46 * math.cos(math.pi * x / (SIDE + 0.5))) for x in at
+        ]
         taps = np.array(half[::-1] + half, np.float32)
         self._taps: npt.NDArray[np.float32] = taps / taps.sum()
 

@@ -69,7 +69,9 @@ class Inbound:
         """Pass on what still waits: nothing more comes."""
         self._release()
         if (rest := self._frames.flush()) is not None:
-            self._on_frame(AudioFrame(rest.data.ljust(self.output_rate // 50 * BYTES_PER_SAMPLE, b"\0"), rest.sample_rate))
+            self._on_frame(
+                AudioFrame(rest.data.ljust(self.output_rate // 50 * BYTES_PER_SAMPLE, b"\0"), rest.sample_rate)
+            )
 
     # --- inside
 

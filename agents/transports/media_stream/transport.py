@@ -154,7 +154,9 @@ class MediaStreamTransport(Transport):
                 logger.debug("a message of the %s stream: %s", self._wire.name, error)
                 if self._malformed < MOST_MALFORMED:
                     continue
-                events.failed(RoomError(f"{MOST_MALFORMED} malformed messages of the {self._wire.name} stream"), is_fatal=True)
+                events.failed(
+                    RoomError(f"{MOST_MALFORMED} malformed messages of the {self._wire.name} stream"), is_fatal=True
+                )
                 return
             for event in found:
                 self._take(event, events)

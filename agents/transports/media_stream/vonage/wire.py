@@ -92,4 +92,6 @@ class VonageWire(MediaWire):
 def _coding(content_type: str) -> Coding:
     if found := re.fullmatch(r"audio/l16;\s*rate=(\d{1,6})", content_type, re.ASCII):
         return l16(int(found[1]))
-    raise WireError(f"needed audio/l16 with a rate from Vonage, got {content_type[:60]!r}; set content-type in the NCCO")
+    raise WireError(
+        f"needed audio/l16 with a rate from Vonage, got {content_type[:60]!r}; set content-type in the NCCO"
+    )

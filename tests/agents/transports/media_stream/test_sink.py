@@ -211,7 +211,9 @@ def test_a_frame_is_never_longer_than_20_ms_and_a_mark_follows_each_200_ms() -> 
         wire, posted = TwilioWire(), list[Any]()
         sink = MarkedSink(wire, lambda message: posted.append(json.loads(message)), LoopClock())
         sink.write(AudioFrame(bytes(2 * 4000), 8000))
-        assert [each["event"] for each in posted] == ["media"] * 10 + ["mark"] + ["media"] * 10 + ["mark"] + ["media"] * 5
+        assert [each["event"] for each in posted] == ["media"] * 10 + ["mark"] + ["media"] * 10 + ["mark"] + [
+            "media"
+        ] * 5
         with pytest.raises(ConfigurationError, match="takes mono audio of 8000 Hz, got 24000 Hz"):
             sink.write(AudioFrame(bytes(960), 24000))
 
