@@ -1,4 +1,4 @@
-"""A telephone's vendor on its side of a media stream, scripted, in the loop's time: a queue that plays, marks, clear."""
+"""A telephone's vendor on its side of a media stream, in the loop's time: a queue that plays, marks, clear."""
 
 from __future__ import annotations
 
@@ -101,6 +101,7 @@ class Twilio:
         self.is_stalled = False
         """Whether nothing is played."""
         self.is_over = False
+        self.close_code: int | None = None
         self.lost: list[tuple[float, float]] = []
         """Times in `talk()` whose frames never come."""
         self.held: list[tuple[float, float]] = []
@@ -186,8 +187,7 @@ class Twilio:
     async def _play(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            while self.is_stalled or not self._queue:
-                await anyio.sleep(0.005)
+            await anyio.sleep(0.005)
             began_at, frames = loop.time(), 0
             while self._queue and not self.is_stalled:
                 pcm = self._queue.popleft()

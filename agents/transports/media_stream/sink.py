@@ -6,8 +6,8 @@ vendor will be when a `clear` that is sent now arrives: both messages take the s
 
 A mark each `MARK_SECONDS` of audio corrects it. Marks come back one round trip after the clock's count. A mark that
 comes later shows that the vendor has stood still; while one is overdue, the count stands still, too. Marks that come
-back because of a `clear` (Twilio and Telnyx return them at once) do not count: each clear begins a new epoch, and a mark
-is named by its epoch. A vendor that reports no marks is counted by the clock alone.
+back because of a `clear` (Twilio and Telnyx return them at once) do not count: each clear begins a new epoch, and marks
+are named by their epochs. A vendor that reports no marks is counted by the clock alone.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import binascii
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vivavoce.pipelines.core.checks import shown
@@ -43,6 +43,10 @@ class Started:
     number: str = field(default="", repr=False)
     called_number: str = field(default="", repr=False)
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def with_parameters(self, parameters: Mapping[str, str]) -> Started:
+        """Return the same call with other parameters."""
+        return replace(self, parameters=parameters)
 
 
 @dataclass(frozen=True, slots=True)
