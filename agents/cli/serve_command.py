@@ -52,8 +52,8 @@ async def _serve(
 ) -> int:
     from vivavoce.agents.cli.serve.calls import Calls
     from vivavoce.agents.cli.serve.server import CallServer
-    from vivavoce.agents.telemetry.metrics.figures import figures_of
     from vivavoce.agents.telemetry.destination import telemetry_for
+    from vivavoce.agents.telemetry.metrics.figures import figures_of
     from vivavoce.agents.transports.media_stream.admission import Admission
     from vivavoce.agents.transports.media_stream.vendors import webhook_of
     from vivavoce.agents.worker.health import serve_health

@@ -62,8 +62,10 @@ def _encoding(law: Law) -> npt.NDArray[np.uint8]:
         size = np.minimum(np.abs(samples) + 0x84, 0x7FFF)
         segment = np.floor(np.log2(size)).astype(np.int32) - 7
         code = segment << 4 | (size >> (segment + 3)) & 0x0F
-        return (~np.where(samples < 0, code | 0x80, code) & 0xFF).astype(np.uint8)
+        codes: npt.NDArray[np.uint8] = (~np.where(samples < 0, code | 0x80, code) & 0xFF).astype(np.uint8)
+        return codes
     size = np.where(samples < 0, ~samples, samples)  # a negative sample's interval ends where the next one begins
     segment = np.maximum(np.floor(np.log2(np.maximum(size, 1))).astype(np.int32) - 7, 0)
     code = segment << 4 | (size >> np.maximum(segment + 3, 4)) & 0x0F
-    return (np.where(samples < 0, code, code | 0x80) ^ 0x55).astype(np.uint8)
+    codes = (np.where(samples < 0, code, code | 0x80) ^ 0x55).astype(np.uint8)
+    return codes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
@@ -166,8 +166,10 @@ async def test_many_calls_are_held_at_once_and_one_that_fails_or_talks_nonsense_
             await nonsense.send_str("{")
             assert (await nonsense.receive()).type is aiohttp.WSMsgType.CLOSE
         async with server.client.ws_connect(f"{server.url}/twilio/stream", headers=STREAM) as huge:
-            await huge.send_str("x" * 10_000_000)
-            assert (await huge.receive()).type is aiohttp.WSMsgType.CLOSE
+            with suppress(ConnectionError):  # the server does not read it to its end
+                await huge.send_str("x" * 10_000_000)
+            closed = (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.ERROR)
+            assert (await huge.receive()).type in closed
         await until(lambda: len(greeted) == 8)
         assert server.calls.state().status.counts.failed == 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +43,7 @@ def hold(
     says: list[str],
     speech: list[tuple[float, float]],
     until: float,
-    scenario: Callable[[Phone], Awaitable[None]] | None = None,
+    scenario: Callable[[Phone], Coroutine[Any, Any, None]] | None = None,
     agent: Agent | None = None,
     delay: float = 0.04,
     lost: tuple[tuple[float, float], ...] = (),

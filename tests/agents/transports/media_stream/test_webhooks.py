@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 from xml.etree import ElementTree
@@ -115,11 +114,12 @@ def test_telnyx_signs_the_time_and_the_body() -> None:
     assert hook.call(telnyx(body)) == IncomingCall(call_id="c1", number="+1", called_number="+2")
     with pytest.raises(WebhookError, match="more than 5 minutes ago"):
         hook.check(telnyx(body, NOW - 301))
-    for change in (
+    changes: tuple[dict[str, Any], ...] = (
         {"body": body + b"&x=1"},
         {"headers": {}},
         {"headers": {"telnyx-timestamp": f"{NOW:.0f}", "telnyx-signature-ed25519": "§"}},
-    ):
+    )
+    for change in changes:
         signed = telnyx(body)
         given: dict[str, Any] = {"method": "POST", "url": signed.url, "headers": signed.headers, "body": body} | change
         with pytest.raises(WebhookError):
@@ -254,10 +254,9 @@ def test_a_program_of_ones_own_shows_its_key_and_gets_an_address_and_a_token() -
 
 
 @pytest.fixture
-def no_secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in SECRETS.values():
         monkeypatch.delenv(variable, raising=False)
-    yield
 
 
 @pytest.mark.usefixtures("no_secrets")

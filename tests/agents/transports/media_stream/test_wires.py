@@ -139,7 +139,7 @@ RAW: list[dict[str, Any] | bytes] = [
     {"event": "mark", "name": "my label"},
     {"event": "stop"},
 ]
-WIRES: dict[type[MediaWire], Any] = {
+WIRES: dict[Any, Any] = {
     TwilioWire: TWILIO,
     TelnyxWire: TELNYX,
     PlivoWire: PLIVO,
@@ -156,7 +156,7 @@ def text(message: Any) -> Message:
 def begun(make: Make) -> MediaWire:
     """Return a wire whose stream has started."""
     wire = make()
-    for message in WIRES[make]:  # type: ignore[index]
+    for message in WIRES[make]:
         if any(isinstance(event, Started) for event in wire.receive(text(message))):
             break
     return wire
@@ -165,14 +165,15 @@ def begun(make: Make) -> MediaWire:
 @pytest.mark.parametrize("make", WIRES)
 def test_the_examples_of_the_documentation_are_understood(make: Make) -> None:
     wire = make()
-    found = [event for message in WIRES[make] for event in wire.receive(text(message))]  # type: ignore[index]
+    found = [event for message in WIRES[make] for event in wire.receive(text(message))]
     started, heard = found[0], found[1]
     assert isinstance(started, Started)
     assert started.parameters == {"token": "t"}
     assert started.call_id in ("CA1", "v2:1", "c1")
     assert (started.number[-4:], started.called_number[-4:]) in (("0100", "0199"), ("1", "2"))
     assert isinstance(heard, Heard)
-    assert heard.pcm == {TwilioWire: MULAW, TelnyxWire: ALAW, PlivoWire: MULAW}.get(make, bytes(640))  # type: ignore[call-overload]
+    expected: dict[Any, bytes] = {TwilioWire: MULAW, TelnyxWire: ALAW, PlivoWire: MULAW}
+    assert heard.pcm == expected.get(make, bytes(640))
     ends = [Stopped()] if make in (TwilioWire, TelnyxWire, RawWire) else []
     assert found[2:] == [KeyPressed("1"), MarkPlayed("my label"), *ends]
 
@@ -215,8 +216,8 @@ def test_the_messages_to_plivo_and_vonage() -> None:
 @pytest.mark.parametrize("make", WIRES)
 def test_a_second_start_and_what_comes_before_the_first_are_refused(make: Make) -> None:
     wire = make()
-    start = next(each for each in WIRES[make] if not isinstance(each, bytes) and "connected" != each["event"])  # type: ignore[index]
-    others = [each for each in WIRES[make] if each is not start]  # type: ignore[index]
+    start = next(each for each in WIRES[make] if not isinstance(each, bytes) and "connected" != each["event"])
+    others = [each for each in WIRES[make] if each is not start]
     assert [event for event in _received(wire, others) if not isinstance(event, WireError)] == []
     assert isinstance(_received(wire, [start])[0], Started)
     again = _received(wire, [start])
@@ -237,9 +238,9 @@ def _received(wire: MediaWire, messages: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("make", [TwilioWire, TelnyxWire, PlivoWire])
 def test_another_stream_in_the_middle_is_refused(make: Make) -> None:
     wire = begun(make)
-    name = {TwilioWire: "streamSid", TelnyxWire: "stream_id", PlivoWire: "streamId"}[make]  # type: ignore[index]
-    media = next(each for each in WIRES[make] if each["event"] == "media")  # type: ignore[index]
-    (error,) = _received(wire, [media | {name: "MZ2"}])
+    names: dict[Any, str] = {TwilioWire: "streamSid", TelnyxWire: "stream_id", PlivoWire: "streamId"}
+    media = next(each for each in WIRES[make] if each["event"] == "media")
+    (error,) = _received(wire, [media | {names[make]: "MZ2"}])
     assert "got one of another" in str(error)
     assert isinstance(_received(wire, [media])[0], Heard)
 
@@ -284,7 +285,7 @@ def test_a_malformed_message_is_named(make: Make, message: Any, words: str) -> N
 def test_a_form_of_audio_that_is_unknown_is_refused_by_name(make: Make, path: Any, value: Any, words: str) -> None:
     start = json.loads(
         json.dumps(next(each for each in WIRES[make] if isinstance(each, dict) and each["event"] != "connected"))
-    )  # type: ignore[index]
+    )
     at = start
     for name in path[:-1]:
         at = at[name]
@@ -331,7 +332,7 @@ def _mutated(message: Any, chance: random.Random) -> Message:
     for _ in range(chance.randrange(3)):
         inner = [value for value in at.values() if isinstance(value, dict)]
         at = chance.choice(inner) if inner else at
-    foreign = [None, True, -1, 2**70, 0.5, "", "x", "9" * 30, [], {}, {"name": []}, "\u0000", "§", "AAA"]
+    foreign: list[Any] = [None, True, -1, 2**70, 0.5, "", "x", "9" * 30, [], {}, {"name": []}, "\u0000", "§", "AAA"]
     if at and (kind := chance.randrange(4)):
         name = chance.choice(list(at))
         if kind == 1:
@@ -352,7 +353,7 @@ def _fuzz(make: Make, count: int) -> None:
     for number in range(count):
         if number % 200 == 0:
             wire = make()
-        message = chance.choice(WIRES[make])  # type: ignore[index]
+        message = chance.choice(WIRES[make])
         try:
             events = wire.receive(_mutated(message, chance))
         except WireError as error:
