@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import aiohttp
 import anyio
+import numpy as np
 import pytest
 
+from kit.cli import in_this_process
 from kit.telephone import Twilio, Wire
 from vivavoce.agents import Agent, AgentSession, JobContext, TaskExecution, Worker, WorkerOptions
+from vivavoce.agents.caller.call import Components, Destination, hold_call, problem_of
+from vivavoce.agents.caller.script import CallScript
+from vivavoce.agents.caller.script_mind import ScriptMind
 from vivavoce.agents.cli.serve.calls import Calls
 from vivavoce.agents.cli.serve.server import CallServer, checked_public_url
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD
@@ -21,7 +28,8 @@ from vivavoce.agents.transports.media_stream.admission import Admission
 from vivavoce.agents.transports.media_stream.twilio.webhook import TwilioWebhook, signature
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
+from vivavoce.pipelines.media.wav import read_wav
 
 PUBLIC = "https://phone.example.com"
 TOKEN = "12345"
@@ -40,7 +48,8 @@ async def entrypoint(ctx: JobContext) -> None:
     participant = await ctx.wait_for_participant()
     if participant.identity == "+1666":
         raise RuntimeError("this call fails")
-    pipeline = CascadingPipeline(vad=ScriptedVAD(), stt=ScriptedSTT(), llm=ScriptedLLM(), tts=ScriptedTTS())
+    stt, llm = ScriptedSTT(["a table please"]), ScriptedLLM("For how many?")
+    pipeline = CascadingPipeline(vad=ScriptedVAD(), stt=stt, llm=llm, tts=ScriptedTTS())
     await AgentSession(Host(), pipeline).start()
 
 
@@ -93,17 +102,23 @@ class Served:
 
 
 @asynccontextmanager
-async def served(limit: int = 50) -> AsyncIterator[Served]:
+async def served(limit: int = 50, *, public: str = PUBLIC, port: int = 0) -> AsyncIterator[Served]:
     worker = Worker(entrypoint, options=WorkerOptions(executor=TaskExecution()))
     clock = LoopClock()
     async with anyio.create_task_group() as tasks, aiohttp.ClientSession() as client:
         calls = Calls(worker, clock, limit=limit, tasks=tasks)
-        server = CallServer(TwilioWebhook(TOKEN, clock.wall), calls, Admission(clock.now), PUBLIC)
-        port = await tasks.start(server.run, "127.0.0.1", 0)
+        server = CallServer(TwilioWebhook(TOKEN, clock.wall), calls, Admission(clock.now), public)
+        port = await tasks.start(server.run, "127.0.0.1", port)
         yield Served(f"http://127.0.0.1:{port}", calls, client)
         calls.stop("the test ends")
         await calls.wait_over()
         tasks.cancel_scope.cancel()
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 async def until(condition: Any, limit: float = 5.0) -> None:
@@ -195,6 +210,71 @@ async def test_a_request_that_is_no_socket_and_one_to_another_address_are_errors
         assert (await server.client.get(f"{server.url}/telnyx")).status == 404
         huge = await server.client.post(f"{server.url}/twilio", data=b"x" * 100_000)
         assert huge.status == 413
+
+
+async def test_the_simulated_caller_holds_a_call_on_twilios_wire(tmp_path: Path) -> None:
+    script = CallScript.model_validate({"steps": [{"say": "a table please", "pause": 0.4, "expect": {"within": 3.0}}]})
+    mind, port = ScriptMind(script, has_ears=False), free_port()
+    components = Components(vad=ScriptedVAD(), stt=None, voice={"a table please": b"\x00\x10" * 16000})
+    public = f"http://127.0.0.1:{port}"
+    async with served(public=public, port=port) as server:
+        to = Destination(url=public, token=TOKEN, wire="twilio", limit=18.0)
+        line = await hold_call(to, mind, components, tmp_path / "call.wav")
+        await until(lambda: not server.calls.count)
+        assert server.calls.state().status.counts.succeeded == 1
+    assert (line.ended_by, problem_of(line, 18.0)) == ("caller", "")
+    caller, agent = np.split(read_wav(tmp_path / "call.wav").to_numpy(), 2, axis=1)
+    assert abs(np.count_nonzero(caller) / 16000 - 1.0) < 0.05
+    assert abs(np.count_nonzero(np.abs(agent) > 500) / 16000 - 0.8) < 0.1  # "Hello." and "For how many?"
+
+
+async def test_the_simulated_caller_says_why_no_call_could_be_placed(tmp_path: Path) -> None:
+    script = CallScript.model_validate({"steps": [{"say": "hi"}]})
+    components = Components(vad=ScriptedVAD(), stt=None, voice={"hi": bytes(640)})
+    port = free_port()
+    public = f"http://127.0.0.1:{port}"
+    for token, words in (("12345", "no server answers the call"), ("forged", "refused the call: HTTP 403")):
+        to = Destination(url=public, token=token, wire="twilio", limit=18.0)
+        async with AsyncExitStack() as stack:
+            if token == "forged":
+                await stack.enter_async_context(served(public=public, port=port))
+            with pytest.raises(RoomError, match=words):
+                await hold_call(to, ScriptMind(script, has_ears=False), components, tmp_path / "call.wav")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--wire", "telnyx", "--url", "http://127.0.0.1:1"), "--wire must be twilio, got 'telnyx'"),
+        (("--wire", "twilio"), "--wire needs --url"),
+        (("--wire", "twilio", "--url", "http://127.0.0.1:1"), "set TWILIO_AUTH_TOKEN"),
+    ],
+)
+def test_a_call_by_wire_names_the_option_that_is_missing(
+    arguments: tuple[str, ...], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "call.toml"
+    script.write_text('[[steps]]\nsay = "hi"\n')
+    status, printed = in_this_process(capsys)("call", str(script), *arguments, env={"TWILIO_AUTH_TOKEN": ""})
+    assert status == 1
+    assert words in " ".join(printed.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--wire", "acme", "--public-url", PUBLIC), "--wire must be one of twilio"),
+        (("--wire", "twilio", "--public-url", PUBLIC), "set TWILIO_AUTH_TOKEN"),
+    ],
+)
+def test_serve_names_the_option_that_is_missing(
+    arguments: tuple[str, ...], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = tmp_path / "app.py"
+    app.write_text("async def entrypoint(ctx):\n    pass\n")
+    status, printed = in_this_process(capsys)("serve", str(app), *arguments, env={"TWILIO_AUTH_TOKEN": ""})
+    assert status == 1
+    assert words in " ".join(printed.split())
 
 
 @pytest.mark.parametrize(
