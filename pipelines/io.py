@@ -23,7 +23,8 @@ class SinkCapabilities:
         exact_position: Whether `queued()` and `clear()` are exact to the sample; else within 10 ms.
         lead: Seconds of audio that the playout keeps in it.
         is_remote: Whether another service plays the audio: it reports later when a speech has begun, and how much of a
-            cleared one was played. It gets no fades and no background audio.
+            cleared one was played. It gets no fades and no background audio. A sink that only mends its own count by
+            reports, such as a telephone's with its marks, is not remote.
     """
 
     sample_rate: int = 24000
