@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import signal
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,41 +67,43 @@ async def _serve(
     webhook = webhook_of(wire, clock.wall)
     reader = metric_reader(options)
     telemetry, is_own = telemetry_for(options.telemetry, reader)
-    try:
-        await shared_parts(app.worker).warm()
-        async with anyio.create_task_group() as tasks:
-            calls = Calls(app.worker, clock, limit=max_calls, tasks=tasks, telemetry=telemetry)
-            server = CallServer(webhook, calls, Admission(clock.now), public_url)
-            if health_port is not None:
-                figures = (lambda: ()) if reader is None else partial(figures_of, reader)
-                await tasks.start(serve_health, calls.state, figures, options.health_host, health_port)
-            at = await tasks.start(server.run, host, port)
-            logger.info("listening at %s:%d; set %s at %s", host, at, server.webhook_url, wire)
-            await _until_drained(calls, options.drain_timeout)
-            tasks.cancel_scope.cancel()
-    finally:
-        with anyio.CancelScope(shield=True):
-            await shared_parts(app.worker).aclose()
-            if telemetry is not None and is_own:
-                await telemetry.aclose()
+    with ExitStack() as until_closed:
+        try:
+            await shared_parts(app.worker).warm()
+            # To the very end: a signal that comes while all is being closed must not kill the process.
+            signals = until_closed.enter_context(anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM))
+            async with anyio.create_task_group() as tasks:
+                calls = Calls(app.worker, clock, limit=max_calls, tasks=tasks, telemetry=telemetry)
+                server = CallServer(webhook, calls, Admission(clock.now), public_url)
+                if health_port is not None:
+                    figures = (lambda: ()) if reader is None else partial(figures_of, reader)
+                    await tasks.start(serve_health, calls.state, figures, options.health_host, health_port)
+                at = await tasks.start(server.run, host, port)
+                logger.info("listening at %s:%d; set %s at %s", host, at, server.webhook_url, wire)
+                await _until_drained(calls, signals, options.drain_timeout)
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await shared_parts(app.worker).aclose()
+                if telemetry is not None and is_own:
+                    await telemetry.aclose()
     return 0
 
 
-async def _until_drained(calls: Calls, limit: float) -> None:
+async def _until_drained(calls: Calls, signals: AsyncIterator[signal.Signals], limit: float) -> None:
     """Wait for the signal to end, then for the calls, at most `limit` seconds; a second signal ends them."""
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        await anext(signals)
-        calls.drain()
-        logger.info("no more calls are taken; %d are running", calls.count)
-        async with anyio.create_task_group() as tasks:
-            with anyio.move_on_after(limit):
+    await anext(signals)
+    calls.drain()
+    logger.info("no more calls are taken; %d are running", calls.count)
+    async with anyio.create_task_group() as tasks:
+        with anyio.move_on_after(limit):
 
-                async def hurry() -> None:
-                    async for _ in signals:
-                        calls.stop("the server was stopped", is_forced=True)
+            async def hurry() -> None:
+                async for _ in signals:
+                    calls.stop("the server was stopped", is_forced=True)
 
-                tasks.start_soon(hurry)
-                await calls.wait_over()
-            calls.stop("the server ends")
+            tasks.start_soon(hurry)
             await calls.wait_over()
-            tasks.cancel_scope.cancel()
+        calls.stop("the server ends")
+        await calls.wait_over()
+        tasks.cancel_scope.cancel()

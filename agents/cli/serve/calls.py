@@ -43,12 +43,11 @@ class CallJob(ConsoleJob):
         self, job: JobInfo, transport: MediaStreamTransport, *, shared: dict[str, Any], tasks: TaskGroup
     ) -> None:
         super().__init__(job, transport, shared=shared, tasks=tasks)
-        self._call = transport.call
+        self._call, self._caller = transport.call, transport.caller
 
     async def participant(self, identity: str | None, kind: int | None) -> Any:
         """Return the caller."""
-        call = self._call
-        who = call.number or "caller"
+        call, who = self._call, self._caller.identity
         return Telephone(who, who, call.stream_id or call.call_id, "", dict(call.parameters))
 
 

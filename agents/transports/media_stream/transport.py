@@ -27,7 +27,7 @@ from vivavoce.agents.transports.media_stream.wire import (
 )
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import RoomError
-from vivavoce.pipelines.io import AudioSink, Transport, TransportEvents
+from vivavoce.pipelines.io import AudioSink, CallerInfo, Transport, TransportEvents
 from vivavoce.pipelines.media.frame import AudioFrame
 
 logger = logging.getLogger(__name__)
@@ -115,11 +115,30 @@ class MediaStreamTransport(Transport):
     def tail(self) -> float:
         return self._sink.delay + LATE
 
+    @property
+    def caller(self) -> CallerInfo:
+        call = self.call
+        return CallerInfo(
+            number=call.number,
+            called_number=call.called_number,
+            parameters=call.parameters,
+            line=call.line,
+            identity=call.number or CALLER,
+        )
+
+    async def send_keys(self, keys: str) -> bool:
+        if (message := self._wire.keys(keys)) is None:
+            return False
+        if self._is_over:
+            raise RoomError("the call is over, and takes no keys")
+        self._post(message)
+        return True
+
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         self._events = events
         self._watch = FrameWatch(self._clock, events.audio, events.audio_stopped)
         task_status.started()
-        events.participant_linked(self.call.number or CALLER)
+        events.participant_linked(self.caller.identity)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._send)
@@ -182,7 +201,7 @@ class MediaStreamTransport(Transport):
         self._is_over = True
         if self._watch is not None:
             self._watch.stop()
-        events.participant_left(self.call.number or CALLER)
+        events.participant_left(self.caller.identity, comes_back=False)
         events.closed(reason)
 
     def _on_frame(self, frame: AudioFrame) -> None:

@@ -137,6 +137,10 @@ class MediaWire(ABC):
     def clear(self) -> Message:
         """Return the message that drops the audio queued at the vendor."""
 
+    def keys(self, keys: str) -> Message | None:
+        """Return the message that presses keys for the other side; None if there is none."""
+        return None
+
     def stop(self) -> Message | None:
         """Return the message that ends the stream from our side, before the socket closes; None if there is none."""
         return None

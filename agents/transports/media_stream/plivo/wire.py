@@ -1,7 +1,7 @@
 """Plivo's audio streams.
 
 Source: plivo.com/docs/voice-agents/audio-streaming/concepts/audio-streaming-reference (`start`, `media`, `dtmf`,
-`playedStream`, `clearedAudio` from Plivo; `playAudio`, `checkpoint`, `clearAudio` to Plivo).
+`playedStream`, `clearedAudio` from Plivo; `playAudio`, `checkpoint`, `clearAudio`, `sendDTMF` to Plivo).
 """
 
 from __future__ import annotations
@@ -105,6 +105,9 @@ class PlivoWire(MediaWire):
 
     def clear(self) -> Message:
         return as_json({"event": "clearAudio", "streamId": self._stream_id})
+
+    def keys(self, keys: str) -> Message:
+        return as_json({"event": "sendDTMF", "dtmf": keys})
 
 
 def _coding(format_: dict[str, Any]) -> Coding:

@@ -212,6 +212,7 @@ async def test_a_request_that_is_no_socket_and_one_to_another_address_are_errors
         assert huge.status == 413
 
 
+@pytest.mark.test_all("seconds of real time; the two ends are in make test, each alone")
 async def test_the_simulated_caller_holds_a_call_on_twilios_wire(tmp_path: Path) -> None:
     script = CallScript.model_validate({"steps": [{"say": "a table please", "pause": 0.4, "expect": {"within": 3.0}}]})
     mind, port = ScriptMind(script, has_ears=False), free_port()
