@@ -6,27 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from vivavoce.agents.records import CloseReport, ComponentRecord, GraphEvent, ReceivedFile, TurnRecord
-from vivavoce.agents.states import AgentState, CallStatus, KeysEnd, UserState
+from vivavoce.agents.session_event import SessionEvent as SessionEvent
+from vivavoce.agents.states import AgentState, UserState
+from vivavoce.agents.telephone_events import CallProgress as CallProgress
+from vivavoce.agents.telephone_events import KeyPressed as KeyPressed
+from vivavoce.agents.telephone_events import KeysEntered as KeysEntered
 from vivavoce.pipelines.core.lazy import lazy_names
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.recognised import STTWord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEvent:
-    """Base of all events.
-
-    Args:
-        at: Time of its cause, in seconds of the session's clock from the session's start.
-        sequence: Grows by one with each event of a session.
-        turn_id: Id of its turn; empty if it belongs to none.
-    """
-
-    name: ClassVar[str] = ""
-    at: float
-    sequence: int
-    turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,52 +221,6 @@ class WakeUpFired(SessionEvent):
 
     name: ClassVar[str] = "wake_up"
     level: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyPressed(SessionEvent):
-    """The caller pressed a key of a telephone (DTMF).
-
-    Args:
-        key: One of 0 to 9, *, # and A to D.
-    """
-
-    name: ClassVar[str] = "key_pressed"
-    key: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeysEntered(SessionEvent):
-    """The caller has made an entry by the keys of a telephone, in a session with `TelephonyOptions`.
-
-    Args:
-        keys: Its keys, without the terminator; empty if only that came.
-        end: The end of the entry: the `terminator`, its `length`, a `pause`, or its `limit` of keys or seconds.
-    """
-
-    name: ClassVar[str] = "keys_entered"
-    keys: str = field(repr=False)
-    end: KeysEnd
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallProgress(SessionEvent):
-    """A call or a transfer by `session.telephony` has got further, or has ended.
-
-    Args:
-        what: A `call`, or a `transfer` of the caller.
-        status: `dialing`, `ringing`; at the end `answered`, `busy`, `declined`, `no_answer`, `no_route` or `failed`.
-        identity: The participant that is called, or transferred.
-        sip_code: The SIP code of a refusal; None without one.
-        reason: Of a call that was not answered, in the words of the line or the server.
-    """
-
-    name: ClassVar[str] = "call_progress"
-    what: Literal["call", "transfer"]
-    status: CallStatus
-    identity: str = field(repr=False)
-    sip_code: int | None = None
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,8 +107,8 @@ MEMBERS: dict[type, str] = {
 OF_A_SESSION = (
     "agent agent_state budget close conversation_flow created_at current_speech extension graph hangup history id "
     "input interrupt knowledge leave memory observe off on on_wake_up once peers pipeline play_background_audio "
-    "recording reply report run_task say snapshot start stop_background_audio telephony turns update_agent update_components "
-    "update_flow "
+    "recording reply report run_task say snapshot start stop_background_audio telephony turns update_agent "
+    "update_components update_flow "
     "update_pipeline usage user_state userdata wait_closed wake_up wake_up_timer"
 )
 

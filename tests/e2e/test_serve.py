@@ -18,7 +18,7 @@ from vivavoce.pipelines.media.wav import read_wav
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 TOKEN = {"TWILIO_AUTH_TOKEN": "12345"}
-APP = '''
+APP = """
 from vivavoce.agents import Agent, AgentSession, JobContext
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT
 from vivavoce.pipelines.cascading import CascadingPipeline
@@ -37,7 +37,7 @@ async def entrypoint(ctx: JobContext) -> None:
     print("caller", ctx.caller.number, ctx.caller.line, flush=True)
     stt, llm = ScriptedSTT(["a table please"]), ScriptedLLM("For how many?")
     await AgentSession(Host(), CascadingPipeline(vad=silero.VAD(), stt=stt, llm=llm, tts=espeak.TTS())).start()
-'''
+"""
 SCRIPT = """
 [[steps]]
 say = "a table please"
@@ -90,9 +90,7 @@ def test_a_call_by_wire_is_held_by_two_processes_and_the_server_drains_when_it_i
         app.parent, "serve", str(app), "--wire", "twilio", "--public-url", url, "--port", str(port), **TOKEN
     ) as server:
         server.read_until(f"listening at 127.0.0.1:{port}")
-        status, printed = in_a_process(
-            "call", str(script), "--wire", "twilio", "--url", url, cwd=app.parent, env=TOKEN
-        )
+        status, printed = in_a_process("call", str(script), "--wire", "twilio", "--url", url, cwd=app.parent, env=TOKEN)
         assert server.end(signal.SIGTERM) == 0
     assert status == 0, printed
     assert "caller +15550100 twilio" in server.seen

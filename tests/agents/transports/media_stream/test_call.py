@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import numpy as np
+import numpy.typing as npt
+import pytest
 
 from kit.telephone import Twilio, Wire
 from vivavoce.agents import Agent, AgentSession, SessionOptions, events
+from vivavoce.agents.telephony import TelephonyOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD, run_virtual
+from vivavoce.agents.transports.media_stream.plivo.wire import PlivoWire
 from vivavoce.agents.transports.media_stream.transport import MediaStreamTransport, wait_for_start
 from vivavoce.agents.transports.media_stream.twilio.wire import TwilioWire
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.io import CallerInfo
 
 COUNT = "one two three four five six seven eight nine ten eleven twelve"
 
@@ -45,6 +52,7 @@ def hold(
     until: float,
     scenario: Callable[[Phone], Coroutine[Any, Any, None]] | None = None,
     agent: Agent | None = None,
+    telephony: TelephonyOptions | None = None,
     delay: float = 0.04,
     lost: tuple[tuple[float, float], ...] = (),
     held: tuple[tuple[float, float], ...] = (),
@@ -61,7 +69,8 @@ def hold(
         pipeline = CascadingPipeline(
             vad=ScriptedVAD(), stt=ScriptedSTT(says), llm=ScriptedLLM(*answers), tts=ScriptedTTS()
         )
-        session = AgentSession(agent or Agent("Help."), pipeline, options=SessionOptions(clock=clock), **more)
+        options = SessionOptions(clock=clock, telephony=telephony)
+        session = AgentSession(agent or Agent("Help."), pipeline, options=options, **more)
         phone = Phone(vendor, session, transport)
         session.on(events.KeyPressed, lambda event: phone.keys.append(event.key))
         session.on(events.ErrorOccurred, lambda event: phone.errors.append(str(event.error)))
@@ -111,6 +120,13 @@ def test_the_webhooks_parameters_and_numbers_are_the_transports_record() -> None
         {"campaign": "spring"},
     )
     assert "+1555" not in repr(call)
+    assert phone.transport.caller == CallerInfo(
+        number="+15550100",
+        called_number="+15550199",
+        parameters={"campaign": "spring"},
+        line="twilio",
+        identity="+15550100",
+    )
 
 
 def test_keys_come_as_events_while_the_call_goes_on() -> None:
@@ -122,6 +138,40 @@ def test_keys_come_as_events_while_the_call_goes_on() -> None:
     phone = hold("Hm.", says=[], speech=[], until=2.0, scenario=press)
     assert phone.keys == list("19*0#A")
     assert phone.errors == []
+
+
+def test_an_entry_by_keys_is_a_turn_and_keys_go_out_as_tones_on_a_wire_without_a_message_for_them() -> None:
+    async def enter(phone: Phone) -> None:
+        await anyio.sleep(0.5)
+        for key in "42#":
+            phone.vendor.press(key)
+        await anyio.sleep(2.5)
+        phone.vendor.played.clear()
+        await phone.session.telephony.send_keys("5")
+
+    telephony = TelephonyOptions(keys_as_turn="I entered {keys}.")
+    phone = hold("Thanks.", says=[], speech=[], until=6.0, scenario=enter, telephony=telephony)
+    assert phone.history() == [("user", "I entered 42."), ("assistant", "Thanks.")]
+    tone = np.frombuffer(bytes(phone.vendor.played), np.int16)[160:720]
+    spectrum = np.abs(np.fft.rfft(tone * np.hanning(len(tone)), 8000))
+    assert sorted(int(peak) for peak in np.argsort(spectrum * _is_peak(spectrum))[-2:]) == pytest.approx(
+        [770, 1336], abs=12
+    )
+    assert phone.errors == []
+
+
+def _is_peak(spectrum: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    return (spectrum >= np.roll(spectrum, 1)) & (spectrum >= np.roll(spectrum, -1))
+
+
+async def test_keys_go_out_by_plivos_message() -> None:
+    socket, wire = Wire(), PlivoWire()
+    form = {"encoding": "audio/x-mulaw", "sampleRate": 8000}
+    socket.give({"event": "start", "start": {"callId": "C1", "streamId": "S1", "mediaFormat": form}})
+    transport = MediaStreamTransport(socket, wire, await wait_for_start(socket, wire), LoopClock())
+    assert await transport.send_keys("12#")
+    await transport.aclose()
+    assert json.loads(str(await socket.from_us.get())) == {"event": "sendDTMF", "dtmf": "12#"}
 
 
 def test_the_callers_hang_up_ends_the_session_at_once() -> None:
