@@ -30,7 +30,6 @@ PHONE = {
 }
 
 
-@pytest.mark.both_servers
 async def test_a_telephone_is_linked_when_it_is_answered_and_is_gone_for_good_when_it_hangs_up(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
@@ -56,7 +55,6 @@ async def test_a_telephone_is_linked_when_it_is_answered_and_is_gone_for_good_wh
         await transport.aclose()
 
 
-@pytest.mark.both_servers
 async def test_a_session_ends_at_once_when_its_telephone_hangs_up(room_server: RoomEndpoint, room_name: str) -> None:
     callers: list[CallerInfo | None] = []
     reports: list[CloseReport] = []
