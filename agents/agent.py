@@ -170,8 +170,9 @@ class Agent:
             refused where the class is written.
     """
 
-    _is_task: ClassVar[bool] = False
-    """Whether it is an `AgentTask`, which gives the conversation back."""
+    takes_keys: ClassVar[bool] = False
+    """Whether it handles `key_pressed` itself: `session.telephony` then makes no entry of the keys."""
+    _is_task: ClassVar[bool] = False  # whether it is an `AgentTask`, which gives the conversation back
 
     def __init_subclass__(cls, **named: Any) -> None:
         """Check hooks and tools of a class, once; a method that is named as a stage of LiveKit is a warning.

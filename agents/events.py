@@ -6,27 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from vivavoce.agents.records import CloseReport, ComponentRecord, GraphEvent, ReceivedFile, TurnRecord
+from vivavoce.agents.session_event import SessionEvent as SessionEvent
 from vivavoce.agents.states import AgentState, UserState
+from vivavoce.agents.telephone_events import CallProgress as CallProgress
+from vivavoce.agents.telephone_events import KeyPressed as KeyPressed
+from vivavoce.agents.telephone_events import KeysEntered as KeysEntered
 from vivavoce.pipelines.core.lazy import lazy_names
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.recognised import STTWord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEvent:
-    """Base of all events.
-
-    Args:
-        at: Time of its cause, in seconds of the session's clock from the session's start.
-        sequence: Grows by one with each event of a session.
-        turn_id: Id of its turn; empty if it belongs to none.
-    """
-
-    name: ClassVar[str] = ""
-    at: float
-    sequence: int
-    turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,18 +221,6 @@ class WakeUpFired(SessionEvent):
 
     name: ClassVar[str] = "wake_up"
     level: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyPressed(SessionEvent):
-    """The caller pressed a key of a telephone (DTMF).
-
-    Args:
-        key: One of 0 to 9, *, # and A to D.
-    """
-
-    name: ClassVar[str] = "key_pressed"
-    key: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

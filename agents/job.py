@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from livekit import rtc
     from livekit.api import LiveKitAPI, VideoGrants
 
+    from vivavoce.pipelines.io import CallerInfo
+
 PARTICIPANT_LIMIT = 60.0
 
 NEXT_SESSION_STEPS = 3
@@ -149,6 +151,14 @@ class JobContext:
         )
 
     @property
+    def caller(self) -> CallerInfo | None:
+        """The caller of the job as the line names them: number, called number, parameters, line.
+
+        None as long as there is none; in a room, await `wait_for_participant()` first.
+        """
+        return self._control.caller
+
+    @property
     def resume_from(self) -> Conversation | None:
         """The conversation that this job continues after a crash, for `session.start(resume_from=...)`; else None.
 
@@ -251,6 +261,11 @@ class JobControl(ABC):
     @abstractmethod
     def room(self) -> rtc.Room:
         """The job's room, made on first use; a console has a transport in its place."""
+
+    @property
+    @abstractmethod
+    def caller(self) -> CallerInfo | None:
+        """The caller of the job; None as long as there is none."""
 
     @property
     def identity(self) -> str:

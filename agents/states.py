@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -85,3 +86,9 @@ idle changes to starting.
 
 USER_TRANSITIONS: dict[UserState, frozenset[UserState]] = {state: frozenset(UserState) - {state} for state in UserState}
 """From each user state, the states that may follow."""
+
+
+CallStatus = Literal["dialing", "ringing", "answered", "busy", "declined", "no_answer", "no_route", "failed"]
+"""A step or the end of a call out, or of a transfer."""
+KeysEnd = Literal["terminator", "length", "pause", "limit", "none"]
+"""The end of an entry by the keys of a telephone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -23,7 +23,8 @@ class SinkCapabilities:
         exact_position: Whether `queued()` and `clear()` are exact to the sample; else within 10 ms.
         lead: Seconds of audio that the playout keeps in it.
         is_remote: Whether another service plays the audio: it reports later when a speech has begun, and how much of a
-            cleared one was played. It gets no fades and no background audio.
+            cleared one was played. It gets no fades and no background audio. A sink that only mends its own count by
+            reports, such as a telephone's with its marks, is not remote.
     """
 
     sample_rate: int = 24000
@@ -73,6 +74,25 @@ class AudioSink(ABC):
         estimate stands.
         """
         callback(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerInfo:
+    """The caller, as the line names them.
+
+    Args:
+        number: The other side's telephone number; empty for a caller without one, or one that hides it.
+        called_number: The number of our side; empty without one.
+        parameters: What else the line tells of the call, by name: a trunk's headers, an application's own.
+        line: How the call comes: `"sip"`, `"room"` for a client in a LiveKit room, or the name of another line.
+        identity: The participant's identity in the room; empty without one.
+    """
+
+    number: str = field(default="", repr=False)
+    called_number: str = field(default="", repr=False)
+    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
+    line: str = ""
+    identity: str = field(default="", repr=False)
 
 
 FileOutcome = Literal["received", "not_wanted", "too_large", "too_many", "wrong_type", "incomplete"]
@@ -142,8 +162,8 @@ class TransportEvents(Protocol):
     def participant_linked(self, identity: str) -> None:
         """The participant that the session talks to is there (again)."""
 
-    def participant_left(self, identity: str) -> None:
-        """The linked participant is gone; it may come back within the grace time."""
+    def participant_left(self, identity: str, *, comes_back: bool = True) -> None:
+        """The linked participant is gone; it may come back within the grace time, unless the line says it will not."""
 
     def closed(self, reason: str) -> None:
         """The room is gone for good."""
@@ -231,6 +251,21 @@ class Transport(ABC):
     @property
     def wants_turn_records(self) -> bool:
         """Whether `send_turn_record` has an effect; else the session makes no JSON."""
+        return False
+
+    @property
+    def caller(self) -> CallerInfo | None:
+        """The linked caller as the line names them; None as long as none is there."""
+        return None
+
+    async def send_keys(self, keys: str) -> bool:
+        """Send keys of a telephone (DTMF) to the caller by a message of the line, one after the other.
+
+        Returns:
+            Whether the line has such a message; without one the tones can go out as audio.
+        Raises:
+            RoomError: It could not be sent.
+        """
         return False
 
     @property

@@ -56,6 +56,7 @@ class MixingSink(AudioSink):
         self._on_written = on_written
         self._rate = sink.capabilities.sample_rate
         self._frame = round(FRAME_SECONDS * self._rate)
+        self._most = round(sink.capabilities.lead * self._rate) - self._frame  # as the playout writes speech
         self._queue: deque[_Queued] = deque()
         self._samples = 0
         self._taken_back: npt.NDArray[np.float32] | None = None
@@ -113,7 +114,7 @@ class MixingSink(AudioSink):
         self._cancel_timer()
         if not self._is_open:
             return
-        # Speech is written at the latest when 20 ms are left, so background alone is written only without speech.
+        # Speech is written 10 ms before background would be, so background alone is written only without speech.
         while self._sink.queued() <= self._least:
             background = self._render(self._frame)
             if background is None:
@@ -157,7 +158,7 @@ class MixingSink(AudioSink):
 
     @property
     def _least(self) -> int:
-        return self._frame // 2 if self._queue and self._queue[-1].is_speech else self._frame
+        return self._most - (self._frame // 2 if self._queue and self._queue[-1].is_speech else 0)
 
     def _put(self, queued: _Queued, frame: AudioFrame) -> None:
         self._sink.write(frame)

@@ -77,7 +77,7 @@ class Playout:
         self._frame = round(FRAME_SECONDS * self.rate)
         # Half a sample of slack: a clock's float must not make a frame wait for another tick.
         self._most = round(capabilities.lead * self.rate) - self._frame
-        self.rewind_seconds = REWIND_SECONDS + (capabilities.lead + REPORT_SECONDS if self._is_remote else 0.0)
+        self.rewind_seconds = REWIND_SECONDS + capabilities.lead + (REPORT_SECONDS if self._is_remote else 0.0)
 
     @property
     def is_remote(self) -> bool:
@@ -224,7 +224,7 @@ class Playout:
     def _faded_in(self, frame: AudioFrame, position: int) -> AudioFrame:
         rising = min(frame.samples, self._fade_in_at + self._fade_in - position)
         if rising <= 0:
-            if rising < -3 * self._frame:  # the sink has played it too, so that no pause rewinds to it
+            if rising < -2 * self._frame - self._most:  # the sink has played it too, so that no pause rewinds to it
                 self._fade_in = 0
             return frame
         head = ramp(frame.data[: rising * BYTES_PER_SAMPLE], self._gain_at(position), self._gain_at(position + rising))

@@ -17,7 +17,7 @@ from vivavoce.pipelines.tts.base import AudioChunk, Heard
 logger = logging.getLogger(__name__)
 
 REWIND_SECONDS = 0.2
-"""Played audio that is kept for a pause: more than the queue of any sink that is not remote."""
+"""Played audio that is kept for a pause, beside the audio that a sink has ahead."""
 LOOKAHEAD_SECONDS = 10.0
 """Unplayed audio from which `Utterance.room()` waits, so that a fast voice does not fill the memory."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from vivavoce.agents.caller.connection import ANSWER_LIMIT, connected, converse
 from vivavoce.agents.caller.ears import open_ears
 from vivavoce.agents.caller.line import Line, Mind
 from vivavoce.agents.caller.process import report
+from vivavoce.agents.caller.twilio_end import connected_to_webhook
 from vivavoce.pipelines.media.wav import write_wav
 
 if TYPE_CHECKING:
@@ -36,12 +37,18 @@ class Components:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """The server and room to call, and the limits in seconds of the agent's coming and of the whole call."""
+    """The server and room to call, and the limits in seconds of the agent's coming and of the whole call.
+
+    Args:
+        token: Of the room; with a wire, the secret that its vendor signs with.
+        wire: `twilio` for a server of media streams; empty for a room.
+    """
 
     url: str
-    token: str
+    token: str = field(repr=False)
     limit: float
     answer_limit: float = ANSWER_LIMIT
+    wire: str = ""
 
 
 async def hold_call(
@@ -58,7 +65,11 @@ async def hold_call(
     """
     async with open_ears(components.vad, components.stt) as ears:
         listen = None if captions is None else captions.listen_to
-        async with connected(to.url, to.token, ears, answer_limit=to.answer_limit, on_room=listen) as call:
+        if to.wire:
+            connecting = connected_to_webhook(to.url, to.token, ears, answer_limit=to.answer_limit)
+        else:
+            connecting = connected(to.url, to.token, ears, answer_limit=to.answer_limit, on_room=listen)
+        async with connecting as call:
             line = Line(mind, ears.vad, ears.stt, components.voice, lambda event, text: report(event, text=text))
             await converse(call, line, limit=to.limit, beside=None if captions is None else captions.run)
     await anyio.to_thread.run_sync(write_wav, wav, line.recording())

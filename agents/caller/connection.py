@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import anyio
@@ -17,6 +17,7 @@ from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
     from livekit import rtc
 
     from vivavoce.agents.caller.ears import Ears
@@ -32,18 +33,68 @@ NO_ANSWER = (
     "no agent answered the call in time; is a worker registered? `vivavoce dev` has none until its file loads, and "
     "shows the error of the file. A room gets an agent only once: if the job of its agent has failed, call another room"
 )
-HANG_UPS = {"room_deleted": "the room was deleted", "participant_removed": "the caller was removed from the room"}
-"""The ways in which an agent ends a call, as the caller sees them: reason of the room's end → text."""
+
+
+class AgentEnd(Protocol):
+    """The agent's end of a call: its voice, and whether it is there."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the agent is on the line."""
+
+    @property
+    def failure(self) -> str:
+        """The error of the agent's code, if it shows one; else empty."""
+
+    @property
+    def ended(self) -> str:
+        """How the call ended before the caller hung up; empty while it has not."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it ended by no act of the agent's."""
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Listen, until cancelled."""
+
+    async def next_frame(self) -> AudioFrame:
+        """Return the next 20 ms of the agent, when they are due."""
+
+
+class Mouth(Protocol):
+    """The caller's microphone."""
+
+    @property
+    def waiting(self) -> float:
+        """Seconds of audio that wait to be sent."""
+
+    async def send(self, frame: AudioFrame) -> None:
+        """Send 20 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomMouth:
+    """The caller's microphone in a room."""
+
+    source: rtc.AudioSource
+
+    @property
+    def waiting(self) -> float:
+        """Seconds of audio that wait to be sent."""
+        return self.source.queued_duration
+
+    async def send(self, frame: AudioFrame) -> None:
+        """Send 20 ms."""
+        await self.source.capture_frame(_to_room(frame))
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The caller's microphone, the agent's end, and the caller's ears."""
+    """The caller's ears and microphone, and the agent's end."""
 
     ears: Ears
-    room: rtc.Room
-    source: rtc.AudioSource
-    agent: FarEnd
+    mouth: Mouth
+    agent: AgentEnd
 
 
 @asynccontextmanager
@@ -84,10 +135,10 @@ async def connected(
             await far_end.come()
         if far_end.failure:
             raise RoomError(_failed(far_end.failure))
-        if far_end.closed is not None:
-            raise RoomError(f"no agent answered the call: {_closing(far_end.closed)}")
+        if far_end.ended:
+            raise RoomError(f"no agent answered the call: {far_end.ended}")
         report("answered")
-        yield Connection(ears, room, source, far_end)
+        yield Connection(ears, RoomMouth(source), far_end)
     except rtc.ConnectError as error:
         if not await _is_open(url):
             raise RoomError(f"no room answers at {url}; start `vivavoce dev app.py` first, or give --url") from error
@@ -155,37 +206,26 @@ async def _talk(call: Connection, line: Line) -> None:
         out = line.exchange(frame)
         if line.hung_up is not None:
             return
-        if out is None and call.source.queued_duration > MAX_QUEUED:
+        if out is None and call.mouth.waiting > MAX_QUEUED:
             continue
-        await call.source.capture_frame(_to_room(out or AudioFrame.silence(FRAME_SECONDS, SAMPLE_RATE)))
+        await call.mouth.send(out or AudioFrame.silence(FRAME_SECONDS, SAMPLE_RATE))
 
 
-def _report_presence(agent: FarEnd, line: Line) -> None:
+def _report_presence(agent: AgentEnd, line: Line) -> None:
     """Report to the line that the agent left or came back; an agent may end a call by ending the room."""
     if agent.is_there:
         line.host_returned()
         report("returned")
         return
-    if agent.closed is not None and _name(agent.closed) not in HANG_UPS:
-        line.lost(_closing(agent.closed))
+    if agent.is_lost:
+        line.lost(agent.ended)
         return
-    line.host_left(may_return=agent.closed is None)
+    line.host_left(may_return=not agent.ended)
     report("left")
 
 
 def _failed(error: str) -> str:
     return f"the agent's code failed: {error}"
-
-
-def _closing(reason: rtc.DisconnectReason.ValueType) -> str:
-    name = _name(reason)
-    return HANG_UPS.get(name, f"the connection to the room was lost ({name})")
-
-
-def _name(reason: rtc.DisconnectReason.ValueType) -> str:
-    from livekit import rtc
-
-    return rtc.DisconnectReason.Name(reason).lower()
 
 
 def _to_room(frame: AudioFrame) -> rtc.AudioFrame:

@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 BACKGROUND_TRACK = "background_audio"
 """Name of an agent's second track, which is no voice."""
 CLOSE_LIMIT = 1.0
+HANG_UPS = {"room_deleted": "the room was deleted", "participant_removed": "the caller was removed from the room"}
+"""The ways in which an agent ends a call, as the caller sees them: reason of the room's end → text."""
 
 
 class FarEnd:
@@ -33,8 +35,10 @@ class FarEnd:
     """
 
     def __init__(self, room: rtc.Room) -> None:
-        self.closed: rtc.DisconnectReason.ValueType | None = None
-        """Why the room ended before the caller left it."""
+        self.ended = ""
+        """How the room ended before the caller left it; empty while it has not."""
+        self.is_lost = False
+        """Whether it ended by no act of the agent's."""
         self.failure = ""
         """The error of the agent's code, if it shows one: no agent comes any more."""
         self._room = room
@@ -134,7 +138,11 @@ class FarEnd:
         self._speakers.discard(participant.identity)
 
     def _on_closed(self, reason: rtc.DisconnectReason.ValueType) -> None:
-        self.closed = reason
+        from livekit import rtc
+
+        name = rtc.DisconnectReason.Name(reason).lower()
+        self.is_lost = name not in HANG_UPS
+        self.ended = HANG_UPS.get(name, f"the connection to the room was lost ({name})")
         self._speakers.clear()
         for sid in list(self._voices):
             self._forget(sid)

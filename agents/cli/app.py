@@ -23,6 +23,7 @@ from vivavoce.agents.cli.replay_command import replay
 from vivavoce.agents.cli.report_command import report
 from vivavoce.agents.cli.room_command import room
 from vivavoce.agents.cli.running import complain, configure_logging, ignore_short_secrets, own_version
+from vivavoce.agents.cli.serve_command import serve
 from vivavoce.agents.cli.start_command import start
 from vivavoce.pipelines.core.errors import VoiceError
 from vivavoce.pipelines.core.native_threads import bound_process
@@ -68,6 +69,7 @@ app.command()(demo)
 app.command()(new)
 app.command()(dev)
 app.command()(start)
+app.command()(serve)
 app.command()(console)
 app.command()(connect)
 app.command()(room)

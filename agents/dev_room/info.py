@@ -19,6 +19,7 @@ def new_sid(prefix: str) -> str:
 def new_info(claims: Claims, grants: VideoGrants, client: models.ClientInfo) -> models.ParticipantInfo:
     """Describe a participant as its token says, in the state JOINED."""
     is_agent = claims.kind == "agent" or bool(grants.agent)
+    kind = "AGENT" if is_agent else claims.kind.upper()
     now = LoopClock().wall()
     return models.ParticipantInfo(
         sid=new_sid("PA"),
@@ -27,7 +28,7 @@ def new_info(claims: Claims, grants: VideoGrants, client: models.ClientInfo) -> 
         metadata=claims.metadata,
         attributes=claims.attributes or {},
         state=models.ParticipantInfo.JOINED,
-        kind=models.ParticipantInfo.AGENT if is_agent else models.ParticipantInfo.STANDARD,
+        kind=kind if kind in models.ParticipantInfo.Kind.keys() else "STANDARD",
         joined_at=int(now),
         joined_at_ms=int(now * 1000),
         client_protocol=client.client_protocol,

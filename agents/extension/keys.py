@@ -26,7 +26,7 @@ STAGES = (
 )
 """The stages of a turn."""
 RESERVED = frozenset((*SOURCES.split(), *STEPS.split(","), *STAGES.split()))
-BUILT_IN = frozenset(("memory", "budget", "graph", "dialogues", "knowledge", "peers"))
+BUILT_IN = frozenset(("memory", "budget", "graph", "dialogues", "knowledge", "peers", "telephony"))
 """The keys of the extensions with options of their own in `SessionOptions`."""
 
 

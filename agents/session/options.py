@@ -21,6 +21,7 @@ from vivavoce.agents.peers.options import PeerOptions
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry
+from vivavoce.agents.telephony.options import TelephonyOptions
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.checks import (
     check_flag,
@@ -45,6 +46,7 @@ _EXTENSIONS: dict[str, type[Extension]] = {
     "dialogues": DialogueOptions,
     "knowledge": KnowledgeOptions,
     "peers": PeerOptions,
+    "telephony": TelephonyOptions,
 }
 
 
@@ -57,19 +59,15 @@ class WatchOptions:
     jobs, else where the standard `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nowhere."""
     capture_content: bool = False
     """Whether turn records, reports, logs and traces may hold content: spoken and generated words, instructions,
-    arguments and results of tools.
-    """
+    arguments and results of tools."""
     recording: RecordingOptions | None = None
     """Record the call, and its format; None: only on `session.recording.start()`."""
     trace_path: str | Path | None = None
     """Path of a trace of the turn machine and of the conversation graph, for `vivavoce replay`; it holds the user's
-    words. None: `VIVAVOCE_TRACE`; "": none. Names of the files: `vivavoce.agents.core.session_files`.
-    """
-
+    words. None: `VIVAVOCE_TRACE`; "": none. Names of the files: `vivavoce.agents.core.session_files`."""
     report_path: str | Path | None = None
     """Path of a session's report, written when it has closed: a folder, or a name in .json or .html (the page). None:
-    `VIVAVOCE_REPORT`; "": none. Names of the files: `vivavoce.agents.core.session_files`.
-    """
+    `VIVAVOCE_REPORT`; "": none. Names of the files: `vivavoce.agents.core.session_files`."""
 
     def __post_init__(self) -> None:
         if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):
@@ -128,8 +126,7 @@ class SessionOptions(WatchOptions):
     """Judges each sentence of the agent before it is spoken, and each turn of the caller before the model gets it."""
     context_window: ContextPolicy | None = None
     """Chooses the part of the conversation for each model step, for example `ContextWindow(max_items=40)`; None: all of
-    it. Any function of a `ChatContext` will do; running calls and the message that is answered are always sent.
-    """
+    it. Any function of a `ChatContext` will do; running calls and the message that is answered are always sent."""
     memory: MemoryOptions | None = None
     """Where `session.memory` and the conversation are kept, for how long, and whose they are; None: in this process,
     and only if it is used."""
@@ -144,6 +141,8 @@ class SessionOptions(WatchOptions):
     """The documents from which the call's questions are answered; None: none."""
     peers: PeerOptions | None = None
     """Messages to and from agents in other processes; None: no peers."""
+    telephony: TelephonyOptions | None = None
+    """The telephone of the call (`session.telephony`): keys, calls and transfers; None: there is none."""
     extensions: Sequence[Extension] = ()
     """Extensions of the application, one of each `key`; `session.extension(Kind)` has what each of them offers."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
@@ -198,5 +197,6 @@ def extensions_of(options: SessionOptions) -> list[Extension]:
         options.dialogues,
         options.knowledge,
         options.peers,
+        options.telephony,
     )
     return [*(one for one in own if one is not None), *options.extensions]

@@ -33,6 +33,7 @@ from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.speech.request import reply_request, say_request
 from vivavoce.agents.states import AgentState, CloseReason, UserState, checked_reason
 from vivavoce.agents.tasks.task import AgentTask
+from vivavoce.agents.telephony.options import telephony_of
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn.inputs import WhenBusy
 from vivavoce.agents.turn.options import WakeUp
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
     from vivavoce.agents.knowledge.session_knowledge import SessionKnowledge
     from vivavoce.agents.peers.session_peers import SessionPeers
+    from vivavoce.agents.telephony.telephony import Telephony
     from vivavoce.pipelines.denoise.base import Denoiser
     from vivavoce.pipelines.io import Transport
     from vivavoce.pipelines.llm.base import LLM
@@ -544,6 +546,11 @@ class AgentSession(EventSource, Generic[UserdataT]):
     def peers(self) -> SessionPeers:
         """The agents in other processes that the session talks with (`SessionOptions.peers`); raises as `graph`."""
         return peers_of(self._parts.extensions)
+
+    @property
+    def telephony(self) -> Telephony:
+        """Keys, calls and transfers (`SessionOptions.telephony`); raises as `graph`."""
+        return telephony_of(self._parts.extensions)
 
     def extension(self, kind: type[Extension]) -> Any:
         """Return what an extension of the session offers its application (`Attached.face`).

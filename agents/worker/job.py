@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from livekit import rtc
 
+    from vivavoce.pipelines.io import CallerInfo
+
 logger = logging.getLogger(__name__)
 
 JOIN_LIMIT = 15.0
@@ -93,6 +95,15 @@ class RoomJob(JobControl):
             self._room.on("disconnected", self._on_disconnected)
             self._room.on("participant_connected", self._on_news)
         return self._room
+
+    @property
+    def caller(self) -> CallerInfo | None:
+        """The participant of the job if it is for one, else the first caller in the room; None without one."""
+        if self._room is None:
+            return None
+        from vivavoce.agents.transports.livekit.phone import caller_in
+
+        return caller_in(self._room, self.job.participant_identity)
 
     @property
     def identity(self) -> str:

@@ -40,12 +40,13 @@ from vivavoce.pipelines.testing import ScriptedTTS
 MEMBERS: dict[type, str] = {
     Agent: (
         "cleanup instructions llm_stage on_empty_reply on_enter on_exit on_speech_in on_speech_out on_stream "
-        "on_user_turn_completed server_tools session stt_stage tools tts_stage update_instructions update_tools"
+        "on_user_turn_completed server_tools session stt_stage takes_keys tools tts_stage update_instructions "
+        "update_tools"
     ),
     AgentTask: (
         "cancel cleanup complete decline fail instructions llm_stage on_empty_reply on_enter on_exit on_speech_in "
-        "on_speech_out on_stream on_user_turn_completed options outcome server_tools session stt_stage summary tools "
-        "tts_stage update_instructions update_tools"
+        "on_speech_out on_stream on_user_turn_completed options outcome server_tools session stt_stage summary "
+        "takes_keys tools tts_stage update_instructions update_tools"
     ),
     AgentOverrides: "context denoise endpointing interruption llm stt tts turn_detector vad",
     BackgroundAudioConfig: "duck_volume enabled fade file_path looping thinking_only volume",
@@ -61,7 +62,7 @@ MEMBERS: dict[type, str] = {
     Edge: "digest efunc func model set_edge_handler set_message_handler",
     Handoff: "agent exception id is_done outcome turn_id",
     JobContext: (
-        "add_shutdown_callback api connect job participant_token reason resume_from room shared shutdown "
+        "add_shutdown_callback api caller connect job participant_token reason resume_from room shared shutdown "
         "wait_for_participant"
     ),
     PipelineChange: "exception id is_done outcome pipeline within",
@@ -106,8 +107,8 @@ MEMBERS: dict[type, str] = {
 OF_A_SESSION = (
     "agent agent_state budget close conversation_flow created_at current_speech extension graph hangup history id "
     "input interrupt knowledge leave memory observe off on on_wake_up once peers pipeline play_background_audio "
-    "recording reply report run_task say snapshot start stop_background_audio turns update_agent update_components "
-    "update_flow "
+    "recording reply report run_task say snapshot start stop_background_audio telephony turns update_agent "
+    "update_components update_flow "
     "update_pipeline usage user_state userdata wait_closed wake_up wake_up_timer"
 )
 

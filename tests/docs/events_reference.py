@@ -78,10 +78,11 @@ def fields_of(cls: type[SessionEvent]) -> Iterator[EventField]:
 
 def places() -> dict[str, str]:
     """Return the modules of the types that fields of events have, by name."""
-    tree = ast.parse(inspect.getsource(events))
+    modules = {inspect.getmodule(cls) or events for cls in EVENT_TYPES}
     imported = {
         alias.name: statement.module
-        for statement in tree.body
+        for module in modules
+        for statement in ast.parse(inspect.getsource(module)).body
         if isinstance(statement, ast.ImportFrom) and statement.module
         for alias in statement.names
     }

@@ -43,6 +43,8 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.dialogues.DialogueOptions",
         "vivavoce.agents.knowledge.KnowledgeOptions",
         "vivavoce.agents.peers.PeerOptions",
+        "vivavoce.agents.telephony.TelephonyOptions",
+        "vivavoce.agents.telephony.KeyEntry",
         "vivavoce.agents.ContextWindow",
         "vivavoce.agents.tasks.TaskOptions",
         "vivavoce.agents.ContentGuard",

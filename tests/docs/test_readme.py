@@ -21,6 +21,7 @@ from vivavoce.agents.cli.app import app
 from vivavoce.agents.cli.app_file import load_app
 from vivavoce.agents.cli.extras import WITHOUT_USE
 from vivavoce.agents.knowledge import KnowledgeOptions
+from vivavoce.agents.telephony import TelephonyOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, ToolCall
 
 ROOT = Path(__file__).parents[2]
@@ -159,7 +160,7 @@ def test_every_name_of_a_plugin_exists() -> None:
 
 
 def test_every_member_of_the_session_named_exists() -> None:
-    options = SessionOptions(knowledge=KnowledgeOptions())
+    options = SessionOptions(knowledge=KnowledgeOptions(), telephony=TelephonyOptions())
     session = AgentSession[None](Agent("Help."), pipelines.CascadingPipeline(tts=ScriptedTTS()), options=options)
     named = {name for code in INLINE for name in re.findall(r"\bsession\.(\w+)", code)}
     assert {"say", "update_agent", "snapshot", "history"} <= named

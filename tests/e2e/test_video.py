@@ -98,9 +98,11 @@ async def showing(
 
 
 @asynccontextmanager
-async def connected(server: RoomEndpoint, room_name: str, identity: str, kind: str = "") -> AsyncIterator[rtc.Room]:
+async def connected(
+    server: RoomEndpoint, room_name: str, identity: str, kind: str = "standard"
+) -> AsyncIterator[rtc.Room]:
     room = rtc.Room()
-    await room.connect(server.url, token(server, room_name, identity, *([kind] if kind else [])))
+    await room.connect(server.url, token(server, room_name, identity, kind))
     try:
         yield room
     finally:

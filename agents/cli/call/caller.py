@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 async def _place_call(request: dict[str, Any]) -> dict[str, Any]:
-    """Run the whole call: `request` holds url, token, script, wav and answer_limit."""
+    """Run the whole call: `request` holds url, token, wire, script, wav and answer_limit."""
     from vivavoce.plugins import silero
 
     script = CallScript.model_validate(request["script"])
@@ -31,7 +31,7 @@ async def _place_call(request: dict[str, Any]) -> dict[str, Any]:
     mind = ScriptMind(script, has_ears=script.ears.words in ("grammar", "general"))
     captions = Transcription(mind) if script.ears.words == "transcription" else None
     limits = {"limit": script.limit, "answer_limit": request["answer_limit"]}
-    to = Destination(url=request["url"], token=request["token"], **limits)
+    to = Destination(url=request["url"], token=request["token"], wire=request["wire"], **limits)
     async with silero.VAD() as vad, _recogniser(script) as stt:
         components = Components(vad=vad, stt=stt, voice=voice)
         line = await hold_call(to, mind, components, Path(request["wav"]), captions)

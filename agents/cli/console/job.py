@@ -8,7 +8,7 @@ from typing import Any
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.job import JobControl, JobInfo
-from vivavoce.pipelines.io import Transport
+from vivavoce.pipelines.io import CallerInfo, Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class ConsoleJob(JobControl):
     def room(self) -> Any:
         """The transport, in place of a room."""
         return self._transport
+
+    @property
+    def caller(self) -> CallerInfo | None:
+        """The person at the console."""
+        return self._transport.caller or CallerInfo(line="console", identity=ConsoleParticipant().identity)
 
     async def connect(self, auto_subscribe: bool) -> None:
         """Do nothing: there is no room to join."""

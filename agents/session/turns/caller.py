@@ -259,12 +259,13 @@ class Caller(TransportEvents):
             self._limit = self._clock.call_at(limit, self._on_audible_limit)
             self.transport.on_audible(self._begin_playout)
 
-    def participant_left(self, identity: str) -> None:
+    def participant_left(self, identity: str, *, comes_back: bool = True) -> None:
         self.replies.caller_left()
         options = self._options
         if options.close_on_disconnect:  # otherwise the room continues without it
             self._background.hold(True)
-        self._context.inbox.post(i.ParticipantLeft(options.participant_grace if options.close_on_disconnect else None))
+        grace = options.participant_grace if comes_back else 0.0
+        self._context.inbox.post(i.ParticipantLeft(grace if options.close_on_disconnect else None))
 
     def closed(self, reason: str) -> None:
         self._end(reason, self._close_reason)

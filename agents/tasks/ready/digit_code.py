@@ -35,6 +35,8 @@ class GetDigitCode(ConfirmedTask[str]):
             a turn of the caller that holds only the digits is understood without the model.
     """
 
+    takes_keys = True
+
     def __init__(
         self,
         length: int,

@@ -25,6 +25,8 @@ class LinkChange(NamedTuple):
 
     what: Literal["linked", "left"]
     identity: str
+    comes_back: bool = True
+    """Whether one that has left may come back within the grace."""
 
 
 class ParticipantLink:
@@ -43,6 +45,7 @@ class ParticipantLink:
         self._identity = identity
         self._participant: Participant | None = None
         self._left_at: float | None = None
+        self._grace = options.participant_grace
         self._is_suspended = False
         """Whether the agent itself is out of the room for now: the room looks empty then, and no participant counts as
         gone.
@@ -67,18 +70,28 @@ class ParticipantLink:
         self._is_suspended = False
 
     def update(
-        self, participants: Mapping[str, Participant], *, now: float, is_reachable: Callable[[str], bool]
+        self,
+        participants: Mapping[str, Participant],
+        *,
+        now: float,
+        is_reachable: Callable[[str], bool],
+        comes_back: Callable[[Participant], bool] = lambda _: True,
     ) -> list[LinkChange]:
         """Compare with the room's participants by identity; return the changes in order.
 
         If the session has begun to talk before, a participant that comes is linked once `is_reachable(identity)`:
         speech continues at once then, and a server reports only the first subscription to the agent's track.
+
+        Args:
+            comes_back: Whether a participant that has left may come back; for one that does not, no grace counts.
         """
         changes: list[LinkChange] = []
         if self._is_suspended:
             return changes
         if self._participant is not None and participants.get(self._participant.identity) is not self._participant:
-            changes.append(LinkChange("left", self._participant.identity))
+            may_return = comes_back(self._participant)
+            changes.append(LinkChange("left", self._participant.identity, may_return))
+            self._grace = self._options.participant_grace if may_return else 0.0
             self._participant = None
             self._left_at = now
         if self._participant is None:
@@ -96,7 +109,7 @@ class ParticipantLink:
     def _grace_over_at(self) -> float | None:
         if self._left_at is None or self._is_fixed or self._options.close_on_disconnect:
             return None
-        return self._left_at + self._options.participant_grace
+        return self._left_at + self._grace
 
     def _find(self, participants: Mapping[str, Participant], now: float) -> Participant | None:
         if self._identity is not None and self._identity in participants:

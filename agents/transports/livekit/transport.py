@@ -13,6 +13,7 @@ from livekit import rtc
 from livekit.rtc.participant import PublishTrackError, UnpublishTrackError
 
 from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.transports.livekit import phone
 from vivavoce.agents.transports.livekit.avatar import Avatar
 from vivavoce.agents.transports.livekit.hangup import checked, disconnect
 from vivavoce.agents.transports.livekit.inbound import MicrophoneReader, TextReader
@@ -25,7 +26,7 @@ from vivavoce.agents.transports.livekit.video import VideoReader, check_encoder,
 from vivavoce.agents.transports.options import RoomOptions, VideoInputOptions
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.core.errors import RoomError
-from vivavoce.pipelines.io import AudioSink, PartMessage, TranscriptSegment, Transport, TransportEvents
+from vivavoce.pipelines.io import AudioSink, CallerInfo, PartMessage, TranscriptSegment, Transport, TransportEvents
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ WAKING_EVENTS: tuple[rtc.room.EventTypes, ...] = (
     "track_unsubscribed",
     "track_muted",
     "track_unmuted",
+    "participant_attributes_changed",
 )
 """Events after which the transport looks at the room again."""
 
@@ -80,8 +82,8 @@ class LiveKitTransport(Transport):
         clock: Clock,
         credentials: Credentials | None = None,
     ) -> None:
-        self._credentials = credentials
-        self._room = room
+        self.credentials = credentials
+        self.room = self._room = room
         self._options = options
         self._clock = clock
         self.input_rate = options.input_rate
@@ -208,17 +210,20 @@ class LiveKitTransport(Transport):
             events.closed(reason)
         if self._is_gone:
             return
-        present = dict(self._room.remote_participants)
+        present = {name: one for name, one in self._room.remote_participants.items() if not phone.is_ringing(one)}
         if self._avatar is not None:
             present.pop(self._avatar.identity, None)
         for change in self._link.update(
-            present, now=self._clock.now(), is_reachable=lambda identity: is_reachable(present[identity])
+            present,
+            now=self._clock.now(),
+            is_reachable=lambda identity: is_reachable(present[identity]),
+            comes_back=lambda one: not phone.has_hung_up(one),
         ):
             logger.debug("participant %r has %s", change.identity, change.what)
             if change.what == "left":
                 microphone.follow(None)
                 self._parts.drop()
-                events.participant_left(change.identity)
+                events.participant_left(change.identity, comes_back=change.comes_back)
             else:
                 self._parts.link(change.identity)
                 events.participant_linked(change.identity)
@@ -298,7 +303,7 @@ class LiveKitTransport(Transport):
 
         def take(pressed: rtc.SipDTMF) -> None:
             if pressed.participant is not None and pressed.participant.identity == self._link.identity:
-                events.key(pressed.digit)
+                events.key(pressed.digit.upper())  # LiveKit's A to D come in lower case
 
         self._room.on("sip_dtmf_received", take)
         try:
@@ -374,7 +379,15 @@ class LiveKitTransport(Transport):
         else:
             self._on_audible.append(callback)
 
+    @property
+    def caller(self) -> CallerInfo | None:
+        participant = self._room.remote_participants.get(self._link.identity or "")
+        return None if participant is None else phone.caller_of(participant)
+
     # --- output of the session beside audio
+
+    async def send_keys(self, keys: str) -> bool:
+        return await phone.send_keys(self._room, keys)
 
     def send_transcript(self, segment: TranscriptSegment) -> None:
         if self._texts is None or self._is_gone or not self._options.transcription:
@@ -414,10 +427,10 @@ class LiveKitTransport(Transport):
     # --- the end
 
     def check_hangup(self) -> None:
-        checked(self._credentials)
+        checked(self.credentials)
 
     async def hangup(self) -> None:
-        credentials, identity = checked(self._credentials), self._link.identity
+        credentials, identity = checked(self.credentials), self._link.identity
         if identity is not None or self._options.hangup == "room":
             if self._texts is not None and self._room.isconnected():
                 with anyio.move_on_after(ARRIVAL_LIMIT):

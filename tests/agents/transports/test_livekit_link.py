@@ -130,3 +130,22 @@ def test_kinds_have_the_options_names(kind: rtc.ParticipantKind.ValueType, name:
 def test_reason_of_an_end_is_named_even_one_of_a_newer_server() -> None:
     assert reason_name(rtc.DisconnectReason.DUPLICATE_IDENTITY) == "duplicate_identity"
     assert reason_name(99) == "reason_99"  # type: ignore[arg-type]  # what a newer server may send
+
+
+def test_one_that_has_hung_up_is_not_waited_for() -> None:
+    link = ParticipantLink(None, RoomOptions(participant_grace=5.0, close_on_disconnect=False))
+    phone = Somebody("phone", Kind.PARTICIPANT_KIND_SIP)
+    assert look(link, phone) == ["linked phone"]
+    changes = link.update({}, now=1.0, is_reachable=lambda _: True, comes_back=lambda one: one is not phone)
+    assert [(change.what, change.comes_back) for change in changes] == [("left", False)]
+    assert look(link, Somebody("anna"), now=1.0) == ["linked anna"]
+
+
+def test_one_that_left_without_hanging_up_is_waited_for_again() -> None:
+    link = ParticipantLink(None, RoomOptions(participant_grace=5.0, close_on_disconnect=False))
+    look(link, Somebody("phone"))
+    link.update({}, now=1.0, is_reachable=lambda _: True, comes_back=lambda _: False)
+    assert look(link, Somebody("anna"), now=1.0) == ["linked anna"]
+    assert look(link, now=2.0) == ["left anna"]
+    assert look(link, Somebody("bert"), now=6.9) == []
+    assert look(link, Somebody("bert"), now=7.0) == ["linked bert"]

@@ -128,7 +128,7 @@ class Calls:
     def key(self, key: str) -> None:
         raise AssertionError("no telephone is here")
 
-    def participant_left(self, identity: str) -> None:
+    def participant_left(self, identity: str, *, comes_back: bool = True) -> None:
         self.log.append(f"left {identity}")
 
     def closed(self, reason: str) -> None:

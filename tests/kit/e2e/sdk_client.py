@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -93,8 +93,8 @@ class Heard(Watched):
         self.log.append(f"key {key}")
         self.changed()
 
-    def participant_left(self, identity: str) -> None:
-        self.log.append(f"left {identity}")
+    def participant_left(self, identity: str, *, comes_back: bool = True) -> None:
+        self.log.append(f"left {identity}" if comes_back else f"left {identity} for good")
         self.changed()
 
     def closed(self, reason: str) -> None:
@@ -211,17 +211,30 @@ class Peer(Watched):
         await self.room.disconnect()
 
 
-def token(server: RoomEndpoint, room: str, identity: str, kind: str = "standard") -> str:
+def token(
+    server: RoomEndpoint,
+    room: str,
+    identity: str,
+    kind: str = "standard",
+    attributes: Mapping[str, str] | None = None,
+) -> str:
     grants = api.VideoGrants(room_join=True, room=room, can_update_own_metadata=True)
     access = api.AccessToken(server.api_key, server.api_secret).with_identity(identity).with_grants(grants)
+    access.with_attributes(dict(attributes or {}))
     return access.with_kind(kind).with_ttl(timedelta(minutes=5)).to_jwt()  # type: ignore[arg-type]  # a Literal there
 
 
 @asynccontextmanager
-async def joined(server: RoomEndpoint, room_name: str, identity: str, kind: str = "standard") -> AsyncIterator[Peer]:
+async def joined(
+    server: RoomEndpoint,
+    room_name: str,
+    identity: str,
+    kind: str = "standard",
+    attributes: Mapping[str, str] | None = None,
+) -> AsyncIterator[Peer]:
     room = rtc.Room()
     peer = Peer(room)
-    await room.connect(server.url, token(server, room_name, identity, kind))
+    await room.connect(server.url, token(server, room_name, identity, kind, attributes))
     try:
         yield peer
     finally:

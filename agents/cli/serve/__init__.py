@@ -1,0 +1,1 @@
+"""The parts of `vivavoce serve`: `server` answers webhooks and sockets, `calls` runs a job for each call."""

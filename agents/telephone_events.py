@@ -1,0 +1,55 @@
+"""The events of a telephone; `agents/events.py` has them among all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from vivavoce.agents.session_event import SessionEvent
+from vivavoce.agents.states import CallStatus, KeysEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPressed(SessionEvent):
+    """The caller pressed a key of a telephone (DTMF).
+
+    Args:
+        key: One of 0 to 9, *, # and A to D.
+    """
+
+    name: ClassVar[str] = "key_pressed"
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeysEntered(SessionEvent):
+    """The caller has made an entry by the keys of a telephone, in a session with `TelephonyOptions`.
+
+    Args:
+        keys: Its keys, without the terminator; empty if only that came.
+        end: The end of the entry: the `terminator`, its `length`, a `pause`, or its `limit` of keys or seconds.
+    """
+
+    name: ClassVar[str] = "keys_entered"
+    keys: str = field(repr=False)
+    end: KeysEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallProgress(SessionEvent):
+    """A call or a transfer by `session.telephony` has got further, or has ended.
+
+    Args:
+        what: A `call`, or a `transfer` of the caller.
+        status: `dialing`, `ringing`; at the end `answered`, `busy`, `declined`, `no_answer`, `no_route` or `failed`.
+        identity: The participant that is called, or transferred.
+        sip_code: The SIP code of a refusal; None without one.
+        reason: Of a call that was not answered, in the words of the line or the server.
+    """
+
+    name: ClassVar[str] = "call_progress"
+    what: Literal["call", "transfer"]
+    status: CallStatus
+    identity: str = field(repr=False)
+    sip_code: int | None = None
+    reason: str = ""

@@ -1,0 +1,35 @@
+"""Telephony: keys, calls and transfers of a session, as an extension (`session.telephony`).
+
+* `options`: `TelephonyOptions`; `key_entry`: how keys become an entry.
+* `session_telephony`: the part of one session; `telephony`: its face for applications.
+* `collector`, `key_input`: the pure rule of an entry, and the keys of a session; `tones`: keys as audio.
+* `calls`: calls out and transfers by the server's API; `outcome`: how they end; `numbers`: checks of numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from vivavoce.agents.telephony.collector import EnteredKeys
+    from vivavoce.agents.telephony.key_entry import KeyEntry
+    from vivavoce.agents.telephony.options import TelephonyOptions
+    from vivavoce.agents.telephony.outcome import CallOutcome
+    from vivavoce.agents.telephony.telephony import Telephony
+    from vivavoce.pipelines.io import CallerInfo
+
+_PLACES = {
+    "vivavoce.agents.telephony.collector": "EnteredKeys",
+    "vivavoce.agents.telephony.key_entry": "KeyEntry",
+    "vivavoce.agents.telephony.options": "TelephonyOptions",
+    "vivavoce.agents.telephony.outcome": "CallOutcome",
+    "vivavoce.agents.telephony.telephony": "Telephony",
+    "vivavoce.pipelines.io": "CallerInfo",
+}
+
+__all__ = ["CallOutcome", "CallerInfo", "EnteredKeys", "KeyEntry", "Telephony", "TelephonyOptions"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -1,0 +1,235 @@
+"""Calls: calls out of the room of a session, and transfers of its caller, by the server's API (`livekit.SIP`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+
+from vivavoce.agents.events import CallProgress
+from vivavoce.agents.extension.extension import Host
+from vivavoce.agents.states import CallStatus
+from vivavoce.agents.telephony.outcome import CallOutcome, refused, transferred, unanswered
+from vivavoce.pipelines.core.errors import (
+    CapabilityError,
+    ConfigurationError,
+    RoomError,
+    SessionError,
+    SessionNotStartedError,
+    describe,
+)
+
+if TYPE_CHECKING:
+    from livekit import api, rtc
+
+    from vivavoce.agents.server_access import Credentials
+    from vivavoce.agents.transports.livekit import LiveKitTransport
+
+logger = logging.getLogger(__name__)
+
+ANSWER_LIMIT = 10.0
+"""Seconds beyond the ringing until the server must have answered."""
+KEY_SECONDS = 0.6
+"""Seconds, at most, for each key of `keys`: the server answers behind the last one."""
+
+
+class Calls:
+    """Calls out and transfers of one session.
+
+    Args:
+        host: The session.
+        trunk: The id of the outbound trunk; "" for none.
+        number: The number that calls come from; "" for the trunk's own.
+    """
+
+    def __init__(self, host: Host, trunk: str, number: str) -> None:
+        self._host = host
+        self._context = host.context
+        self._trunk = trunk
+        self._number = number
+        self._under_way: set[str] = set()
+        """The identities that are being called or transferred."""
+
+    async def call(
+        self,
+        number: str,
+        *,
+        identity: str,
+        name: str,
+        keys: str,
+        ringing: float,
+        longest: float | None,
+        headers: Mapping[str, str],
+    ) -> CallOutcome:
+        """Call a number, and wait until somebody has answered, or nobody will; see `Telephony.call`."""
+        from livekit import api
+
+        from vivavoce.agents.transports.livekit.hangup import disconnect
+
+        if not self._trunk:
+            raise ConfigurationError(
+                "a call out needs an outbound trunk, got none; give TelephonyOptions(trunk='ST_…') the id of yours"
+            )
+        transport, credentials = self._line()
+        room = transport.room
+        if identity in room.remote_participants:
+            raise SessionError(f"{identity!r} is in the room already, and a second call would hang it up")
+        request = api.CreateSIPParticipantRequest(
+            sip_trunk_id=self._trunk,
+            sip_call_to=number,
+            sip_number=self._number,
+            room_name=room.name,
+            participant_identity=identity,
+            participant_name=name,
+            dtmf=keys,
+            headers=dict(headers),
+            wait_until_answered=True,
+        )
+        request.ringing_timeout.FromMilliseconds(round(ringing * 1000))
+        if longest is not None:
+            request.max_call_duration.FromMilliseconds(round(longest * 1000))
+        limit = ringing + ANSWER_LIMIT + KEY_SECONDS * len(keys)
+
+        async def dial(server: api.LiveKitAPI) -> CallOutcome:
+            await server.sip.create_sip_participant(request, timeout=limit)
+            return CallOutcome(status="answered", identity=identity)
+
+        with self._alone("call", identity):
+            try:
+                return await self._ask("call", identity, dial, room, credentials, limit)
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True):  # its own limit is 5 s
+                    try:
+                        await disconnect(credentials, room.name, identity, whom="participant")
+                    except RoomError as error:
+                        logger.warning("the call that was given up could not be ended: %s", error)
+                raise
+
+    async def transfer(
+        self, target: str, *, identity: str | None, dialtone: bool, ringing: float, headers: Mapping[str, str]
+    ) -> CallOutcome:
+        """Hand the caller's telephone over to another one; see `Telephony.transfer`."""
+        from livekit import api
+
+        transport, credentials = self._line()
+        whom = self._telephone(transport, identity)
+        request = api.TransferSIPParticipantRequest(
+            participant_identity=whom,
+            room_name=transport.room.name,
+            transfer_to=target,
+            play_dialtone=dialtone,
+            headers=dict(headers),
+        )
+        request.ringing_timeout.FromMilliseconds(round(ringing * 1000))
+        limit = ringing + ANSWER_LIMIT
+
+        async def hand_over(server: api.LiveKitAPI) -> CallOutcome:
+            return transferred(await server.sip.transfer_sip_participant(request, timeout=limit), whom)
+
+        with self._alone("transfer", whom):
+            return await self._ask("transfer", whom, hand_over, transport.room, credentials, limit)
+
+    async def _ask(
+        self,
+        what: str,
+        identity: str,
+        ask: Callable[[api.LiveKitAPI], Awaitable[CallOutcome]],
+        room: rtc.Room,
+        credentials: Credentials,
+        limit: float,
+    ) -> CallOutcome:
+        """Make one request, note its progress, and return its outcome: no answer of the server raises."""
+        import aiohttp
+        from livekit import api
+
+        self._note(what, "dialing", identity)
+        with _ringing(room, identity, lambda: self._note(what, "ringing", identity)) as has_rung:
+            try:
+                with anyio.fail_after(limit):
+                    async with api.LiveKitAPI(credentials.url, credentials.api_key, credentials.api_secret) as server:
+                        outcome = await ask(server)
+            except api.TwirpError as error:
+                outcome = refused(error, identity, has_rung=bool(has_rung))
+            except TimeoutError:
+                outcome = unanswered(identity, has_rung=bool(has_rung))
+            except (aiohttp.ClientError, OSError) as error:
+                reason = f"the server's API could not be reached: {describe(error, quotes_foreign=True)}"
+                outcome = CallOutcome(status="failed", identity=identity, reason=reason)
+        self._note(what, outcome.status, identity, sip_code=outcome.sip_code, reason=outcome.reason)
+        return outcome
+
+    def _note(
+        self, what: str, status: CallStatus, identity: str, *, sip_code: int | None = None, reason: str = ""
+    ) -> None:
+        self._context.log.note(
+            CallProgress, what=what, status=status, identity=identity, sip_code=sip_code, reason=reason
+        )
+        self._context.inbox.wake()
+
+    @contextmanager
+    def _alone(self, what: str, identity: str) -> Iterator[None]:
+        if identity in self._under_way:
+            raise SessionError(f"a call or transfer of {identity!r} is under way; await it before the next {what}()")
+        self._under_way.add(identity)
+        try:
+            yield
+        finally:
+            self._under_way.discard(identity)
+
+    def _line(self) -> tuple[LiveKitTransport, Credentials]:
+        """Return the way to the caller, and the keys for the server's API."""
+        from vivavoce.agents.transports.livekit import LiveKitTransport
+
+        self._context.check_open()
+        transport = self._context.live.transport
+        if transport is None:
+            raise SessionNotStartedError("the session is not in its room yet; call this from on_enter on")
+        if not isinstance(transport, LiveKitTransport):
+            remedy = "start the session in a LiveKit room with a SIP service"
+            raise CapabilityError(type(transport).__name__, "calls out and transfers", remedy)
+        if transport.credentials is None:
+            raise ConfigurationError(
+                "calls and transfers need the server's API, but URL, API key and API secret are not all known: set "
+                "LIVEKIT_URL, LIVEKIT_API_KEY and LIVEKIT_API_SECRET, or start the session in a worker's job"
+            )
+        return transport, transport.credentials
+
+    def _telephone(self, transport: LiveKitTransport, identity: str | None) -> str:
+        """Return the identity of the telephone to transfer: the caller's, or the given one."""
+        from vivavoce.agents.transports.livekit.phone import SIP
+
+        whom = identity
+        if whom is None and transport.caller is not None:
+            whom = transport.caller.identity
+        participant = transport.room.remote_participants.get(whom or "")
+        if participant is None or participant.kind != SIP:
+            found = "nobody is on the line" if participant is None else f"{whom!r} has a LiveKit client"
+            raise ConfigurationError(f"a transfer needs a telephone in the room, and {found}")
+        return participant.identity
+
+
+@contextmanager
+def _ringing(room: rtc.Room, identity: str, note: Callable[[], None]) -> Iterator[list[str]]:
+    """Call `note` once when the telephone rings, within the block; the list then has an item."""
+    from vivavoce.agents.transports.livekit.phone import STATUS
+
+    rung: list[str] = []
+
+    def look(participant: rtc.Participant) -> None:
+        if participant.identity == identity and participant.attributes.get(STATUS) == "ringing" and not rung:
+            rung.append(identity)
+            note()
+
+    def changed(_: dict[str, str], participant: rtc.Participant) -> None:
+        look(participant)
+
+    room.on("participant_connected", look)
+    room.on("participant_attributes_changed", changed)
+    try:
+        yield rung
+    finally:
+        room.off("participant_connected", look)
+        room.off("participant_attributes_changed", changed)

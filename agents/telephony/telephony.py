@@ -1,0 +1,199 @@
+"""Telephony: `session.telephony`, the telephone of a session as applications use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import anyio
+
+from vivavoce.agents.extension.extension import Host
+from vivavoce.agents.telephony.calls import Calls
+from vivavoce.agents.telephony.collector import EnteredKeys
+from vivavoce.agents.telephony.key_entry import KEYS, KeyEntry
+from vivavoce.agents.telephony.key_input import KeyInput
+from vivavoce.agents.telephony.numbers import checked_number, checked_target
+from vivavoce.agents.telephony.outcome import CallOutcome
+from vivavoce.agents.telephony.tones import key_tones
+from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, shown
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, SessionNotStartedError
+from vivavoce.pipelines.io import CallerInfo, Transport
+
+KEY_PAUSE = 0.5
+"""Seconds of a "w" among keys, as LiveKit's SIP service counts it."""
+
+
+class Telephony:
+    """Keys of the caller and to the line, calls out and transfers.
+
+    Args:
+        host: The session.
+        keys: The keys that its caller presses.
+        calls: Its calls out and transfers.
+    """
+
+    def __init__(self, host: Host, keys: KeyInput, calls: Calls) -> None:
+        self._host = host
+        self._keys = keys
+        self._calls = calls
+
+    @property
+    def caller(self) -> CallerInfo | None:
+        """The caller as the line names them; None as long as none is there."""
+        transport = self._host.context.live.transport
+        return None if transport is None else transport.caller
+
+    async def collect_keys(self, entry: KeyEntry | None = None, *, first_within: float = 10.0) -> EnteredKeys:
+        """Wait for one entry of the caller, which is then no turn; ask for it before, such as by `say()`.
+
+        The event `keys_entered` comes as well. The close of the session ends the wait, with no keys.
+
+        Args:
+            entry: How keys become the entry; None: as `KeyEntry()` says.
+            first_within: Seconds for the first key.
+        Raises:
+            SessionError: The session takes no input now, or another call of this method waits.
+            ConfigurationError: An argument is of another kind.
+        """
+        check_instance("entry", entry, KeyEntry, or_none=True)
+        check_number("first_within", first_within, above=0, unit="s")
+        self._host.context.check_open()
+        return await self._keys.collect(entry or KeyEntry(), first_within)
+
+    async def send_keys(self, keys: str) -> None:
+        """Press keys for the other side, such as an automatic menu.
+
+        In a LiveKit room each telephone gets them at once, by a message of the line. Elsewhere the tones are played in
+        the agent's own audio, behind the speech that is under way.
+
+        Args:
+            keys: 0 to 9, *, #, A to D; a "w" waits for half a second.
+        Raises:
+            ConfigurationError: There are other characters, or none, or the caller has no telephone.
+            CapabilityError: The line needs tones, and the session has no audio.
+            SessionError: The session is not in its room, or closes.
+            RoomError: The line did not take them.
+        """
+        pressed = _checked_keys(keys)
+        self._host.context.check_open()
+        transport = self._transport
+        for number, part in enumerate(pressed.split("W")):
+            if number:
+                await anyio.sleep(KEY_PAUSE)
+            if part and not await transport.send_keys(part):
+                await self._play(part, transport)
+
+    async def call(
+        self,
+        number: str,
+        *,
+        identity: str | None = None,
+        name: str = "",
+        keys: str = "",
+        ringing_timeout: float = 30.0,
+        max_duration: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> CallOutcome:
+        """Call a number into the session's LiveKit room, and wait until somebody has answered, or nobody will.
+
+        Call it in `on_enter`, before the greeting: the session talks to the first telephone that is answered, and all
+        its timers begin then. The event `call_progress` tells the steps. Nothing that the line or the server answers
+        raises; a cancelled call is hung up.
+
+        Args:
+            number: Such as `"+15550100"`.
+            identity: Of the participant that it becomes; None: `sip_` and the number.
+            name: Of that participant; "" for the server's choice.
+            keys: Pressed when it is answered, such as an extension: `"w12#"`.
+            ringing_timeout: Seconds until nobody has answered.
+            max_duration: Seconds after which the server ends the call; None: the server's own limit.
+            headers: SIP headers of the call.
+        Raises:
+            ConfigurationError: An argument is none that it needs to be, there is no trunk, or no key for the server.
+            CapabilityError: The session is not in a LiveKit room.
+            SessionError: A participant of that identity is in the room or is being called, or the session closes.
+        """
+        number = checked_number("number", number)
+        if identity is not None and not check_text("identity", identity).strip():
+            raise ConfigurationError("need identity as a name or None, got an empty one")
+        check_text("name", name)
+        check_number("ringing_timeout", ringing_timeout, above=0, unit="s")
+        check_number("max_duration", max_duration, above=0, unit="s", or_none=True)
+        return await self._calls.call(
+            number,
+            identity=identity or f"sip_{number}",
+            name=name,
+            keys=_checked_keys(keys).replace("W", "w") if keys else "",
+            ringing=ringing_timeout,
+            longest=max_duration,
+            headers=_checked_headers(headers),
+        )
+
+    async def transfer(
+        self,
+        to: str,
+        *,
+        identity: str | None = None,
+        dialtone: bool = False,
+        ringing_timeout: float = 30.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> CallOutcome:
+        """Hand the caller over to another telephone (SIP REFER), and wait until it has answered.
+
+        Once it has, the caller leaves the room, and the session closes as by a hang-up. Otherwise the caller is still
+        there. The event `call_progress` tells the steps. The carrier must allow it for your trunk.
+
+        Args:
+            to: A number, or a SIP address such as `"sip:desk@example.com"`.
+            identity: The telephone to hand over; None: the session's caller.
+            dialtone: Whether the caller hears a dial tone meanwhile.
+            ringing_timeout: Seconds until nobody has answered.
+            headers: SIP headers of the transfer.
+        Raises:
+            ConfigurationError: An argument is none that it needs to be, there is no telephone to hand over, or no key
+                for the server.
+            CapabilityError: The session is not in a LiveKit room.
+            SessionError: Another transfer of that telephone is under way, or the session closes.
+        """
+        target = checked_target("to", to)
+        check_flag("dialtone", dialtone)
+        check_number("ringing_timeout", ringing_timeout, above=0, unit="s")
+        return await self._calls.transfer(
+            target,
+            identity=identity,
+            dialtone=dialtone,
+            ringing=ringing_timeout,
+            headers=_checked_headers(headers),
+        )
+
+    async def _play(self, keys: str, transport: Transport) -> None:
+        caller = transport.caller
+        if caller is not None and caller.line == "room":
+            raise ConfigurationError("keys need a telephone in the room, and the caller has a LiveKit client; leave it")
+        if not self._host.context.live.capabilities.speaks:
+            remedy = "give the session a voice, or a line with a message for keys, such as a LiveKit telephone"
+            raise CapabilityError(type(transport).__name__, "the tones of keys as audio", remedy)
+        await self._host.context.session.say(
+            "", audio=key_tones(keys), interruptible=False, add_to_history=False, priority=1
+        )
+
+    @property
+    def _transport(self) -> Transport:
+        transport = self._host.context.live.transport
+        if transport is None:
+            raise SessionNotStartedError("the session is not in its room yet; call this from on_enter on")
+        return transport
+
+
+def _checked_keys(keys: object) -> str:
+    pressed = check_text("keys", keys).upper()
+    if not pressed.strip("W") or set(pressed) - {*KEYS, "W"}:
+        raise ConfigurationError(f"need keys of {KEYS}, and w for a pause, got {shown(keys)}")
+    return pressed
+
+
+def _checked_headers(headers: object) -> Mapping[str, str]:
+    if headers is None:
+        return {}
+    if not isinstance(headers, Mapping) or not all(isinstance(one, str) for pair in headers.items() for one in pair):
+        raise ConfigurationError(f"headers must be a mapping of texts, got {shown(headers)}")
+    return headers

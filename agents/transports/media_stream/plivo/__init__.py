@@ -1,0 +1,1 @@
+"""Plivo: its wire and its webhook."""

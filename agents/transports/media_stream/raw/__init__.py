@@ -1,0 +1,1 @@
+"""The stream of plain PCM: its wire and its way in."""

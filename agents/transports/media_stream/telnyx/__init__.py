@@ -1,0 +1,1 @@
+"""Telnyx: its wire and its webhook."""

@@ -1,0 +1,1 @@
+"""Twilio: its wire and its webhook."""

@@ -1,0 +1,1 @@
+"""Vonage: its wire and its webhook."""

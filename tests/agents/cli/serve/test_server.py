@@ -1,0 +1,290 @@
+"""`vivavoce serve` on loopback: Twilio's webhook and its sockets, with a real server and a scripted Twilio."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import aiohttp
+import anyio
+import numpy as np
+import pytest
+
+from kit.cli import in_this_process
+from kit.telephone import Twilio, Wire
+from vivavoce.agents import Agent, AgentSession, JobContext, TaskExecution, Worker, WorkerOptions
+from vivavoce.agents.caller.call import Components, Destination, hold_call, problem_of
+from vivavoce.agents.caller.script import CallScript
+from vivavoce.agents.caller.script_mind import ScriptMind
+from vivavoce.agents.cli.serve.calls import Calls
+from vivavoce.agents.cli.serve.server import CallServer, checked_public_url
+from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD
+from vivavoce.agents.transports.media_stream.admission import Admission
+from vivavoce.agents.transports.media_stream.twilio.webhook import TwilioWebhook, signature
+from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
+from vivavoce.pipelines.media.wav import read_wav
+
+PUBLIC = "https://phone.example.com"
+TOKEN = "12345"
+STREAM = {"x-twilio-signature": signature(TOKEN, "wss://phone.example.com/twilio/stream", [])}
+
+
+class Host(Agent):
+    def __init__(self) -> None:
+        super().__init__("Help.")
+
+    async def on_enter(self) -> None:
+        await self.session.say("Hello.")
+
+
+async def entrypoint(ctx: JobContext) -> None:
+    participant = await ctx.wait_for_participant()
+    if participant.identity == "+1666":
+        raise RuntimeError("this call fails")
+    stt, llm = ScriptedSTT(["a table please"]), ScriptedLLM("For how many?")
+    pipeline = CascadingPipeline(vad=ScriptedVAD(), stt=stt, llm=llm, tts=ScriptedTTS())
+    await AgentSession(Host(), pipeline).start()
+
+
+@dataclass
+class Served:
+    url: str
+    calls: Calls
+    client: aiohttp.ClientSession
+
+    async def ask(self, number: str = "+15550100", *, token: str = TOKEN) -> aiohttp.ClientResponse:
+        fields = {"CallSid": "CA1", "From": number, "To": "+15550199"}
+        signed = {"X-Twilio-Signature": signature(token, f"{PUBLIC}/twilio", fields.items())}
+        return await self.client.post(f"{self.url}/twilio", data=fields, headers=signed)
+
+    async def parameters(self, number: str = "+15550100") -> dict[str, str]:
+        """Return the parameters of the stream in the answer."""
+        answer = await self.ask(number)
+        assert answer.status == 200
+        stream = ElementTree.fromstring(await answer.text()).find("Connect/Stream")
+        assert stream is not None
+        assert stream.get("url") == "wss://phone.example.com/twilio/stream"
+        return {str(each.get("name")): str(each.get("value")) for each in stream.iter("Parameter")}
+
+    @asynccontextmanager
+    async def phone(self, parameters: dict[str, str]) -> AsyncIterator[Twilio]:
+        """Open a stream, as Twilio does."""
+        wire = Wire()
+        twilio = Twilio(wire, parameters=parameters)
+        async with (
+            self.client.ws_connect(f"{self.url}/twilio/stream", headers=STREAM) as websocket,
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def carry() -> None:
+                while (message := await wire.receive()) is not None:
+                    await websocket.send_str(str(message))
+                await websocket.close()
+
+            async def read() -> None:
+                async for message in websocket:
+                    wire.from_us.put_nowait(message.data)
+                twilio.close_code = websocket.close_code
+                wire.from_us.put_nowait(None)
+
+            for work in (carry, read, twilio.run):
+                tasks.start_soon(work)
+            twilio.begin()
+            yield twilio
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def served(limit: int = 50, *, public: str = PUBLIC, port: int = 0) -> AsyncIterator[Served]:
+    worker = Worker(entrypoint, options=WorkerOptions(executor=TaskExecution()))
+    clock = LoopClock()
+    async with anyio.create_task_group() as tasks, aiohttp.ClientSession() as client:
+        calls = Calls(worker, clock, limit=limit, tasks=tasks)
+        server = CallServer(TwilioWebhook(TOKEN, clock.wall), calls, Admission(clock.now), public)
+        port = await tasks.start(server.run, "127.0.0.1", port)
+        yield Served(f"http://127.0.0.1:{port}", calls, client)
+        calls.stop("the test ends")
+        await calls.wait_over()
+        tasks.cancel_scope.cancel()
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+async def until(condition: Any, limit: float = 5.0) -> None:
+    with anyio.fail_after(limit):
+        while not condition():  # noqa: ASYNC110 - over a real socket
+            await anyio.sleep(0.01)
+
+
+async def test_a_call_is_answered_and_the_greeting_is_heard() -> None:
+    async with served() as server:
+        async with server.phone(await server.parameters()) as phone:
+            await until(lambda: len(phone.played) >= 0.2 * 16000)
+            (job,) = server.calls.state().status.active_jobs
+            assert job.room == "CA1"
+            phone.hang_up()
+            await until(lambda: not server.calls.count)
+        assert server.calls.state().status.counts.succeeded == 1
+
+
+async def test_an_unsigned_request_gets_no_token_and_an_unsigned_socket_is_not_opened() -> None:
+    async with served() as server:
+        assert (await server.ask(token="forged")).status == 403
+        assert (await server.client.post(f"{server.url}/twilio", data={"CallSid": "CA1"})).status == 403
+        for headers in ({}, {"x-twilio-signature": "forged"}):
+            with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+                await server.client.ws_connect(f"{server.url}/twilio/stream", headers=headers)
+            assert caught.value.status == 403
+
+
+async def test_a_token_that_is_used_twice_or_was_never_given_closes_the_stream() -> None:
+    async with served() as server:
+        parameters = await server.parameters()
+        async with server.phone(parameters) as phone:
+            await until(lambda: server.calls.count == 1)
+            async with server.phone(parameters) as again:
+                await until(lambda: again.is_over)
+                assert again.close_code == 1008
+            async with server.phone({"token": "0" * 32}) as foreign:
+                await until(lambda: foreign.is_over)
+                assert foreign.close_code == 1008
+            assert server.calls.count == 1
+            assert not phone.is_over
+
+
+async def test_many_calls_are_held_at_once_and_one_that_fails_or_talks_nonsense_does_not_touch_them() -> None:
+    async with served(limit=12) as server, anyio.create_task_group() as tasks:
+        greeted = list[bool]()
+
+        async def call() -> None:
+            async with server.phone(await server.parameters()) as phone:
+                await until(lambda: len(phone.played) >= 0.2 * 16000)
+                greeted.append(True)
+                await until(lambda: len(greeted) == 8)
+
+        for _ in range(8):
+            tasks.start_soon(call)
+        async with server.phone(await server.parameters("+1666")) as phone:
+            await until(lambda: phone.is_over)
+        async with server.client.ws_connect(f"{server.url}/twilio/stream", headers=STREAM) as nonsense:
+            await nonsense.send_str("{")
+            assert (await nonsense.receive()).type is aiohttp.WSMsgType.CLOSE
+        async with server.client.ws_connect(f"{server.url}/twilio/stream", headers=STREAM) as huge:
+            with suppress(ConnectionError):  # the server does not read it to its end
+                await huge.send_str("x" * 10_000_000)
+            closed = (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.ERROR)
+            assert (await huge.receive()).type in closed
+        await until(lambda: len(greeted) == 8)
+        assert server.calls.state().status.counts.failed == 1
+
+
+async def test_a_server_that_is_full_or_drains_takes_no_call_and_keeps_those_that_run() -> None:
+    async with served(limit=1) as server:
+        parameters = await server.parameters()
+        async with server.phone(parameters) as phone:
+            await until(lambda: server.calls.count == 1)
+            assert (await server.ask()).status == 503
+            server.calls.drain()
+            await until(lambda: len(phone.played) >= 0.2 * 16000)
+            phone.hang_up()
+            with anyio.fail_after(5.0):
+                await server.calls.wait_over()
+        assert (await server.ask()).status == 503
+        assert server.calls.state().status.is_draining
+
+
+async def test_a_request_that_is_no_socket_and_one_to_another_address_are_errors() -> None:
+    async with served() as server:
+        assert (await server.client.get(f"{server.url}/twilio/stream", headers=STREAM)).status == 426
+        assert (await server.client.get(f"{server.url}/telnyx")).status == 404
+        huge = await server.client.post(f"{server.url}/twilio", data=b"x" * 100_000)
+        assert huge.status == 413
+
+
+@pytest.mark.test_all("seconds of real time; the two ends are in make test, each alone")
+async def test_the_simulated_caller_holds_a_call_on_twilios_wire(tmp_path: Path) -> None:
+    script = CallScript.model_validate({"steps": [{"say": "a table please", "pause": 0.4, "expect": {"within": 3.0}}]})
+    mind, port = ScriptMind(script, has_ears=False), free_port()
+    components = Components(vad=ScriptedVAD(), stt=None, voice={"a table please": b"\x00\x10" * 16000})
+    public = f"http://127.0.0.1:{port}"
+    async with served(public=public, port=port) as server:
+        to = Destination(url=public, token=TOKEN, wire="twilio", limit=18.0)
+        line = await hold_call(to, mind, components, tmp_path / "call.wav")
+        await until(lambda: not server.calls.count)
+        assert server.calls.state().status.counts.succeeded == 1
+    assert (line.ended_by, problem_of(line, 18.0)) == ("caller", "")
+    caller, agent = np.split(read_wav(tmp_path / "call.wav").to_numpy(), 2, axis=1)
+    assert abs(np.count_nonzero(caller) / 16000 - 1.0) < 0.05
+    assert abs(np.count_nonzero(np.abs(agent) > 500) / 16000 - 0.8) < 0.1  # "Hello." and "For how many?"
+
+
+async def test_the_simulated_caller_says_why_no_call_could_be_placed(tmp_path: Path) -> None:
+    script = CallScript.model_validate({"steps": [{"say": "hi"}]})
+    components = Components(vad=ScriptedVAD(), stt=None, voice={"hi": bytes(640)})
+    port = free_port()
+    public = f"http://127.0.0.1:{port}"
+    for token, words in (("12345", "no server answers the call"), ("forged", "refused the call: HTTP 403")):
+        to = Destination(url=public, token=token, wire="twilio", limit=18.0)
+        async with AsyncExitStack() as stack:
+            if token == "forged":
+                await stack.enter_async_context(served(public=public, port=port))
+            with pytest.raises(RoomError, match=words):
+                await hold_call(to, ScriptMind(script, has_ears=False), components, tmp_path / "call.wav")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--wire", "telnyx", "--url", "http://127.0.0.1:1"), "--wire must be twilio, got 'telnyx'"),
+        (("--wire", "twilio"), "--wire needs --url"),
+        (("--wire", "twilio", "--url", "http://127.0.0.1:1"), "set TWILIO_AUTH_TOKEN"),
+    ],
+)
+def test_a_call_by_wire_names_the_option_that_is_missing(
+    arguments: tuple[str, ...], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "call.toml"
+    script.write_text('[[steps]]\nsay = "hi"\n')
+    status, printed = in_this_process(capsys)("call", str(script), *arguments, env={"TWILIO_AUTH_TOKEN": ""})
+    assert status == 1
+    assert words in " ".join(printed.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--wire", "acme", "--public-url", PUBLIC), "--wire must be one of twilio"),
+        (("--wire", "twilio", "--public-url", PUBLIC), "set TWILIO_AUTH_TOKEN"),
+    ],
+)
+def test_serve_names_the_option_that_is_missing(
+    arguments: tuple[str, ...], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = tmp_path / "app.py"
+    app.write_text("async def entrypoint(ctx):\n    pass\n")
+    status, printed = in_this_process(capsys)("serve", str(app), *arguments, env={"TWILIO_AUTH_TOKEN": ""})
+    assert status == 1
+    assert words in " ".join(printed.split())
+
+
+@pytest.mark.parametrize(
+    "url", ["", "phone.example.com", "wss://phone.example.com", "https://", "https://a?b=c", "https://a:b@c"]
+)
+def test_a_public_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="--public-url must be the https address"):
+        checked_public_url(url)
+
+
+def test_a_public_url_may_have_a_path() -> None:
+    assert checked_public_url("https://example.com/voice/") == "https://example.com/voice"
