@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Iterable, Iterator
+from typing import Any
 from uuid import uuid4
 
-import anyio
 from aiohttp import web
 
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing.ear import Lexicon, Said
+from vivavoce.pipelines.testing.loopback_server import Abortable, LoopbackServer
 from vivavoce.pipelines.testing.twin_connection import Answer, TwinConnection, TwinSession
 from vivavoce.plugins.assemblyai.twin.session import TurnSession, failure
 from vivavoce.plugins.assemblyai.twin.settings import Refused, Settings
-
-LIMIT = 10.0
-"""Seconds for which a test waits for a message."""
 
 EXPIRED = (3 * 3600.0, failure(3008, "Session Expired: Maximum session duration exceeded"))
 """Seconds without a message after which a session ends, and how; the vendor counts all of its time."""
@@ -47,39 +43,25 @@ class Refusal:
         return iter(())
 
 
-class AssemblyAITwin:
+class AssemblyAITwin(LoopbackServer):
     """`async with AssemblyAITwin() as twin:` and point a client at `twin.url`, with `twin.key`."""
 
     def __init__(self, *, key: str = KEY) -> None:
+        super().__init__()
         self.key = key
-        self.url = ""
-        """Such as `"http://127.0.0.1:40123"`, as `base_url` of this plugin."""
         self.handshakes: list[tuple[str, dict[str, list[str]], str]] = []
         """Path, query and authorization of each try to connect, also of refused ones."""
         self.connections: list[TwinConnection] = []
         """All connections, oldest first, also closed ones."""
         self._lexicon = Lexicon()
         self._refusals: list[int | tuple[int, str]] = []
-        self._changed = anyio.Event()
-        self._runner: web.AppRunner | None = None
 
-    async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.router.add_get("/v3/token", self._token)
-        app.router.add_get("/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
+    def _route(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/v3/token", self._token)
+        router.add_get("/{path:.*}", self._serve)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._runner is not None
-        for connection in self.connections:
-            connection.abort()
-        await self._runner.cleanup()
+    def _all_connections(self) -> Iterable[Abortable]:
+        return self.connections
 
     @property
     def websocket_url(self) -> str:
@@ -128,7 +110,7 @@ class AssemblyAITwin:
         """Wait until this many clients have connected, in all; return the newest connection.
 
         Raises:
-            TimeoutError: Not within `LIMIT` seconds.
+            TimeoutError: Not within the limit of `until()`.
         """
         await self.until(lambda: len(self.connections) >= count)
         return self.connection
@@ -137,7 +119,7 @@ class AssemblyAITwin:
         """Wait until clients have sent this many messages of a type; return the last of them.
 
         Raises:
-            TimeoutError: Not within `LIMIT` seconds.
+            TimeoutError: Not within the limit of `until()`.
         """
         await self.until(lambda: len(self.messages(kind)) >= count)
         return self.messages(kind)[count - 1]
@@ -146,21 +128,7 @@ class AssemblyAITwin:
         """Return the client messages of a type so far, over all connections."""
         return [told for one in self.connections for told in one.received if told.get("type") == kind]
 
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until `holds()`, which is asked after each frame.
-
-        Raises:
-            TimeoutError: Not within `LIMIT` seconds.
-        """
-        with anyio.fail_after(LIMIT):
-            while not holds():
-                await self._changed.wait()
-
     # --- the server
-
-    def _note(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         query = {name: request.query.getall(name) for name in request.query}
@@ -172,9 +140,9 @@ class AssemblyAITwin:
         socket = web.WebSocketResponse(max_msg_size=0, compress=False, timeout=0.5)
         await socket.prepare(request)
         session = Refusal(*refused) if refused else self._session(query, authorization)
-        connection = TwinConnection(socket, request.transport, request.path, query, session, self._note, idle=EXPIRED)
+        connection = TwinConnection(socket, request.transport, request.path, query, session, self.changed, idle=EXPIRED)
         self.connections.append(connection)
-        self._note()
+        self.changed()
         await connection.run()
         return socket
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 import anyio
 from aiohttp import WSMsgType, web
@@ -16,13 +15,11 @@ from vivavoce.pipelines.core.errors import ProviderProtocolError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.testing.ear import Lexicon, Said
+from vivavoce.pipelines.testing.loopback_server import Abortable, LoopbackServer
 from vivavoce.plugins.azure.twin.answers import Close, Told, answer
 from vivavoce.plugins.azure.twin.listen import ListenTurns
 from vivavoce.plugins.azure.twin.speak import Faulty, SpeakTurn, TwinFault, TwinPace
 from vivavoce.plugins.azure.wire import Frame, read_frame
-
-LIMIT = 10.0
-"""Seconds for which a test waits for an event."""
 
 KEY = "0123456789abcdef0123456789abcdef"
 
@@ -177,8 +174,10 @@ class TwinConnection:
             self._twin.changed()
 
 
-class AzureTwin:
+class AzureTwin(LoopbackServer):
     """`async with AzureTwin() as twin:` and point a client at `twin.url`, `twin.stt_url` or `twin.tts_url`.
+
+    `url` is that of a container, as `SpeechConfig(host=…)` takes it.
 
     Args:
         voices: The voices that exist; empty: any.
@@ -188,8 +187,7 @@ class AzureTwin:
     """The key that it accepts, also as a bearer token."""
 
     def __init__(self, *, voices: Collection[str] = (), pace: TwinPace | None = None) -> None:
-        self.url = ""
-        """Such as `"http://127.0.0.1:40123"`: a container, as `SpeechConfig(host=…)` takes it."""
+        super().__init__()
         self.voices = voices
         self.pace = pace or TwinPace()
         self.tokens: set[str] = {KEY}
@@ -204,25 +202,12 @@ class AzureTwin:
         """For the next turns of the voice, one each; None: no fault."""
         self._lexicon = Lexicon()
         self._refusals: list[int] = []
-        self._changed = anyio.Event()
-        self._runner: web.AppRunner | None = None
 
-    async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.router.add_get("/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
+    def _route(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/{path:.*}", self._serve)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._runner is not None
-        for connection in self.connections:
-            connection.abort()
-        await self._runner.cleanup()
+    def _all_connections(self) -> Iterable[Abortable]:
+        return self.connections
 
     @property
     def stt_url(self) -> str:
@@ -278,22 +263,7 @@ class AzureTwin:
         """The turns of the voice that are not over."""
         return [turn for turn in self.turns if not turn.is_over]
 
-    async def until(self, holds: Callable[[], object]) -> None:
-        """Wait until this holds, which is asked after each message.
-
-        Raises:
-            TimeoutError: Not within `LIMIT` seconds.
-        """
-        with anyio.fail_after(LIMIT):
-            while not holds():
-                await self._changed.wait()
-
     # --- the server
-
-    def changed(self) -> None:
-        """Wake the code that waits in `until()`."""
-        self._changed.set()
-        self._changed = anyio.Event()
 
     def new_turn(self, request: str, context: dict[str, object], send: Callable[..., object]) -> SpeakTurn:
         """Return a new turn of the voice, with the next fault."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import anyio
 from aiohttp import WSMsgType, web
@@ -16,14 +15,12 @@ from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing import twin_connection
 from vivavoce.pipelines.testing.ear import Lexicon, Said
+from vivavoce.pipelines.testing.loopback_server import Abortable, LoopbackServer
 from vivavoce.pipelines.testing.twin_connection import Close
 from vivavoce.plugins.cartesia.models import LANGUAGES
 from vivavoce.plugins.cartesia.twin.context import Faulty, TwinContext, TwinFault, TwinPace
 from vivavoce.plugins.cartesia.twin.ink import ManualSession, TurnsSession
 from vivavoce.plugins.cartesia.twin.requests import Refusal, checked
-
-LIMIT = 10.0
-"""Seconds for which a test waits for an event."""
 
 MODELS = (*LANGUAGES, "sonic-latest")
 
@@ -151,7 +148,7 @@ class TwinConnection:
         )
 
 
-class CartesiaTwin:
+class CartesiaTwin(LoopbackServer):
     """`async with CartesiaTwin() as twin:` and point a client at `twin.url`.
 
     Args:
@@ -163,8 +160,7 @@ class CartesiaTwin:
     """The key that it accepts."""
 
     def __init__(self, *, voices: Collection[str] = (), max_contexts: int = 0, pace: TwinPace | None = None) -> None:
-        self.url = ""
-        """Such as `"http://127.0.0.1:40123"`."""
+        super().__init__()
         self.voices = voices
         self.max_contexts = max_contexts
         self.pace = pace or TwinPace()
@@ -182,28 +178,13 @@ class CartesiaTwin:
         """For the next contexts, one each; None: no fault."""
         self._lexicon = Lexicon()
         self._refusals: list[int] = []
-        self._changed = anyio.Event()
-        self._runner: web.AppRunner | None = None
 
-    async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.router.add_get("/voices", self._list_voices)
-        app.router.add_get("/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
+    def _route(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/voices", self._list_voices)
+        router.add_get("/{path:.*}", self._serve)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._runner is not None
-        for connection in self.connections:
-            connection.abort()
-        for ear in self.ears:
-            ear.abort()
-        await self._runner.cleanup()
+    def _all_connections(self) -> Iterable[Abortable]:
+        return (*self.connections, *self.ears)
 
     @property
     def live(self) -> list[TwinContext]:
@@ -244,21 +225,6 @@ class CartesiaTwin:
     def note(self, message: dict[str, Any]) -> None:
         """Keep a client's message."""
         self.received.append(message)
-
-    def changed(self) -> None:
-        """Wake the code that waits in `until()`."""
-        self._changed.set()
-        self._changed = anyio.Event()
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        """Wait until this holds, which is asked after each message.
-
-        Raises:
-            TimeoutError: Not within `LIMIT` seconds.
-        """
-        with anyio.fail_after(LIMIT):
-            while not holds():
-                await self._changed.wait()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         heads = {name.lower(): value for name, value in request.headers.items()}

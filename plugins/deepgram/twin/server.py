@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Any
 from uuid import uuid4
 
-import anyio
 from aiohttp import web
 
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing.ear import Lexicon, Said, words_of
+from vivavoce.pipelines.testing.loopback_server import Abortable, LoopbackServer
 from vivavoce.pipelines.testing.twin_connection import Close, TwinConnection, TwinSession
 from vivavoce.plugins.deepgram.twin.flux import FluxSession
 from vivavoce.plugins.deepgram.twin.handshake import Refusal, check, has_key, refusal
@@ -21,16 +20,13 @@ from vivavoce.plugins.deepgram.twin.listen import NovaSession
 from vivavoce.plugins.deepgram.twin.speak import check_speak
 from vivavoce.plugins.deepgram.twin.voice import TwinVoice, check_voice
 
-LIMIT = 10.0
-"""Seconds for which a test waits for a message."""
-
 IDLE = (10.0, (Close(1011, "NET-0001"),))
 """Seconds without audio and KeepAlive after which a connection is closed, and how (docs/audio-keep-alive)."""
 
 KEY = "twin-key"
 
 
-class DeepgramTwin:
+class DeepgramTwin(LoopbackServer):
     """`async with DeepgramTwin() as twin:` and point a client at `twin.url`, with `twin.key`.
 
     Args:
@@ -38,10 +34,9 @@ class DeepgramTwin:
     """
 
     def __init__(self, *, key: str = KEY, interval: float = 0.0) -> None:
+        super().__init__()
         self.key = key
         self._interval = interval
-        self.url = ""
-        """Such as `"http://127.0.0.1:40123"`, as `base_url` of this plugin and of Deepgram's SDK."""
         self.handshakes: list[tuple[str, dict[str, list[str]], str]] = []
         """Path, query and authorization of each try to connect, also of refused ones."""
         self.spoken: list[tuple[str, dict[str, list[str]]]] = []
@@ -52,30 +47,15 @@ class DeepgramTwin:
         """All connections of Flux TTS, likewise."""
         self._lexicon = Lexicon()
         self._refusals: list[Refusal] = []
-        self._changed = anyio.Event()
-        self._runner: web.AppRunner | None = None
 
-    async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.router.add_get("/v1/auth/token", self._token)
-        app.router.add_post("/v1/speak", self._speak)
-        app.router.add_get("/v2/speak", self._speak_turns)
-        app.router.add_get("/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
+    def _route(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/v1/auth/token", self._token)
+        router.add_post("/v1/speak", self._speak)
+        router.add_get("/v2/speak", self._speak_turns)
+        router.add_get("/{path:.*}", self._serve)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._runner is not None
-        for connection in self.connections:
-            connection.abort()
-        for voice in self.voices:
-            voice.abort()
-        await self._runner.cleanup()
+    def _all_connections(self) -> Iterable[Abortable]:
+        return (*self.connections, *self.voices)
 
     @property
     def websocket_url(self) -> str:
@@ -117,7 +97,7 @@ class DeepgramTwin:
         """Wait until this many clients have connected, in all; return the newest connection.
 
         Raises:
-            TimeoutError: Not within `LIMIT` seconds.
+            TimeoutError: Not within the limit of `until()`.
         """
         await self.until(lambda: len(self.connections) >= count)
         return self.connection
@@ -126,7 +106,7 @@ class DeepgramTwin:
         """Wait until clients have sent this many messages of a type; return the last of them.
 
         Raises:
-            TimeoutError: Not within `LIMIT` seconds.
+            TimeoutError: Not within the limit of `until()`.
         """
         await self.until(lambda: len(self.messages(kind)) >= count)
         return self.messages(kind)[count - 1]
@@ -135,21 +115,7 @@ class DeepgramTwin:
         """Return the client messages of a type so far, over all connections."""
         return [told for one in self.connections for told in one.received if told.get("type") == kind]
 
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until `holds()`, which is asked after each frame.
-
-        Raises:
-            TimeoutError: Not within `LIMIT` seconds.
-        """
-        with anyio.fail_after(LIMIT):
-            while not holds():
-                await self._changed.wait()
-
     # --- the server
-
-    def _note(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         query = {name: request.query.getall(name) for name in request.query}
@@ -164,9 +130,9 @@ class DeepgramTwin:
         await socket.prepare(request)
         kind = FluxSession if request.path == "/v2/listen" else NovaSession
         session: TwinSession = kind(query, self._lexicon, request_id)
-        connection = TwinConnection(socket, request.transport, request.path, query, session, self._note, idle=IDLE)
+        connection = TwinConnection(socket, request.transport, request.path, query, session, self.changed, idle=IDLE)
         self.connections.append(connection)
-        self._note()
+        self.changed()
         await connection.run()
         return socket
 
@@ -184,9 +150,9 @@ class DeepgramTwin:
         await socket.prepare(request)
         transport = request.transport
         abort = transport.abort if isinstance(transport, asyncio.Transport) else socket.close
-        voice = TwinVoice(socket, abort, query, self._lexicon, self._note, self._interval)
+        voice = TwinVoice(socket, abort, query, self._lexicon, self.changed, self._interval)
         self.voices.append(voice)
-        self._note()
+        self.changed()
         await voice.run()
         return socket
 

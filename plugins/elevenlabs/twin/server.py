@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Collection, Iterable
+from typing import Any
 
-import anyio
 from aiohttp import web
 
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing.ear import Lexicon, Said
+from vivavoce.pipelines.testing.loopback_server import Abortable, LoopbackServer
 from vivavoce.pipelines.testing.twin_connection import Close, TwinConnection
 from vivavoce.plugins.elevenlabs.twin.context import TwinContext, TwinFault, TwinPace
 from vivavoce.plugins.elevenlabs.twin.handshake import SPEAK, Query, Refusal, check, one, refusal
 from vivavoce.plugins.elevenlabs.twin.scribe import ScribeSession
 from vivavoce.plugins.elevenlabs.twin.speak import SpeakSession, rate_of
-
-LIMIT = 10.0
-"""Seconds for which a test waits for an event."""
 
 IDLE = 15.0
 """Seconds without a message after which the recogniser's session is closed; the voices' one after
@@ -27,7 +23,7 @@ IDLE = 15.0
 CLOSED = Close(1000, "inactivity")
 
 
-class ElevenLabsTwin:
+class ElevenLabsTwin(LoopbackServer):
     """`async with ElevenLabsTwin() as twin:` and point a client at `twin.url`, with `twin.key`.
 
     Args:
@@ -38,8 +34,7 @@ class ElevenLabsTwin:
     """The key that it accepts."""
 
     def __init__(self, *, voices: Collection[str] = (), pace: TwinPace | None = None) -> None:
-        self.url = ""
-        """Such as `"http://127.0.0.1:40123"`."""
+        super().__init__()
         self.voices = voices
         self.pace = pace or TwinPace()
         self.handshakes: list[tuple[str, dict[str, list[str]], str]] = []
@@ -52,26 +47,13 @@ class ElevenLabsTwin:
         """For the next contexts, one each; None: no fault."""
         self._lexicon = Lexicon()
         self._refusals: list[Refusal] = []
-        self._changed = anyio.Event()
-        self._runner: web.AppRunner | None = None
 
-    async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.router.add_get("/v1/user", self._user)
-        app.router.add_get("/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        return self
+    def _route(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/v1/user", self._user)
+        router.add_get("/{path:.*}", self._serve)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._runner is not None
-        for connection in self.connections:
-            connection.abort()
-        await self._runner.cleanup()
+    def _all_connections(self) -> Iterable[Abortable]:
+        return self.connections
 
     # --- the script
 
@@ -114,21 +96,7 @@ class ElevenLabsTwin:
         """The clients' messages over all connections, those of the oldest one first."""
         return [told for connection in self.connections for told in connection.received]
 
-    async def until(self, holds: Callable[[], object]) -> None:
-        """Wait until this holds, which is asked after each message.
-
-        Raises:
-            TimeoutError: Not within `LIMIT` seconds.
-        """
-        with anyio.fail_after(LIMIT):
-            while not holds():
-                await self._changed.wait()
-
     # --- the server
-
-    def _note(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
 
     async def _user(self, request: web.Request) -> web.StreamResponse:
         """Answer the try of a key; the fields of a good one: elevenlabs 2.78.0, `types/user.py`."""
@@ -153,7 +121,7 @@ class ElevenLabsTwin:
             listening = ScribeSession(query, self._lexicon, is_key_right=key == self.key)
             await self._connected(socket, request, query, listening, IDLE).run()
             return socket
-        speaking = SpeakSession(query, self._refused(voice[1], key), self._context, self._note)
+        speaking = SpeakSession(query, self._refused(voice[1], key), self._context, self.changed)
         idle = float(one(query, "inactivity_timeout", "20")) + 1
         await speaking.run(self._connected(socket, request, query, speaking, idle))
         return socket
@@ -167,9 +135,9 @@ class ElevenLabsTwin:
         idle: float,
     ) -> TwinConnection:
         path, transport = request.path, request.transport
-        connection = TwinConnection(socket, transport, path, query, session, self._note, idle=(idle, (CLOSED,)))
+        connection = TwinConnection(socket, transport, path, query, session, self.changed, idle=(idle, (CLOSED,)))
         self.connections.append(connection)
-        self._note()
+        self.changed()
         return connection
 
     def _refused(self, voice: str, key: str) -> tuple[str, str] | None:
