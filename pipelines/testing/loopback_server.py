@@ -1,4 +1,4 @@
-"""LoopbackServer: the life of a vendor's twin that speaks by websockets. It needs aiohttp."""
+"""LoopbackServer: the life of a server for tests that speaks by websockets. It needs aiohttp."""
 
 from __future__ import annotations
 
@@ -23,11 +23,16 @@ class Abortable(Protocol):
 
 
 class LoopbackServer(ABC):
-    """Listens on a free port of loopback from `async with` on; its end cuts all connections."""
+    """Listens on a free port of loopback from `async with` on; its end cuts all connections.
 
-    def __init__(self) -> None:
+    Args:
+        path: Stands behind the port in `url`, such as `"/v1"`.
+    """
+
+    def __init__(self, *, path: str = "") -> None:
         self.url = ""
         """Such as `"http://127.0.0.1:40123"`, as `base_url` of the plugin."""
+        self._path = path
         self._changed = anyio.Event()
         self._runner: web.AppRunner | None = None
 
@@ -37,7 +42,7 @@ class LoopbackServer(ABC):
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}{self._path}"
         return self
 
     async def __aexit__(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Any
 
-import anyio
 from aiohttp import web
 
+from vivavoce.pipelines.testing.loopback_server import LoopbackServer
 from vivavoce.pipelines.testing.realtime_server.connection import ServedConnection
 from vivavoce.pipelines.testing.realtime_server.script import (
     AskedFor,
@@ -21,11 +20,8 @@ from vivavoce.pipelines.testing.realtime_server.script import (
 )
 from vivavoce.pipelines.testing.realtime_server.settings import Settings
 
-LIMIT = 10.0
-"""Seconds for which a test waits for an event."""
 
-
-class ScriptedRealtimeServer:
+class ScriptedRealtimeServer(LoopbackServer):
     """`async with ScriptedRealtimeServer() as server:` and point a client at `server.url`.
 
     Args:
@@ -34,33 +30,13 @@ class ScriptedRealtimeServer:
     """
 
     def __init__(self, *, mind: Mind | None = None, voice: Voice | None = None) -> None:
-        self.url = ""
-        """Such as `"http://127.0.0.1:40123/v1"`."""
+        super().__init__(path="/v1")
         self.handshakes: list[dict[str, str]] = []
         """Query and `authorization` of each try to connect, also of refused ones."""
         self.connections: list[ServedConnection] = []
         """All connections, oldest first, also closed ones."""
         self._script = Script(mind, voice)
         self._refusals: list[int] = []
-        self._changed = anyio.Event()
-        self._runner: web.AppRunner | None = None
-
-    async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.router.add_get("/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._runner is not None
-        for connection in self.connections:
-            connection.abort()
-        await self._runner.cleanup()
 
     @property
     def websocket_url(self) -> str:
@@ -99,32 +75,29 @@ class ScriptedRealtimeServer:
         """Wait until this many clients have connected, in all; return the newest connection.
 
         Raises:
-            TimeoutError: Not within `LIMIT` seconds.
+            TimeoutError: Not within 10 seconds.
         """
-        await self._until(lambda: len(self.connections) >= count)
+        await self.until(lambda: len(self.connections) >= count)
         return self.connection
 
     async def received(self, kind: str, count: int = 1) -> dict[str, Any]:
         """Wait until clients have sent this many events of a type; return the last of them.
 
         Raises:
-            TimeoutError: Not within `LIMIT` seconds.
+            TimeoutError: Not within 10 seconds.
         """
-        await self._until(lambda: len(self.events(kind)) >= count)
+        await self.until(lambda: len(self.events(kind)) >= count)
         return self.events(kind)[count - 1]
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         """Return the client events of a type so far, over all connections."""
         return [event for one in self.connections for event in one.received if event.get("type") == kind]
 
-    async def _until(self, holds: Callable[[], bool]) -> None:
-        with anyio.fail_after(LIMIT):
-            while not holds():
-                await self._changed.wait()
+    def _route(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/{path:.*}", self._serve)
 
-    def _note(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+    def _all_connections(self) -> Iterable[ServedConnection]:
+        return self.connections
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         handshake = dict(request.query)
@@ -140,9 +113,9 @@ class ScriptedRealtimeServer:
         await socket.prepare(request)
         is_transcription = request.query.get("intent") == "transcription"
         settings = Settings(request.query.get("model", ""), is_transcription=is_transcription)
-        connection = ServedConnection(socket, request.transport, settings, self._script, self._note)
+        connection = ServedConnection(socket, request.transport, settings, self._script, self.changed)
         self.connections.append(connection)
-        self._note()
+        self.changed()
         await connection.run()
         return socket
 
