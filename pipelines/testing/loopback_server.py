@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Generic, Protocol, Self, TypeVar
 
 import anyio
 from aiohttp import web
@@ -22,7 +22,10 @@ class Abortable(Protocol):
         ...
 
 
-class LoopbackServer(ABC):
+Connection = TypeVar("Connection", bound=Abortable)
+
+
+class LoopbackServer(ABC, Generic[Connection]):
     """Listens on a free port of loopback from `async with` on; its end cuts all connections.
 
     Args:
@@ -32,6 +35,8 @@ class LoopbackServer(ABC):
     def __init__(self, *, path: str = "") -> None:
         self.url = ""
         """Such as `"http://127.0.0.1:40123"`, as `base_url` of the plugin."""
+        self.connections: list[Connection] = []
+        """All connections, oldest first, also closed ones."""
         self._path = path
         self._changed = anyio.Event()
         self._runner: web.AppRunner | None = None
@@ -53,6 +58,31 @@ class LoopbackServer(ABC):
             connection.abort()
         await self._runner.cleanup()
 
+    @property
+    def websocket_url(self) -> str:
+        """`url` with the scheme `ws`."""
+        return "ws" + self.url.removeprefix("http")
+
+    @property
+    def connection(self) -> Connection:
+        """The newest connection.
+
+        Raises:
+            LookupError: There was none.
+        """
+        if not self.connections:
+            raise LookupError("no client has connected yet; wait with connected()")
+        return self.connections[-1]
+
+    async def connected(self, count: int = 1) -> Connection:
+        """Wait until this many clients have connected, in all; return the newest connection.
+
+        Raises:
+            TimeoutError: Not within the limit of `until()`.
+        """
+        await self.until(lambda: len(self.connections) >= count)
+        return self.connection
+
     async def until(self, holds: Callable[[], object]) -> None:
         """Wait until `holds()`, which is asked after each message.
 
@@ -72,6 +102,5 @@ class LoopbackServer(ABC):
     def _route(self, router: web.UrlDispatcher) -> None:
         """Add the server's addresses."""
 
-    @abstractmethod
     def _all_connections(self) -> Iterable[Abortable]:
-        """Return all connections, also closed ones."""
+        return self.connections

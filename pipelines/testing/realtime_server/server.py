@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import web
@@ -21,7 +20,7 @@ from vivavoce.pipelines.testing.realtime_server.script import (
 from vivavoce.pipelines.testing.realtime_server.settings import Settings
 
 
-class ScriptedRealtimeServer(LoopbackServer):
+class ScriptedRealtimeServer(LoopbackServer[ServedConnection]):
     """`async with ScriptedRealtimeServer() as server:` and point a client at `server.url`.
 
     Args:
@@ -33,26 +32,8 @@ class ScriptedRealtimeServer(LoopbackServer):
         super().__init__(path="/v1")
         self.handshakes: list[dict[str, str]] = []
         """Query and `authorization` of each try to connect, also of refused ones."""
-        self.connections: list[ServedConnection] = []
-        """All connections, oldest first, also closed ones."""
         self._script = Script(mind, voice)
         self._refusals: list[int] = []
-
-    @property
-    def websocket_url(self) -> str:
-        """`url` with the scheme `ws`."""
-        return "ws" + self.url.removeprefix("http")
-
-    @property
-    def connection(self) -> ServedConnection:
-        """The newest connection.
-
-        Raises:
-            LookupError: There was none.
-        """
-        if not self.connections:
-            raise LookupError("no client has connected yet; wait with connected()")
-        return self.connections[-1]
 
     @property
     def asked(self) -> list[AskedFor]:
@@ -71,15 +52,6 @@ class ScriptedRealtimeServer(LoopbackServer):
         """Answer the next handshakes with these HTTP statuses, one each."""
         self._refusals.extend(statuses)
 
-    async def connected(self, count: int = 1) -> ServedConnection:
-        """Wait until this many clients have connected, in all; return the newest connection.
-
-        Raises:
-            TimeoutError: Not within 10 seconds.
-        """
-        await self.until(lambda: len(self.connections) >= count)
-        return self.connection
-
     async def received(self, kind: str, count: int = 1) -> dict[str, Any]:
         """Wait until clients have sent this many events of a type; return the last of them.
 
@@ -95,9 +67,6 @@ class ScriptedRealtimeServer(LoopbackServer):
 
     def _route(self, router: web.UrlDispatcher) -> None:
         router.add_get("/{path:.*}", self._serve)
-
-    def _all_connections(self) -> Iterable[ServedConnection]:
-        return self.connections
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         handshake = dict(request.query)

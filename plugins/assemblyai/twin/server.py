@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 from aiohttp import web
 
-from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.testing.ear import Lexicon, Said
-from vivavoce.pipelines.testing.loopback_server import Abortable, LoopbackServer
+from vivavoce.pipelines.testing.hearing_server import HearingServer
 from vivavoce.pipelines.testing.twin_connection import Answer, TwinConnection, TwinSession
 from vivavoce.plugins.assemblyai.twin.session import TurnSession, failure
 from vivavoce.plugins.assemblyai.twin.settings import Refused, Settings
@@ -43,7 +41,7 @@ class Refusal:
         return iter(())
 
 
-class AssemblyAITwin(LoopbackServer):
+class AssemblyAITwin(HearingServer[TwinConnection]):
     """`async with AssemblyAITwin() as twin:` and point a client at `twin.url`, with `twin.key`."""
 
     def __init__(self, *, key: str = KEY) -> None:
@@ -51,47 +49,13 @@ class AssemblyAITwin(LoopbackServer):
         self.key = key
         self.handshakes: list[tuple[str, dict[str, list[str]], str]] = []
         """Path, query and authorization of each try to connect, also of refused ones."""
-        self.connections: list[TwinConnection] = []
-        """All connections, oldest first, also closed ones."""
-        self._lexicon = Lexicon()
         self._refusals: list[int | tuple[int, str]] = []
 
     def _route(self, router: web.UrlDispatcher) -> None:
         router.add_get("/v3/token", self._token)
         router.add_get("/{path:.*}", self._serve)
 
-    def _all_connections(self) -> Iterable[Abortable]:
-        return self.connections
-
-    @property
-    def websocket_url(self) -> str:
-        """`url` with the scheme `ws`, as AssemblyAI's SDK (`api_host`) and livekit's plugin (`base_url`) want it."""
-        return "ws" + self.url.removeprefix("http")
-
-    @property
-    def connection(self) -> TwinConnection:
-        """The newest connection.
-
-        Raises:
-            LookupError: There was none.
-        """
-        if not self.connections:
-            raise LookupError("no client has connected yet; wait with connected()")
-        return self.connections[-1]
-
     # --- the script
-
-    def hears(self, *texts: Said | str) -> None:
-        """Hear these in the next stretches of sound, one each, whatever the sound is."""
-        self._lexicon.script.extend(Said(one) if isinstance(one, str) else one for one in texts)
-
-    def speech(self, text: Said | str, sample_rate: int = 16_000) -> AudioFrame:
-        """Return sound that carries these words: the twin hears them in it, each time."""
-        return self._lexicon.speech(Said(text) if isinstance(text, str) else text, sample_rate)
-
-    def level(self, word: Said | str) -> int:
-        """Return the sample value that carries one word, for callers that make their own sound."""
-        return self._lexicon.level(Said(word) if isinstance(word, str) else word)
 
     def refuse(self, *refusals: int | tuple[int, str]) -> None:
         """Refuse the next sessions or requests, one each: with an HTTP status, or with an error's code and text."""
@@ -105,15 +69,6 @@ class AssemblyAITwin(LoopbackServer):
         await self.connection.close(code, getattr(close, "reason", ""))
 
     # --- for tests
-
-    async def connected(self, count: int = 1) -> TwinConnection:
-        """Wait until this many clients have connected, in all; return the newest connection.
-
-        Raises:
-            TimeoutError: Not within the limit of `until()`.
-        """
-        await self.until(lambda: len(self.connections) >= count)
-        return self.connection
 
     async def received(self, kind: str, count: int = 1) -> dict[str, Any]:
         """Wait until clients have sent this many messages of a type; return the last of them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import anyio
@@ -12,10 +12,8 @@ from aiohttp import WSMsgType, web
 from anyio.abc import TaskGroup
 
 from vivavoce.pipelines.core.errors import ProviderProtocolError
-from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.net.failures import Failures
-from vivavoce.pipelines.testing.ear import Lexicon, Said
-from vivavoce.pipelines.testing.loopback_server import Abortable, LoopbackServer
+from vivavoce.pipelines.testing.hearing_server import HearingServer
 from vivavoce.plugins.azure.twin.answers import Close, Told, answer
 from vivavoce.plugins.azure.twin.listen import ListenTurns
 from vivavoce.plugins.azure.twin.speak import Faulty, SpeakTurn, TwinFault, TwinPace
@@ -174,7 +172,7 @@ class TwinConnection:
             self._twin.changed()
 
 
-class AzureTwin(LoopbackServer):
+class AzureTwin(HearingServer[TwinConnection]):
     """`async with AzureTwin() as twin:` and point a client at `twin.url`, `twin.stt_url` or `twin.tts_url`.
 
     `url` is that of a container, as `SpeechConfig(host=…)` takes it.
@@ -194,20 +192,14 @@ class AzureTwin(LoopbackServer):
         """The bearer tokens that it accepts."""
         self.handshakes: list[dict[str, str]] = []
         """Path, query and headers (with names in lower case) of each try to connect, also of refused ones."""
-        self.connections: list[TwinConnection] = []
-        """All connections, oldest first, also closed ones."""
         self.turns: list[SpeakTurn] = []
         """All turns of the voice, oldest first, also those that are over."""
         self.faults: list[TwinFault | None] = []
         """For the next turns of the voice, one each; None: no fault."""
-        self._lexicon = Lexicon()
         self._refusals: list[int] = []
 
     def _route(self, router: web.UrlDispatcher) -> None:
         router.add_get("/{path:.*}", self._serve)
-
-    def _all_connections(self) -> Iterable[Abortable]:
-        return self.connections
 
     @property
     def stt_url(self) -> str:
@@ -220,18 +212,6 @@ class AzureTwin(LoopbackServer):
         return self.url + TTS_PATH
 
     # --- the script
-
-    def hears(self, *texts: Said | str) -> None:
-        """Hear these in the next stretches of sound, one each, whatever the sound is."""
-        self._lexicon.script.extend(Said(one) if isinstance(one, str) else one for one in texts)
-
-    def speech(self, text: Said | str, sample_rate: int = 16_000) -> AudioFrame:
-        """Return sound that carries these words: the twin hears them in it, each time."""
-        return self._lexicon.speech(Said(text) if isinstance(text, str) else text, sample_rate)
-
-    def level(self, word: Said | str) -> int:
-        """Return the sample value that carries one word, for callers that make their own sound."""
-        return self._lexicon.level(Said(word) if isinstance(word, str) else word)
 
     def phrase(self, fields: Mapping[str, Any]) -> Told:
         """Return a `speech.phrase` with these fields, for `TwinConnection.send()`."""
@@ -246,17 +226,6 @@ class AzureTwin(LoopbackServer):
         self._refusals.extend(statuses)
 
     # --- for tests
-
-    @property
-    def connection(self) -> TwinConnection:
-        """The newest connection.
-
-        Raises:
-            LookupError: There was none.
-        """
-        if not self.connections:
-            raise LookupError("no client has connected yet")
-        return self.connections[-1]
 
     @property
     def live(self) -> list[SpeakTurn]:

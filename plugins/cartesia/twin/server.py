@@ -12,10 +12,9 @@ from aiohttp import WSMsgType, web
 from anyio.abc import TaskGroup
 
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing import twin_connection
-from vivavoce.pipelines.testing.ear import Lexicon, Said
-from vivavoce.pipelines.testing.loopback_server import Abortable, LoopbackServer
+from vivavoce.pipelines.testing.hearing_server import HearingServer
+from vivavoce.pipelines.testing.loopback_server import Abortable
 from vivavoce.pipelines.testing.twin_connection import Close
 from vivavoce.plugins.cartesia.models import LANGUAGES
 from vivavoce.plugins.cartesia.twin.context import Faulty, TwinContext, TwinFault, TwinPace
@@ -148,7 +147,7 @@ class TwinConnection:
         )
 
 
-class CartesiaTwin(LoopbackServer):
+class CartesiaTwin(HearingServer[TwinConnection]):
     """`async with CartesiaTwin() as twin:` and point a client at `twin.url`.
 
     Args:
@@ -166,8 +165,6 @@ class CartesiaTwin(LoopbackServer):
         self.pace = pace or TwinPace()
         self.handshakes: list[dict[str, str]] = []
         """Path, query and headers (with names in lower case) of each try to connect, also of refused ones."""
-        self.connections: list[TwinConnection] = []
-        """All connections of voices, oldest first, also closed ones."""
         self.ears: list[twin_connection.TwinConnection] = []
         """All connections of recognisers, likewise."""
         self.received: list[dict[str, Any]] = []
@@ -176,7 +173,6 @@ class CartesiaTwin(LoopbackServer):
         """All contexts, oldest first, also those that are over."""
         self.faults: list[TwinFault | None] = []
         """For the next contexts, one each; None: no fault."""
-        self._lexicon = Lexicon()
         self._refusals: list[int] = []
 
     def _route(self, router: web.UrlDispatcher) -> None:
@@ -201,18 +197,6 @@ class CartesiaTwin(LoopbackServer):
         if not self.ears:
             raise LookupError("no recogniser has connected yet; wait with until()")
         return self.ears[-1]
-
-    def hears(self, *texts: Said | str) -> None:
-        """Hear these in the next stretches of sound, one each, whatever the sound is."""
-        self._lexicon.script.extend(Said(one) if isinstance(one, str) else one for one in texts)
-
-    def speech(self, text: str, sample_rate: int = 16_000) -> AudioFrame:
-        """Return sound that carries these words: the twin hears them in it, each time."""
-        return self._lexicon.speech(Said(text), sample_rate)
-
-    def level(self, word: str) -> int:
-        """Return the sample value that carries one word, for callers that make their own sound."""
-        return self._lexicon.level(Said(word))
 
     def refuse(self, *statuses: int) -> None:
         """Answer the next handshakes with these HTTP statuses, one each."""

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 from aiohttp import web
 
-from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.testing.ear import Lexicon, Said, words_of
-from vivavoce.pipelines.testing.loopback_server import Abortable, LoopbackServer
+from vivavoce.pipelines.testing.ear import Said, words_of
+from vivavoce.pipelines.testing.hearing_server import HearingServer
+from vivavoce.pipelines.testing.loopback_server import Abortable
 from vivavoce.pipelines.testing.twin_connection import Close, TwinConnection, TwinSession
 from vivavoce.plugins.deepgram.twin.flux import FluxSession
 from vivavoce.plugins.deepgram.twin.handshake import Refusal, check, has_key, refusal
@@ -26,7 +26,7 @@ IDLE = (10.0, (Close(1011, "NET-0001"),))
 KEY = "twin-key"
 
 
-class DeepgramTwin(LoopbackServer):
+class DeepgramTwin(HearingServer[TwinConnection]):
     """`async with DeepgramTwin() as twin:` and point a client at `twin.url`, with `twin.key`.
 
     Args:
@@ -41,11 +41,8 @@ class DeepgramTwin(LoopbackServer):
         """Path, query and authorization of each try to connect, also of refused ones."""
         self.spoken: list[tuple[str, dict[str, list[str]]]] = []
         """Text and query of each answered request to `/v1/speak`."""
-        self.connections: list[TwinConnection] = []
-        """All connections of recognisers, oldest first, also closed ones."""
         self.voices: list[TwinVoice] = []
         """All connections of Flux TTS, likewise."""
-        self._lexicon = Lexicon()
         self._refusals: list[Refusal] = []
 
     def _route(self, router: web.UrlDispatcher) -> None:
@@ -57,50 +54,13 @@ class DeepgramTwin(LoopbackServer):
     def _all_connections(self) -> Iterable[Abortable]:
         return (*self.connections, *self.voices)
 
-    @property
-    def websocket_url(self) -> str:
-        """`url` with the scheme `ws`."""
-        return "ws" + self.url.removeprefix("http")
-
-    @property
-    def connection(self) -> TwinConnection:
-        """The newest connection.
-
-        Raises:
-            LookupError: There was none.
-        """
-        if not self.connections:
-            raise LookupError("no client has connected yet; wait with connected()")
-        return self.connections[-1]
-
     # --- the script
-
-    def hears(self, *texts: Said | str) -> None:
-        """Hear these in the next stretches of sound, one each, whatever the sound is."""
-        self._lexicon.script.extend(Said(one) if isinstance(one, str) else one for one in texts)
-
-    def speech(self, text: Said | str, sample_rate: int = 16_000) -> AudioFrame:
-        """Return sound that carries these words: the twin hears them in it, each time."""
-        return self._lexicon.speech(Said(text) if isinstance(text, str) else text, sample_rate)
-
-    def level(self, word: Said | str) -> int:
-        """Return the sample value that carries one word, for callers that make their own sound."""
-        return self._lexicon.level(Said(word) if isinstance(word, str) else word)
 
     def refuse(self, *statuses: int) -> None:
         """Refuse the next handshakes or requests with these HTTP statuses, one each."""
         self._refusals.extend(map(refusal, statuses))
 
     # --- for tests
-
-    async def connected(self, count: int = 1) -> TwinConnection:
-        """Wait until this many clients have connected, in all; return the newest connection.
-
-        Raises:
-            TimeoutError: Not within the limit of `until()`.
-        """
-        await self.until(lambda: len(self.connections) >= count)
-        return self.connection
 
     async def received(self, kind: str, count: int = 1) -> dict[str, Any]:
         """Wait until clients have sent this many messages of a type; return the last of them.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
 from aiohttp import web
 
-from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.testing.ear import Lexicon, Said
-from vivavoce.pipelines.testing.loopback_server import Abortable, LoopbackServer
+from vivavoce.pipelines.testing.hearing_server import HearingServer
 from vivavoce.pipelines.testing.twin_connection import Close, TwinConnection
 from vivavoce.plugins.elevenlabs.twin.context import TwinContext, TwinFault, TwinPace
 from vivavoce.plugins.elevenlabs.twin.handshake import SPEAK, Query, Refusal, check, one, refusal
@@ -23,7 +21,7 @@ IDLE = 15.0
 CLOSED = Close(1000, "inactivity")
 
 
-class ElevenLabsTwin(LoopbackServer):
+class ElevenLabsTwin(HearingServer[TwinConnection]):
     """`async with ElevenLabsTwin() as twin:` and point a client at `twin.url`, with `twin.key`.
 
     Args:
@@ -39,52 +37,23 @@ class ElevenLabsTwin(LoopbackServer):
         self.pace = pace or TwinPace()
         self.handshakes: list[tuple[str, dict[str, list[str]], str]] = []
         """Path, query and key of each try to connect, also of refused ones."""
-        self.connections: list[TwinConnection] = []
-        """All connections, oldest first, also closed ones."""
         self.contexts: list[TwinContext] = []
         """All contexts of speech, oldest first, also those that are over."""
         self.faults: list[TwinFault | None] = []
         """For the next contexts, one each; None: no fault."""
-        self._lexicon = Lexicon()
         self._refusals: list[Refusal] = []
 
     def _route(self, router: web.UrlDispatcher) -> None:
         router.add_get("/v1/user", self._user)
         router.add_get("/{path:.*}", self._serve)
 
-    def _all_connections(self) -> Iterable[Abortable]:
-        return self.connections
-
     # --- the script
-
-    def hears(self, *texts: Said | str) -> None:
-        """Hear these in the next stretches of sound, one each, whatever the sound is."""
-        self._lexicon.script.extend(Said(text) if isinstance(text, str) else text for text in texts)
-
-    def speech(self, text: Said | str, sample_rate: int = 16_000) -> AudioFrame:
-        """Return sound that carries these words: the twin hears them in it, each time."""
-        return self._lexicon.speech(Said(text) if isinstance(text, str) else text, sample_rate)
-
-    def level(self, word: Said | str) -> int:
-        """Return the sample value that carries one word, for callers that make their own sound."""
-        return self._lexicon.level(Said(word) if isinstance(word, str) else word)
 
     def refuse(self, *statuses: int) -> None:
         """Refuse the next handshakes or requests with these HTTP statuses, one each."""
         self._refusals.extend(map(refusal, statuses))
 
     # --- for tests
-
-    @property
-    def connection(self) -> TwinConnection:
-        """The newest connection.
-
-        Raises:
-            LookupError: There was none.
-        """
-        if not self.connections:
-            raise LookupError("no client has connected yet; wait with until()")
-        return self.connections[-1]
 
     @property
     def live(self) -> list[TwinContext]:
