@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import anyio
 from vivavoce.pipelines.core.boundary import guarded, provider_errors
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import CapabilityError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.members import FallbackOptions, Member, Members, check_options, final_error
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.stt.base import (
@@ -25,6 +26,8 @@ from vivavoce.pipelines.stt.base import (
     warn_of_key_terms,
 )
 from vivavoce.pipelines.stt.fallback_stream import FallbackStream
+
+logger = logging.getLogger(__name__)
 
 CHECK_SECONDS = 0.5
 """Length of the silence that a check sends, and of its wait for an error."""
@@ -63,13 +66,13 @@ class FallbackSTT(STT):
     preferred recogniser. The code that made the recognisers closes them.
 
     If all of them judge the ends of turns, their judgements pass, and none owes a final at the end of speech. If only
-    some do, the turn detector and the waits of the session end turns, whichever of them serves.
+    some do, the turn detector and the waits of the session end turns, whichever of them serves. If only some report
+    interims, none are passed on: voice alone interrupts the agent then, as with any recogniser without interims.
 
     Args:
         recognisers: In order of preference; at least two.
     Raises:
         ConfigurationError: There are not two recognisers.
-        CapabilityError: Only some of them report interims.
     """
 
     provider: ClassVar[str] = "fallback"
@@ -164,14 +167,12 @@ class FallbackSTT(STT):
 
 def _common(recognisers: Sequence[STT]) -> STTCapabilities:
     all_of = [stt.capabilities for stt in recognisers]
-    with_interims = next((stt for stt in recognisers if stt.capabilities.emits_interims), None)
-    without = next((stt for stt in recognisers if not stt.capabilities.emits_interims), None)
-    if with_interims is not None and without is not None:
-        remedy = f"{with_interims.provider} reports interims; choose recognisers that all do, or none"
-        raise CapabilityError(without.provider, "emits_interims", remedy)
+    silent = [stt.provider for stt in recognisers if not stt.capabilities.emits_interims]
+    if silent and len(silent) < len(recognisers):
+        logger.info("the interims of a FallbackSTT's other recognisers are not used: %s has none", ", ".join(silent))
     return STTCapabilities(
         sample_rate=all_of[0].sample_rate,
-        emits_interims=with_interims is not None,
+        emits_interims=not silent,
         emits_end_of_turn=all(one.emits_end_of_turn for one in all_of),
         needs_flush=any(one.needs_flush for one in all_of),
         emits_words=all(one.emits_words for one in all_of),

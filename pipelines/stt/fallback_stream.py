@@ -224,11 +224,15 @@ class FallbackStream(STTStream):
             self._watch()
 
     def emit(self, event: STTEvent) -> None:
-        """Pass an event on: judgements only if all members give them."""
-        if isinstance(event, STTInterim | STTFinal) or self._can.emits_end_of_turn:
+        """Pass an event on: interims and judgements only if all members give them."""
+        if isinstance(event, STTEagerEndOfTurn) and event.text and not self._can.emits_end_of_turn:
+            event = STTInterim(text=event.text)
+        if isinstance(event, STTInterim):
+            is_common = self._can.emits_interims
+        else:
+            is_common = isinstance(event, STTFinal) or self._can.emits_end_of_turn
+        if is_common:
             self._send.send_nowait(event)
-        elif isinstance(event, STTEagerEndOfTurn) and event.text:
-            self._send.send_nowait(STTInterim(text=event.text))
 
     def open(self, stream: int, among: frozenset[int]) -> None:
         branch = self._branches[stream] = _Branch(stream, among)

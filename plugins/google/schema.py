@@ -31,7 +31,7 @@ KEYWORDS = frozenset(
         "propertyOrdering",
     }
 )
-FORMATS = frozenset({"date-time", "date", "time"})
+FORMATS = ("date-time", "date", "time")
 """Source: https://ai.google.dev/gemini-api/docs/structured-output."""
 
 LISTS = ("anyOf", "oneOf", "prefixItems")
@@ -55,8 +55,10 @@ def _converted(node: Mapping[str, Any], root: Mapping[str, Any], above: tuple[st
         if reference in above:
             return _converted({"type": "object", **beside}, root, above)
         return _converted({**_target(reference, root), **beside}, root, (*above, reference))
-    wholes = [one for one in node.get("allOf", ()) if isinstance(one, Mapping)]
-    if len(wholes) == 1:  # pydantic's way to describe a reference
+    wholes = node.get("allOf")
+    if (
+        isinstance(wholes, list) and len(wholes) == 1 and isinstance(wholes[0], Mapping)
+    ):  # pydantic's way to describe a reference
         return _converted({**wholes[0], **{key: one for key, one in node.items() if key != "allOf"}}, root, above)
     made = {name: value for name, value in node.items() if name in KEYWORDS}
     if made.get("format") not in FORMATS:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 import anyio
 import pytest
 
 from kit.fallback_listening import FLUSHED, LOST, First, Listening, Second, listen
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderConnectionError, ProviderError
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderConnectionError, ProviderError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import (
     STTCapabilities,
@@ -402,12 +404,26 @@ def test_its_capabilities_are_computed_from_all() -> None:
     stt = FallbackSTT([First(capabilities=STTCapabilities(sample_rate=8000)), Second(capabilities=FLUSHED)])
     assert stt.capabilities == STTCapabilities(sample_rate=8000, needs_flush=True)
     without = Second(capabilities=STTCapabilities(emits_interims=False))
-    with pytest.raises(CapabilityError, match="second lacks the capability 'emits_interims': first reports interims"):
-        FallbackSTT([First(), without])
+    assert not FallbackSTT([First(), without]).capabilities.emits_interims
     with pytest.raises(ConfigurationError, match="two members"):
         FallbackSTT([First()])
     with pytest.raises(ConfigurationError, match="final_limit"):
         FallbackSTTOptions(final_limit=0)
+
+
+def test_interims_are_passed_on_only_if_all_members_have_them(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = First(), Second(capabilities=STTCapabilities(emits_interims=False))
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.5)
+        first.interim("a")
+        first.final("a table")
+        await listening.hear(0.5)
+
+    with caplog.at_level(logging.INFO):
+        listening = listen(FallbackSTT([first, second]), act)
+    assert [event for _, event in listening.events] == [STTFinal(text="a table")]
+    assert "second has none" in caplog.text
 
 
 def test_a_member_whose_close_hangs_holds_nothing_up() -> None:

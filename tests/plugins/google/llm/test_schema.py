@@ -72,6 +72,7 @@ def test_a_property_may_have_the_name_of_a_keyword() -> None:
         ({"allOf": [{"type": "string"}], "description": "A."}, {"type": "string", "description": "A."}),
         ({"enum": [None, "a", False]}, {"enum": ["a"]}),
         ({"$ref": "#"}, {"type": "object"}),
+        ({"allOf": None, "format": {}}, {}),
     ],
 )
 def test_a_schema_of_any_form_is_converted(schema: Any, made: Any) -> None:
