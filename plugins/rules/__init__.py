@@ -3,20 +3,14 @@
 from typing import TYPE_CHECKING
 
 from vivavoce.pipelines.core.lazy import lazy_names
+from vivavoce.plugins.rules.clock import times
+from vivavoce.plugins.rules.dates import days
 from vivavoce.plugins.rules.llm import LLM
+from vivavoce.plugins.rules.patterns import choice, pattern
+from vivavoce.plugins.rules.people import party_sizes
+from vivavoce.plugins.rules.person import names
 from vivavoce.plugins.rules.slot_filling import Answer, Slot, SlotFilling
-from vivavoce.plugins.rules.values import (
-    Mention,
-    Parser,
-    Value,
-    choice,
-    days,
-    in_words,
-    party_sizes,
-    pattern,
-    time_in_words,
-    times,
-)
+from vivavoce.plugins.rules.values import Mention, Parser, Value, in_words, time_in_words
 
 __all__ = [
     "LLM",
@@ -29,6 +23,7 @@ __all__ = [
     "choice",
     "days",
     "in_words",
+    "names",
     "party_sizes",
     "pattern",
     "time_in_words",

@@ -52,8 +52,11 @@ class Answer:
 
 
 YES = r"\b(?:yes|yeah|yep|sure|correct|right|please do|go ahead|okay|ok)\b"
-NO = r"\b(?:no|nope)\b"
-FAREWELL = r"\b(?:good ?bye|bye|that'?s all|that is all|nothing else|no,? thank you|no,? thanks|hang up)\b"
+NO = r"\b(?:no(?! problem| worries| doubt)|nope|nah|not|isn'?t|don'?t|wrong|incorrect)\b"
+FAREWELL = (
+    r"\b(?:good ?bye|bye|that'?s (?:all|it|everything)|that is (?:all|it|everything)|that (?:will|would) be all"
+    r"|nothing else|no,? thank you|no,? thanks|hang up)\b"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

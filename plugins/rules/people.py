@@ -1,0 +1,74 @@
+"""The parser of numbers of people."""
+
+from __future__ import annotations
+
+import re
+
+from vivavoce.plugins.rules.sentence import DIGITS_IN_A_ROW, GUESTS, NUMBER, Reader, finder
+from vivavoce.plugins.rules.values import Parser, to_number
+
+_KIND = r"(?:people|persons?|guests?|adults?|grown ups?|of us|children|child|kids?|bab(?:y|ies)|infants?|toddlers?)"
+_RELATIVE = (
+    r"(?:wife|husband|partner|girlfriend|boyfriend|friend|son|daughter|mother|father|mum|mom|dad|boss|sister|brother)"
+)
+_OTHERS = r"(?:friends|others|other people|more|colleagues|guests)"
+_NO_COUNT = (
+    r"(?!:| (?:o'clock|am|pm|oh|fifteen|thirty|forty|hundred|thousand|percent|more|other|others|friends|colleagues"
+    r"|children|child|kids|minutes?|hours?|days?|nights?|weeks?|months?|years?|euros?|dollars?|pounds?|tables?"
+    r"|times|things?|moments?|seconds?|questions?|of|else|past|to \S+ (?:please|people)|ish)(?!\S))"
+)
+
+
+def party_sizes(*, smallest: int = 1, largest: int = 20) -> Parser:
+    """Return a parser of numbers of people, with numbers from `smallest` to `largest` as values."""
+
+    def fits(number: int) -> int | None:
+        return number if smallest <= number <= largest else None
+
+    def value(match: re.Match[str]) -> int | None:
+        return fits(to_number(match["number"]))
+
+    def total(match: re.Match[str]) -> int | None:
+        counts = re.findall(rf"(?<!\S)({NUMBER}|an?)(?= {_KIND}(?!\S))", match[0])
+        return fits(sum(1 if count in ("a", "an") else to_number(count) for count in counts))
+
+    def with_me(match: re.Match[str]) -> int | None:
+        return fits(to_number(match["number"]) + 1)
+
+    def constant(number: int) -> Reader:
+        return lambda match: fits(number)
+
+    def nothing(match: re.Match[str]) -> None:
+        return None
+
+    number, any_number = rf"(?P<number>{NUMBER})", rf"(?:{NUMBER})"
+    alone = r"(?:just|only) (?:for )?(?:me|myself)|for myself|by myself|on my own|(?:just|only|for) one person|alone"
+    two = rf"(?:me|myself) and my {_RELATIVE}|my {_RELATIVE} and (?:me|i|myself)|(?:the )?both of us|us (?:two|both)"
+    we_are = r"(?:we|there)(?: are|'re| will be|'ll be| would be|'d be| are going to be|'re going to be)|there's"
+    patterns: list[tuple[str, Reader, bool]] = [
+        (DIGITS_IN_A_ROW, nothing, False),
+        (rf"between {any_number} and {any_number}(?: {GUESTS})?", nothing, False),
+        (rf"{any_number} (?:to|or) {any_number}(?: or {any_number})?(?: {GUESTS})", nothing, False),
+        (
+            rf"{any_number} {_KIND}(?: {any_number} {_KIND})* (?:and|plus|with) (?:{any_number}|an?) {_KIND}",
+            total,
+            False,
+        ),
+        (rf"(?:me|myself) (?:and|plus|with) {number} {_OTHERS}", with_me, False),
+        (rf"{number} {_OTHERS} and (?:me|i|myself)", with_me, False),
+        (rf"(?:{two})(?! (?:and|plus|with)(?!\S))", constant(2), False),
+        (rf"(?:another|extra|additional|more) {any_number} {GUESTS}", nothing, False),
+        (rf"(?:for )?(?:the )?{number} {GUESTS}", value, False),
+        (rf"half a dozen {GUESTS}", constant(6), False),
+        (rf"a dozen {GUESTS}", constant(12), False),
+        (r"(?:a|the) couple(?: of (?:us|people|persons|guests))?(?! (?:of|more)(?!\S))", constant(2), False),
+        (rf"(?:party|table|group|family|reservation|booking) (?:of|for) {number}{_NO_COUNT}", value, False),
+        (rf"(?:{we_are}) (?:about |around |only |just )?{number}{_NO_COUNT}", value, False),
+        (rf"for {number}{_NO_COUNT}(?!-)", value, False),
+        (alone, constant(1), False),
+        (r"half a dozen", constant(6), True),
+        (r"a dozen", constant(12), True),
+        (r"(?:no|any|some|this|that|which|another|the) one (?:else|can|will|is|has|that|who)", nothing, False),
+        (rf"(?:about |around |roughly |approximately )?{number}{_NO_COUNT}", value, True),
+    ]
+    return finder(patterns)
