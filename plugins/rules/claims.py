@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from vivavoce.plugins.rules.sentence import plain
+from vivavoce.plugins.rules.sentence import NUMBER, plain
 from vivavoce.plugins.rules.slot_filling import Slot, SlotFilling
 from vivavoce.plugins.rules.values import Mention, Value
 
@@ -17,7 +17,13 @@ CORRECTION = re.compile(
     r"|i said)\b"
 )
 _CONTRADICTION = re.compile(r"^(?:no|nope|that's wrong|that is wrong|wrong|not that)\b")
-_ALTERNATIVE = re.compile(r"or(?: (?:maybe|perhaps|possibly|even|at|on|for|about|around|else))*")
+_ALTERNATIVE = re.compile(
+    r"(?:or|maybe|perhaps|possibly)(?: (?:maybe|perhaps|possibly|even|at|on|for|about|around|else))*|or if(?: \S+){1,5}"
+)
+_REPLACED = re.compile(
+    r"\b(?:no|sorry|actually|wait|i mean|i meant|rather|make (?:it|that))(?: (?:for|at|it's|we are|we're|um|uh))*"
+    rf" {NUMBER}(?!\S)"
+)
 _REFUSED_BEFORE = re.compile(
     r"\b(?:not|cannot|\w+n't|rather than|instead of|other than|anything but|except)"
     r"(?: (?:do|make(?: it)?|come|manage|want|need|be|like|have|on|at|for|under))*$"
@@ -100,7 +106,7 @@ def find_values(
             kept = sorted([*kept, taker], key=lambda claim: claim.start)
     values, refused = {}, dict[str, list[Value]]()
     for claim in kept:
-        if _is_refused(text, claim):
+        if _is_refused(text, claim) or (claim is kept[-1] and _REPLACED.search(plain(text[claim.end :]))):
             refused.setdefault(claim.slot.name, []).append(claim.mention.value)
         else:
             values[claim.slot.name] = claim.mention.value
@@ -125,7 +131,9 @@ def _without_rows(text: str, bare: list[_Claim]) -> list[_Claim]:
         for slot in {claim.slot.name for claim in bare}
         for pair in pairwise([claim for claim in bare if claim.slot.name == slot])
         for claim in pair
-        if not plain(text[pair[0].end : pair[1].start]) and pair[0].mention.value != pair[1].mention.value
+        if not plain(text[pair[0].end : pair[1].start])
+        and pair[0].mention.value != pair[1].mention.value
+        and not _is_refused(text, pair[0])
     }
     return [claim for claim in bare if id(claim) not in in_row]
 
@@ -135,11 +143,8 @@ def _certain(claims: list[_Claim], expected: Slot | None) -> list[_Claim]:
     sure = [claim for claim in claims if not claim.mention.is_bare]
     if expected not in [claim.slot for claim in sure]:
         answers = [claim for claim in claims if claim.mention.is_bare and claim.slot is expected]
-        sure = [
-            claim
-            for claim in sure
-            if not any(answer.start <= claim.start and claim.end <= answer.end for answer in answers)
-        ]
+        if len(answers) == 1:  # the words for the question, such as "for eight", may look like another slot's value
+            sure = [claim for claim in sure if not answers[0].start <= claim.start <= claim.end <= answers[0].end]
     kept: list[_Claim] = []
     for claim in sorted(sure, key=lambda claim: (claim.start - claim.end, claim.slot is not expected)):
         if not any(claim.overlaps(other) for other in kept):

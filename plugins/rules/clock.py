@@ -17,7 +17,7 @@ _BEFORE_OR_PAST = r"(?:a )?(?:quarter|five|ten|twenty five|twenty|5|10|15|20|25)
 _PERIOD = r"(?P<period>am|pm|in the (?:morning|afternoon|evening)|at night|this (?:morning|afternoon|evening))"
 _NO_COUNT = (
     rf"(?! (?:{GUESTS}|(?:hundred|thousand|percent|more|other|others|friends|children|kids|minutes?|hours?|days?"
-    r"|nights?|weeks?|months?|years?|euros?|dollars?|pounds?|tables?|times|things?|moments?|seconds?)(?!\S)))"
+    r"|of|nights?|weeks?|months?|years?|euros?|dollars?|pounds?|tables?|times|things?|moments?|seconds?)(?!\S)))"
 )
 _PART_OF_DAY = re.compile(
     rf"(?<!\S)(?:(?:tomorrow|today|{WEEKDAY}) (morning|afternoon|evening|night)|in the (morning|afternoon|evening)"

@@ -57,8 +57,12 @@ def days() -> Parser:
 
     weekday = rf"(?:(?:on|this) )?{_WEEKDAY}"
     patterns: list[tuple[str, Reader, bool]] = [
+        (r"what (?:day|date) is (?:it )?today", nothing, False),
         (r"how (?:are|is) (?:you|it|everything)(?: doing| going)? (?:today|tonight|this \w+)", nothing, False),
+        (rf"(?:the )?{_ORDINAL} {WEEKDAY} (?:of|in) (?:{_MONTH}|next month)", as_said, False),
+        (rf"(?:the )?last {WEEKDAY} (?:of|in) (?:{_MONTH}|next month)", as_said, False),
         (rf"(?:last|every) {WEEKDAY}", nothing, False),
+        (rf"{WEEKDAY} (?:to|through|till|until) {WEEKDAY}", nothing, False),
         (rf"(?:(?:on )?{_WEEKDAY} )?(?:on )?(?:the )?{_ORDINAL} (?:of )?{_MONTH}{_YEAR}", date, False),
         (rf"(?:(?:on )?{_WEEKDAY} )?(?P<day>\d{{1,2}}) (?:of )?{_MONTH}{_YEAR}", date, False),
         (rf"(?:(?:on )?{_WEEKDAY} )?(?:on )?{_MONTH} (?:the )?{_ORDINAL}{_YEAR}", date, False),
@@ -74,5 +78,6 @@ def days() -> Parser:
         (rf"{weekday}(?:'s)?", lambda match: match["weekday"].removeprefix("this "), False),
         (_WAIT, as_said, False),
         (rf"the {_ORDINAL}{_DATE_ENDS}", date, True),
+        (rf"(?P<day>\d{{1,2}}(?:st|nd|rd|th)){_DATE_ENDS}", date, True),
     ]
     return finder(patterns)

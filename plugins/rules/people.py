@@ -7,7 +7,9 @@ import re
 from vivavoce.plugins.rules.sentence import DIGITS_IN_A_ROW, GUESTS, NUMBER, Reader, finder
 from vivavoce.plugins.rules.values import Parser, to_number
 
-_KIND = r"(?:people|persons?|guests?|adults?|grown ups?|of us|children|child|kids?|bab(?:y|ies)|infants?|toddlers?)"
+_GROWN = r"(?:people|persons?|guests?|adults?|grown ups?|of us)"
+_CHILDREN = r"(?:children|child|kids?|bab(?:y|ies)|infants?|toddlers?)"
+_KIND = rf"(?:{_GROWN}|{_CHILDREN})"
 _RELATIVE = (
     r"(?:wife|husband|partner|girlfriend|boyfriend|friend|son|daughter|mother|father|mum|mom|dad|boss|sister|brother)"
 )
@@ -15,7 +17,8 @@ _OTHERS = r"(?:friends|others|other people|more|colleagues|guests)"
 _NO_COUNT = (
     r"(?!:| (?:o'clock|am|pm|oh|fifteen|thirty|forty|hundred|thousand|percent|more|other|others|friends|colleagues"
     r"|children|child|kids|minutes?|hours?|days?|nights?|weeks?|months?|years?|euros?|dollars?|pounds?|tables?"
-    r"|times|things?|moments?|seconds?|questions?|of|else|past|to \S+ (?:please|people)|ish)(?!\S))"
+    r"|times|things?|moments?|seconds?|questions?|couples|families|dogs?|cats?|chairs?|bottles?|high"
+    r"|of|else|past|to \S+ (?:please|people)|ish)(?!\S))"
 )
 
 
@@ -43,20 +46,19 @@ def party_sizes(*, smallest: int = 1, largest: int = 20) -> Parser:
 
     number, any_number = rf"(?P<number>{NUMBER})", rf"(?:{NUMBER})"
     alone = r"(?:just|only) (?:for )?(?:me|myself)|for myself|by myself|on my own|(?:just|only|for) one person|alone"
-    two = rf"(?:me|myself) and my {_RELATIVE}|my {_RELATIVE} and (?:me|i|myself)|(?:the )?both of us|us (?:two|both)"
+    kinds, one_or_more = rf"{any_number} {_KIND}(?: {any_number} {_KIND})*", rf"(?:{any_number}|an?)"
+    two = rf"(?:me|myself) and my {_RELATIVE}|my {_RELATIVE} and (?:me|i|myself)"
     we_are = r"(?:we|there)(?: are|'re| will be|'ll be| would be|'d be| are going to be|'re going to be)|there's"
     patterns: list[tuple[str, Reader, bool]] = [
         (DIGITS_IN_A_ROW, nothing, False),
         (rf"between {any_number} and {any_number}(?: {GUESTS})?", nothing, False),
         (rf"{any_number} (?:to|or) {any_number}(?: or {any_number})?(?: {GUESTS})", nothing, False),
-        (
-            rf"{any_number} {_KIND}(?: {any_number} {_KIND})* (?:and|plus|with) (?:{any_number}|an?) {_KIND}",
-            total,
-            False,
-        ),
+        (rf"{kinds} (?:and|plus|with) {one_or_more} {_KIND}", total, False),
+        (rf"{kinds} {one_or_more} {_CHILDREN}", total, False),
         (rf"(?:me|myself) (?:and|plus|with) {number} {_OTHERS}", with_me, False),
         (rf"{number} {_OTHERS} and (?:me|i|myself)", with_me, False),
-        (rf"(?:{two})(?! (?:and|plus|with)(?!\S))", constant(2), False),
+        (r"(?:the )?both of us|us (?:two|both)", constant(2), False),
+        (rf"(?:for|just|only|it's|be|it'll be) (?:{two})(?! (?:and|plus|with)(?!\S))", constant(2), False),
         (rf"(?:another|extra|additional|more) {any_number} {GUESTS}", nothing, False),
         (rf"(?:for )?(?:the )?{number} {GUESTS}", value, False),
         (rf"half a dozen {GUESTS}", constant(6), False),
@@ -66,9 +68,10 @@ def party_sizes(*, smallest: int = 1, largest: int = 20) -> Parser:
         (rf"(?:{we_are}) (?:about |around |only |just )?{number}{_NO_COUNT}", value, False),
         (rf"for {number}{_NO_COUNT}(?!-)", value, False),
         (alone, constant(1), False),
+        (rf"(?:{two})(?! (?:and|plus|with)(?!\S))", constant(2), True),
         (r"half a dozen", constant(6), True),
         (r"a dozen", constant(12), True),
         (r"(?:no|any|some|this|that|which|another|the) one (?:else|can|will|is|has|that|who)", nothing, False),
-        (rf"(?:about |around |roughly |approximately )?{number}{_NO_COUNT}", value, True),
+        (rf"(?<!table )(?:about |around |roughly |approximately )?{number}{_NO_COUNT}", value, True),
     ]
     return finder(patterns)
