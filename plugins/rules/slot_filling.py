@@ -63,8 +63,9 @@ FAREWELL = (
 class SlotFilling:
     """A conversation that fills slots and calls one tool with them.
 
-    A value mentioned later replaces the earlier one; once the tool has been called, it is called again with the new
-    values. Templates take the slots' spoken values by name, and `{output}`, the tool's result.
+    A value mentioned later replaces the earlier one, in the same sentence or later in the call; once the tool has been
+    called, it is called again with the new values. A value that the user takes back ("not Friday", "the time is wrong",
+    with the slot's name) is asked for again. Templates take the slots' spoken values by name, and `{output}`, the tool's result.
 
     Args:
         slots: Asked for in this order; a user may give several at once, in any order.
@@ -74,7 +75,8 @@ class SlotFilling:
         failed: Spoken when the tool failed, before `retry`.
         retry: Whether to call the tool again with the same values.
         confirm: A yes-or-no question before the tool is called; empty: it is called at once.
-        change: Asked when the answer to `confirm` is no, or the answer to `anything_else` if `ends_on` is "yes".
+        change: Asked when the answer to `confirm` is no, or the answer to `anything_else` if `ends_on` is "yes", and
+            when a correction may be of several slots ("make it eight").
         anything_else: The question when all is done; the answer `ends_on` ends the conversation.
         answers: Small talk, tried in order.
         fallback: Spoken when no rule matched; the open question follows.
