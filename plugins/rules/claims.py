@@ -13,19 +13,21 @@ from vivavoce.plugins.rules.values import Mention, Value
 
 CORRECTION = re.compile(
     r"\b(?:no|nope|sorry|actually|wait|hang on|hold on|i mean|i meant|rather|instead|make (?:it|that)"
-    r"|change (?:it|that)|correction|scratch that|oops|whoops|pardon|excuse me|let's say|let's make it|should be"
+    r"|change|move|switch|correction|scratch that|oops|whoops|pardon|excuse me|let's say|let's make it|should be"
     r"|i said)\b"
 )
 _CONTRADICTION = re.compile(r"^(?:no|nope|that's wrong|that is wrong|wrong|not that)\b")
 _ALTERNATIVE = re.compile(
-    r"(?:or|maybe|perhaps|possibly)(?: (?:maybe|perhaps|possibly|even|at|on|for|about|around|else))*|or if(?: \S+){1,5}"
+    r"(?:or|and|maybe|perhaps|possibly)(?: (?:maybe|perhaps|possibly|even|at|on|for|about|around|else))*"
+    r"|or if(?: \S+){1,5}"
 )
 _REPLACED = re.compile(
     r"\b(?:no|sorry|actually|wait|i mean|i meant|rather|make (?:it|that))(?: (?:for|at|it's|we are|we're|um|uh))*"
     rf" {NUMBER}(?!\S)"
 )
 _REFUSED_BEFORE = re.compile(
-    r"\b(?:not|cannot|\w+n't|rather than|instead of|other than|anything but|except)"
+    r"\b(?:not|cannot|\w+n't|rather than|instead of|other than|anything but|any \w+ but|except|without|unless"
+    r"|neither|nor)"
     r"(?: (?:do|make(?: it)?|come|manage|want|need|be|like|have|on|at|for|under))*$"
 )
 _REFUSED_AFTER = re.compile(
@@ -114,14 +116,17 @@ def find_values(
 
 
 def _without_alternatives(text: str, mentions: list[Mention]) -> list[Mention]:
-    """Return the mentions without those that "or" joins."""
-    joined = {
-        id(mention)
-        for pair in pairwise(mentions)
-        for mention in pair
-        if _ALTERNATIVE.fullmatch(plain(text[pair[0].end : pair[1].start]))
-    }
+    """Return the mentions without different ones that "or" or "and" joins."""
+    joined = {id(mention) for pair in pairwise(mentions) if _are_alternatives(text, *pair) for mention in pair}
     return [mention for mention in mentions if id(mention) not in joined]
+
+
+def _are_alternatives(text: str, one: Mention, other: Mention) -> bool:
+    joint = _ALTERNATIVE.fullmatch(plain(text[one.end : other.start]))
+    if joint is None or one.value == other.value:
+        return False
+    # In "at seven and we are four" the bare number is another slot's value.
+    return one.is_bare is other.is_bare or not joint[0].startswith("and")
 
 
 def _without_rows(text: str, bare: list[_Claim]) -> list[_Claim]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from vivavoce.plugins.rules.sentence import DIGITS_IN_A_ROW, GUESTS, WEEKDAY, Reader, finder
+from vivavoce.plugins.rules.sentence import CHANGED, DIGITS_IN_A_ROW, GUESTS, WEEKDAY, Reader, finder
 from vivavoce.plugins.rules.values import ONES, TEENS, TENS, Parser, to_number
 
 _HOUR = rf"(?P<hour>{'|'.join((*ONES[1:], *TEENS[:3]))}|\d{{1,2}})"
 _ANY_HOUR = rf"(?:{'|'.join((*ONES[1:], *TEENS[:3]))}|\d{{1,2}})"
-_HOURS = re.compile(rf"(?<!\S){_ANY_HOUR}(?!\S)")
 _LATE_HOUR = rf"(?P<hour>{'|'.join(TEENS[3:])}|twenty(?: (?:one|two|three))?)"
 _ONE = "|".join(ONES[1:])
 _MINUTE = rf"(?P<minute>(?:oh|o) (?:{_ONE})|{'|'.join(TEENS)}|(?:{'|'.join(TENS[:4])})(?: (?:{_ONE}))?|[0-5]\d)"
@@ -44,12 +43,22 @@ def times(*, is_evening: bool = True) -> Parser:
             return None
         return f"{_on_the_clock(hour, groups.get('period') or _part_of_day(match), is_evening):02}:{minute:02}"
 
-    def past_the_same_hour(match: re.Match[str]) -> str | None:
-        earlier = _HOURS.findall(match.string[: match.start()])
-        if not earlier:
+    def earlier(match: re.Match[str]) -> tuple[int, int] | None:
+        mentions = find(match.string[: match.start()])
+        if not mentions:
             return None
-        hour = _on_the_clock(to_number(earlier[-1]), _part_of_day(match), is_evening)
-        return f"{hour:02}:{_minutes(match['minute']):02}" if hour <= 23 else None
+        hour, minute = str(mentions[-1].value).split(":")
+        return int(hour), int(minute)
+
+    def other_minute(match: re.Match[str]) -> str | None:
+        before = earlier(match)
+        return f"{before[0]:02}:{_minutes(match['minute']):02}" if before else None
+
+    def other_half(match: re.Match[str]) -> str | None:
+        before = earlier(match)
+        return (
+            f"{_on_the_clock(before[0] % 12 or 12, match['period'], is_evening):02}:{before[1]:02}" if before else None
+        )
 
     def named(match: re.Match[str]) -> str:
         return "00:00" if "night" in match[0] else "12:00"
@@ -61,6 +70,7 @@ def times(*, is_evening: bool = True) -> Parser:
     digits = r"(?P<hour>[1-9]|1\d|2[0-3])(?P<minute>[0-5]\d)"
     patterns: list[tuple[str, Reader, bool]] = [
         (DIGITS_IN_A_ROW, nothing, False),
+        (rf"{CHANGED}{_ANY_HOUR} to {_HOUR}{_NO_COUNT}", value, True),
         (rf"(?:between|from) (?:at )?{_ANY_HOUR} (?:and|to|until|till) {_ANY_HOUR}", nothing, False),
         (r"(?:at )?(?:twelve |12 )?(?:noon|midday|midnight)", named, False),
         (rf"(?:at )?(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?: {_PERIOD})?", value, False),
@@ -68,7 +78,7 @@ def times(*, is_evening: bool = True) -> Parser:
         (rf"(?P<to>{_BEFORE_OR_PAST}) (?:to|till|til|before) {_HOUR}(?! {GUESTS})(?: {_PERIOD})?", value, False),
         (rf"(?P<to>a quarter) of {_HOUR}(?: {_PERIOD})?", value, False),
         (rf"(?:at )?(?P<past>half) {_HOUR}(?! {GUESTS})(?: {_PERIOD})?", value, False),
-        (r"(?P<minute>half|quarter|twenty|ten) past", past_the_same_hour, False),
+        (r"(?P<minute>half|quarter|twenty|ten) past", other_minute, False),
         (rf"{_HOUR} o'clock(?: {_PERIOD})?", value, False),
         (rf"(?:at )?{_LATE_HOUR} (?:hundred(?: hours)?|(?P<minute>fifteen|thirty|forty five))", value, False),
         (rf"{_HOUR} {_MINUTE} {_PERIOD}", value, False),
@@ -79,11 +89,13 @@ def times(*, is_evening: bool = True) -> Parser:
         (rf"{about} {digits}", value, False),
         (rf"{about} {_HOUR}{_NO_COUNT}", value, False),
         (rf"time (?:to|is|should be|to be|will be) {_HOUR}{_NO_COUNT}", value, False),
+        (rf"(?:no|sorry|wait|actually|i mean|i meant|make (?:it|that)) {_PERIOD}", other_half, False),
         (rf"for {_HOUR}(?: {_PERIOD})?{_NO_COUNT}", value, True),
         (rf"{digits}(?! \d)", value, True),
         (rf"(?:(?:about|by|after|before) )?{_HOUR}(?: ish)?{_NO_COUNT}", value, True),
     ]
-    return finder(patterns)
+    find = finder(patterns)
+    return find
 
 
 def _minutes(words: str) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
-from vivavoce.plugins.rules.sentence import NUMBER, WEEKDAY, Reader, finder
+from vivavoce.plugins.rules.sentence import CHANGED, NUMBER, WEEKDAY, Reader, finder
 from vivavoce.plugins.rules.values import Parser, to_number
 
 _MONTHS = {
@@ -18,6 +19,10 @@ _ORDINALS = (
     *("twenty seventh", "twenty eighth", "twenty ninth", "thirtieth", "thirty first"),
 )
 _DAYS = {word: number for number, word in enumerate(_ORDINALS, start=1)}
+
+_DAY_AFTER = {"today": "tomorrow", "tomorrow": "day after tomorrow"} | dict(
+    pairwise(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "monday"))
+)
 
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)})"
 _ORDINAL = rf"(?P<day>{'|'.join(sorted(_ORDINALS, key=len, reverse=True))}|\d{{1,2}}(?:st|nd|rd|th))"
@@ -49,19 +54,26 @@ def days() -> Parser:
         said = re.sub(r"^(?:this|the|on) |'s$", "", match[0])
         return re.sub(r"^a week on ", "a week from ", said)
 
+    def weekday(match: re.Match[str]) -> str:
+        return match["weekday"].removeprefix("this ")
+
+    def day_after(match: re.Match[str]) -> str | None:
+        earlier = find(match.string[: match.start()])
+        return _DAY_AFTER.get(str(earlier[-1].value)) if earlier else None
+
     def today(match: re.Match[str]) -> str:
         return "today"
 
     def nothing(match: re.Match[str]) -> None:
         return None
 
-    weekday = rf"(?:(?:on|this) )?{_WEEKDAY}"
     patterns: list[tuple[str, Reader, bool]] = [
         (r"what (?:day|date) is (?:it )?today", nothing, False),
         (r"how (?:are|is) (?:you|it|everything)(?: doing| going)? (?:today|tonight|this \w+)", nothing, False),
         (rf"(?:the )?{_ORDINAL} {WEEKDAY} (?:of|in) (?:{_MONTH}|next month)", as_said, False),
         (rf"(?:the )?last {WEEKDAY} (?:of|in) (?:{_MONTH}|next month)", as_said, False),
         (rf"(?:last|every) {WEEKDAY}", nothing, False),
+        (rf"{CHANGED}{WEEKDAY} to {_WEEKDAY}", weekday, False),
         (rf"{WEEKDAY} (?:to|through|till|until) {WEEKDAY}", nothing, False),
         (rf"(?:(?:on )?{_WEEKDAY} )?(?:on )?(?:the )?{_ORDINAL} (?:of )?{_MONTH}{_YEAR}", date, False),
         (rf"(?:(?:on )?{_WEEKDAY} )?(?P<day>\d{{1,2}}) (?:of )?{_MONTH}{_YEAR}", date, False),
@@ -73,11 +85,13 @@ def days() -> Parser:
         (r"(?:on )?(?:christmas (?:eve|day)|new year's (?:eve|day)|easter (?:sunday|monday))", as_said, False),
         (rf"a week (?:from|on) (?:today|tomorrow|{WEEKDAY})", as_said, False),
         (rf"(?:on )?{WEEKDAY} (?:next week|after next|week|{_WEEKS})", as_said, False),
+        (r"(?:the )?(?:next day|day after(?! tomorrow))", day_after, False),
         (r"(?:the )?day after tomorrow|today|tomorrow", as_said, False),
         (r"tonight|this (?:morning|afternoon|evening)", today, False),
-        (rf"{weekday}(?:'s)?", lambda match: match["weekday"].removeprefix("this "), False),
+        (rf"(?:on )?{_WEEKDAY}(?:'s)?", weekday, False),
         (_WAIT, as_said, False),
         (rf"the {_ORDINAL}{_DATE_ENDS}", date, True),
         (rf"(?P<day>\d{{1,2}}(?:st|nd|rd|th)){_DATE_ENDS}", date, True),
     ]
-    return finder(patterns)
+    find = finder(patterns)
+    return find

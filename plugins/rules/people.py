@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vivavoce.plugins.rules.sentence import DIGITS_IN_A_ROW, GUESTS, NUMBER, Reader, finder
+from vivavoce.plugins.rules.sentence import CHANGED, DIGITS_IN_A_ROW, GUESTS, NUMBER, Reader, finder
 from vivavoce.plugins.rules.values import Parser, to_number
 
 _GROWN = r"(?:people|persons?|guests?|adults?|grown ups?|of us)"
@@ -18,7 +18,7 @@ _NO_COUNT = (
     r"(?!:| (?:o'clock|am|pm|oh|fifteen|thirty|forty|hundred|thousand|percent|more|other|others|friends|colleagues"
     r"|children|child|kids|minutes?|hours?|days?|nights?|weeks?|months?|years?|euros?|dollars?|pounds?|tables?"
     r"|times|things?|moments?|seconds?|questions?|couples|families|dogs?|cats?|chairs?|bottles?|high"
-    r"|of|else|past|to \S+ (?:please|people)|ish)(?!\S))"
+    r"|of|else|past|to \S+ (?:please|people))(?!\S))"
 )
 
 
@@ -34,6 +34,10 @@ def party_sizes(*, smallest: int = 1, largest: int = 20) -> Parser:
     def total(match: re.Match[str]) -> int | None:
         counts = re.findall(rf"(?<!\S)({NUMBER}|an?)(?= {_KIND}(?!\S))", match[0])
         return fits(sum(1 if count in ("a", "an") else to_number(count) for count in counts))
+
+    def added(match: re.Match[str]) -> int | None:
+        counts = re.split(" (?:plus|and) ", match[0])
+        return fits(sum(1 if count in ("me", "myself") else to_number(count) for count in counts))
 
     def with_me(match: re.Match[str]) -> int | None:
         return fits(to_number(match["number"]) + 1)
@@ -51,7 +55,9 @@ def party_sizes(*, smallest: int = 1, largest: int = 20) -> Parser:
     we_are = r"(?:we|there)(?: are|'re| will be|'ll be| would be|'d be| are going to be|'re going to be)|there's"
     patterns: list[tuple[str, Reader, bool]] = [
         (DIGITS_IN_A_ROW, nothing, False),
-        (rf"between {any_number} and {any_number}(?: {GUESTS})?", nothing, False),
+        (rf"{CHANGED}{any_number} to {number} {GUESTS}", value, False),
+        (rf"{CHANGED}{any_number} to {number}", value, True),
+        (rf"(?:between|from) {any_number} (?:and|to) {any_number}(?: {GUESTS})?", nothing, False),
         (rf"{any_number} (?:to|or) {any_number}(?: or {any_number})?(?: {GUESTS})", nothing, False),
         (rf"{kinds} (?:and|plus|with) {one_or_more} {_KIND}", total, False),
         (rf"{kinds} {one_or_more} {_CHILDREN}", total, False),
@@ -69,9 +75,10 @@ def party_sizes(*, smallest: int = 1, largest: int = 20) -> Parser:
         (rf"for {number}{_NO_COUNT}(?!-)", value, False),
         (alone, constant(1), False),
         (rf"(?:{two})(?! (?:and|plus|with)(?!\S))", constant(2), True),
+        (rf"{any_number} (?:plus (?:{any_number}|me|myself)|and (?:me|myself))(?! {GUESTS})", added, True),
         (r"half a dozen", constant(6), True),
         (r"a dozen", constant(12), True),
         (r"(?:no|any|some|this|that|which|another|the) one (?:else|can|will|is|has|that|who)", nothing, False),
-        (rf"(?<!table )(?:about |around |roughly |approximately )?{number}{_NO_COUNT}", value, True),
+        (rf"(?<!table )(?:about |around |roughly |approximately )?{number}(?: ish)?{_NO_COUNT}", value, True),
     ]
     return finder(patterns)

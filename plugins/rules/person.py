@@ -42,11 +42,12 @@ _PERHAPS = re.compile(
     r"|this is|i'm|i am|that's|that is|that would be|it's for|it is for|for)(?!\S) ?))"
 )
 _FILLER = re.compile(
-    r"(?: ?(?:of course|um|uh|er|hmm|well|so|oh|yes|yeah|sure|okay|ok|hello|hi|hey|it's|just|for|actually)(?!\S))+"
+    r"(?: ?(?:of course|right|please|use|um|uh|er|hmm|well|so|oh|yes|yeah|sure|okay|ok|hello|hi|hey|it's|just|for"
+    r"|actually)(?!\S))+"
 )
 _END = re.compile(
     r" ?(?:$|(?:please|thanks|thank you|speaking|here|calling|no|sorry|actually|i mean|i meant|wait|or rather|rather"
-    r"|and|but|not)(?!\S))"
+    r"|and|but|not|from|with)(?!\S))"
 )
 
 
@@ -95,7 +96,7 @@ def _name(row: str, start: int) -> tuple[int, str]:
         words[-1:] = [letters]
     elif letters:
         words.append(letters)
-    if len(words) > 2 and words[0] == words[-1]:  # "Bond. James Bond."
+    if len(words) > 2 and words[0] in words[1:]:  # "Bond. James Bond."
         del words[0]
     is_name = len(words) <= MAX_WORDS and not _TITLES.issuperset(words)
     return (end, " ".join(_capital(word) for word in words)) if is_name else (start, "")

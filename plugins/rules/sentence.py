@@ -14,6 +14,9 @@ NUMBER = rf"(?:(?:{'|'.join(TENS)})(?: (?:{'|'.join(ONES[1:])}))?|{'|'.join(TEEN
 DIGITS_IN_A_ROW = rf"(?:{'|'.join(ONES)}|oh|o|\d)(?: (?:{'|'.join(ONES)}|oh|o|double|\d)){{3,}}"
 """A telephone number, or a part of one: it has no time and no number of people in it."""
 
+CHANGED = r"(?:change|move|switch)(?: (?:it|that|this|(?:the|my) \w+))?(?: from)? "
+"""The words before "Friday to Saturday" that make it a correction, and no range."""
+
 GUESTS = r"(?:people|persons?|guests?|adults?|grown ups?|diners?|covers?|seats?|of us)(?!\S)"
 
 WEEKDAY = r"(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)"

@@ -65,7 +65,8 @@ class SlotFilling:
 
     A value mentioned later replaces the earlier one, in the same sentence or later in the call; once the tool has been
     called, it is called again with the new values. A value that the user takes back ("not Friday", "the time is wrong",
-    with the slot's name) is asked for again. Templates take the slots' spoken values by name, and `{output}`, the tool's result.
+    with the slot's name) is asked for again. Templates take the slots' spoken values by name, and `{output}`, the
+    tool's result.
 
     Args:
         slots: Asked for in this order; a user may give several at once, in any order.
