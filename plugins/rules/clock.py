@@ -89,7 +89,7 @@ def times(*, is_evening: bool = True) -> Parser:
         (rf"{about} {digits}", value, False),
         (rf"{about} {_HOUR}{_NO_COUNT}", value, False),
         (rf"time (?:to|is|should be|to be|will be) {_HOUR}{_NO_COUNT}", value, False),
-        (rf"(?:no|sorry|wait|actually|i mean|i meant|make (?:it|that)) {_PERIOD}", other_half, False),
+        (rf"(?:no|sorry|wait|actually|i mean|i meant|make (?:it|that)) (?!this ){_PERIOD}", other_half, False),
         (rf"for {_HOUR}(?: {_PERIOD})?{_NO_COUNT}", value, True),
         (rf"{digits}(?! \d)", value, True),
         (rf"(?:(?:about|by|after|before) )?{_HOUR}(?: ish)?{_NO_COUNT}", value, True),
