@@ -51,8 +51,8 @@ class Answer:
             raise ConfigurationError(f"needed a regular expression, got {self.pattern!r}: {error}") from error
 
 
-YES = r"\b(?:yes|yeah|yep|sure|correct|right|please do|go ahead|okay|ok)\b"
-NO = r"\b(?:no(?! problem| worries| doubt)|nope|nah|not|isn'?t|don'?t|wrong|incorrect)\b"
+YES = r"\b(?:yes|yeah|yep|(?<!not )(?:sure|correct|right|okay|ok)|please do|go ahead)\b"
+NO = r"\b(?:no(?! problem| worries| doubt)|nope|nah|not really|i don'?t think so)\b"
 FAREWELL = (
     r"\b(?:good ?bye|bye|that'?s (?:all|it|everything)|that is (?:all|it|everything)|that (?:will|would) be all"
     r"|nothing else|no,? thank you|no,? thanks|hang up)\b"

@@ -15,6 +15,7 @@ from vivavoce.plugins.rules.slot_filling import Slot, SlotFilling
 from vivavoce.plugins.rules.values import Value
 
 CHANGE = re.compile(r"\b(?:change|wrong|different|another|incorrect|not right|isn't right)\b")
+WRONG = re.compile(r"\b(?:wrong|incorrect|not (?:\w+ )?(?:right|correct)|isn't (?:\w+ )?(?:right|correct))\b")
 ONLY_A_NAME = re.compile(r"(?:(?:no|just|only|the|my|it's|um|uh|please|sorry|well|actually) ?)*x(?: please)?")
 
 
@@ -88,24 +89,24 @@ def hear(filling: SlotFilling, state: State, words: str) -> None:
     awaits_yes = bool(filling.confirm) and missing is None and not state.is_confirmed
     last = [slot.name for slot in state.last_filled]
     heard = find_values(filling, state.text, missing, known=state.values, last=last)
-    is_new = any(state.values.get(name) != value for name, value in heard.values.items())
+    withdrawn = _withdrawn(filling, state, heard)
+    for name in withdrawn:
+        del state.values[name]
+    is_new = bool(withdrawn) or any(state.values.get(name) != value for name, value in heard.values.items())
     state.last_filled = [slot for slot in filling.slots if slot.name in heard.values]
+    if is_new:
+        state.is_confirmed = state.has_failed = False
     if heard.values and (is_new or not _ends_with_them(filling, state, missing, awaits_yes)):
-        if is_new:
-            state.is_confirmed = state.has_failed = False
         state.values.update(heard.values)
         state.understood = Understood.VALUES
-        if awaits_yes and _matches(filling.yes, state.text):
+        if awaits_yes and not withdrawn and _agrees(filling, state.text):
             state.is_confirmed = True
-        return
-    withdrawn = _withdrawn(filling, state, heard)
-    if withdrawn:
-        for name in withdrawn:
-            del state.values[name]
-        state.is_confirmed = state.has_failed = False
+    elif withdrawn:
         state.understood = Understood.NO
-        return
-    state.understood = Understood.UNCLEAR if heard.is_unclear else _without_values(filling, state, awaits_yes)
+    elif heard.is_unclear:
+        state.understood = Understood.UNCLEAR
+    else:
+        state.understood = _without_values(filling, state, awaits_yes)
     if state.understood is Understood.YES:
         state.is_confirmed, state.has_failed = True, False
 
@@ -114,22 +115,22 @@ def _ends_with_them(filling: SlotFilling, state: State, missing: Slot | None, aw
     """Return whether words that only repeat the values end the conversation ("yes, Friday at eight. Goodbye.")."""
     if missing is not None or awaits_yes:
         return False
-    agrees = filling.ends_on == "yes" and _matches(filling.yes, state.text) and not _matches(filling.no, state.text)
-    return agrees or _matches(filling.farewell, state.text)
+    ends = filling.ends_on == "yes" and _agrees(filling, state.text)
+    return ends or _matches(filling.farewell, state.text)
 
 
 def _withdrawn(filling: SlotFilling, state: State, heard: Heard) -> list[str]:
     """Return the names of the slots whose value the words take back ("not Friday", "the day is wrong")."""
     refused = [name for name, values in heard.refused.items() if state.values.get(name) in values]
     if refused or heard.values:
-        return refused
+        return [name for name in refused if name not in heard.values]
     text = plain(state.text)
-    named = [name for name in state.values if re.search(rf"\b{re.escape(name.replace('_', ' '))}\b", text)]
-    if len(named) == 1 and (
-        CHANGE.search(text) or ONLY_A_NAME.fullmatch(text.replace(named[0].replace("_", " "), "x"))
-    ):
-        return named
-    return []
+    names = {slot.name: slot.name.replace("_", " ") for slot in filling.slots if slot.name in state.values}
+    named = [name for name, words in names.items() if re.search(rf"\b{re.escape(words)}\b", text)]
+    if len(named) != 1:
+        return []
+    is_all = ONLY_A_NAME.fullmatch(text.replace(names[named[0]], "x"))
+    return named if is_all or CHANGE.search(text) else []
 
 
 def _without_values(filling: SlotFilling, state: State, awaits_yes: bool) -> Understood:
@@ -140,6 +141,8 @@ def _without_values(filling: SlotFilling, state: State, awaits_yes: bool) -> Und
     ends_on = "no" if state.has_failed else filling.ends_on
     if any(_matches(answer.pattern, text) for answer in filling.answers):
         return Understood.SMALL_TALK
+    if WRONG.search(plain(text)):
+        return Understood.NO
     for answer, meaning in (("no", Understood.NO), ("yes", Understood.YES)):
         if _matches(filling.no if answer == "no" else filling.yes, text):
             return Understood.FAREWELL if is_settled and answer == ends_on else meaning
@@ -157,6 +160,10 @@ def _settle(state: State, arguments: str, output: FunctionCallOutput) -> None:
         state.called = json.loads(arguments)
     except ValueError:  # a call that did not come from this slot filling
         state.called = None
+
+
+def _agrees(filling: SlotFilling, text: str) -> bool:
+    return _matches(filling.yes, text) and not (_matches(filling.no, text) or WRONG.search(plain(text)))
 
 
 def _matches(pattern: str, text: str) -> bool:

@@ -411,6 +411,7 @@ def test_a_correction_inside_a_sentence_is_not_taken_for_the_answer_to_the_quest
         (("Four people at seven.", "No, on Friday."), {"people": 4, "time": "19:00", "day": "friday"}),
         (("On Friday.", "Not on Friday."), {}),
         (("On Friday.", "Sorry, I can't do Friday."), {}),
+        (("On Friday.", "Not on Friday, and we are four."), {"people": 4}),
         (("On Friday.", "Not on Saturday."), {"day": "friday"}),
         (("On Friday.", "Friday, not Saturday."), {"day": "friday"}),
         (("On Friday at seven.", "The time is wrong."), {"day": "friday"}),
