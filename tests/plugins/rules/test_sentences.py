@@ -52,6 +52,8 @@ TIMES = [
     ("A quarter to eight.", "19:45"),
     ("A quarter past eight", "20:15"),
     ("Quarter two eight.", "19:45"),
+    ("A quarter pass seven.", "19:15"),
+    ("Add 8.", "20:00"),
     ("Five to eight.", "19:55"),
     ("Twenty-five past six.", "18:25"),
     ("Twenty minutes past six.", "18:20"),
