@@ -189,6 +189,7 @@ class UsageRecord:
         llm_input_audio_tokens, llm_output_audio_tokens, llm_cached_audio_tokens: The parts of them that are audio.
         llm_estimated_tokens: The part of input and output that is estimated, since a request was cut before its
             provider reported them.
+        embedding_tokens: Of texts that embedders have read; estimated where one does not report them.
     """
 
     llm_input_tokens: int = 0
@@ -202,6 +203,7 @@ class UsageRecord:
     llm_output_audio_tokens: int = 0
     llm_cached_audio_tokens: int = 0
     llm_estimated_tokens: int = 0
+    embedding_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
