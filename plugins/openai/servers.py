@@ -273,7 +273,8 @@ SERVERS: tuple[Server, ...] = (
             length_field="output_dimension",
         ),
     ),
-    # https://docs.ollama.com/api/openai-compatibility: `max_tokens`, `stream_options`, other fields are dropped; vectors
+    # https://docs.ollama.com/api/openai-compatibility: `max_tokens`, `stream_options`, other fields are dropped;
+    # /v1/embeddings
     Server(
         name="ollama",
         base_url="http://127.0.0.1:11434/v1",

@@ -1,4 +1,4 @@
-"""What a session needs of an embedder: its tokens in the usage, the budget and the report, and a span of each request."""
+"""What a session needs of an embedder: tokens in the usage, the budget and the report, and a span of each request."""
 
 from __future__ import annotations
 

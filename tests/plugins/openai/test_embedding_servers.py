@@ -11,6 +11,7 @@ import pytest
 
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderStatusError
 from vivavoce.plugins import openai
+from vivavoce.plugins.openai.about import PROVIDERS
 from vivavoce.plugins.openai.servers import BY_NAME, SERVERS, ServerName
 from vivavoce.plugins.openai.twin import Answer, OpenAITwin, refusal
 
@@ -177,3 +178,10 @@ async def test_azure_needs_a_deployment_that_is_there_and_its_length() -> None:
         async with openai.Embedder("yours", server="azure", dimensions=3, base_url=twin.url, api_key=KEY) as embedder:
             with pytest.raises(ProviderStatusError, match="deployment 'yours'.*ai.azure.com"):
                 await embedder.embed(["nine"])
+
+
+def test_the_facts_of_each_server_name_its_embedder_and_make_one() -> None:
+    parts = {each.name: part for each in PROVIDERS for part in each.parts if part.kind == "embedder"}
+    assert {name.removesuffix("-openai") for name in parts} == set(EMBEDDING)
+    for part in parts.values():
+        assert part.make(**{**part.sample, "api_key": KEY}).dimensions
