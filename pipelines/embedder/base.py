@@ -12,14 +12,14 @@ from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import ProviderProtocolError
 
 
-class Embeddings(list[Sequence[float]]):
+class Embeddings(list[list[float]]):
     """The vectors of some texts, with the tokens of the texts, where the model reports them.
 
     Args:
         input_tokens: None: it reports none.
     """
 
-    def __init__(self, vectors: Iterable[Sequence[float]], *, input_tokens: int | None = None) -> None:
+    def __init__(self, vectors: Iterable[list[float]], *, input_tokens: int | None = None) -> None:
         super().__init__(vectors)
         self.input_tokens = input_tokens
 

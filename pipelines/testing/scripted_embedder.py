@@ -62,7 +62,7 @@ class ScriptedEmbedder(Embedder):
         self._rules.append(_Rule(words.casefold(), vector, delay, error))
         return self
 
-    async def embed(self, texts: Sequence[str]) -> Embeddings:
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the vectors.
 
         Raises:

@@ -90,7 +90,7 @@ def _parts(server: Server, note: str) -> Iterator[Part]:
         yield _part("llm", LLM, server.name, "", note)
     if server.vectors is not None:
         length = {} if server.vectors.model else {"dimensions": 768}
-        yield _part("embedder", Embedder, server.name, server.vectors.model, **length)
+        yield _part("embedder", Embedder, server.name, server.vectors.model, "", **length)
     if server.voices is not None:
         voice = {} if server.voices.voice else {"voice": "v"}
         yield _part("tts", TTS, server.name, server.voices.model, **voice)
