@@ -85,10 +85,12 @@ class MiniLM(Embedder):
             inner = inner * (1 + _erf(inner / math.sqrt(2))) / 2
             x = self._norm(f"{at}output.LayerNorm", x + self._linear(f"{at}output.dense", inner))
         mean: Array = x.mean(0)
-        return mean / np.linalg.norm(mean)
+        unit: Array = mean / np.linalg.norm(mean)
+        return unit
 
     def _linear(self, name: str, x: Array) -> Array:
-        return x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+        made: Array = x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
+        return made
 
     def _heads(self, name: str, x: Array) -> Array:
         return self._linear(name, x).reshape(len(x), HEADS, DIMENSIONS // HEADS).transpose(1, 0, 2)
@@ -96,7 +98,8 @@ class MiniLM(Embedder):
     def _norm(self, name: str, x: Array) -> Array:
         centred = x - x.mean(-1, keepdims=True)
         unit = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
-        return unit * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        made: Array = unit * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        return made
 
 
 def _split(text: str) -> list[str]:
