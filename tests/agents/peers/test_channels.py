@@ -263,7 +263,7 @@ async def test_a_message_over_a_channel_s_connection_to_no_agent_or_no_session_i
         ends = PeerChannel(registry), PeerChannel(registry, server)
         members = await joined(ends)
         async with raw(server.url, hello, delivery(1, receiver="nobody"), call, delivery(3)) as socket:
-            outcomes = {}
+            outcomes: dict[int, str] = {}
             while len(outcomes) < 3:
                 frame = json.loads((await socket.receive()).data)
                 if frame["type"] == "outcome":
