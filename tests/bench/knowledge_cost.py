@@ -7,7 +7,8 @@
 five of them such as "what is the". Each question goes to raw FTS5 and to each base one after the other, in an order
 that turns, so that all meet the same load. M1 is the time from the end of the caller's speech to the agent's first
 sound, of the benchmark's harness: a process that searches and one without knowledge run side by side, both without an
-answer that is begun ahead, where all of a search counts. Medians and 95th percentiles, in milliseconds.
+answer that is begun ahead, where all of a search counts. Medians and 95th percentiles, and the median of the CPU, which
+other work on the machine changes least, in milliseconds.
 """
 
 from __future__ import annotations
@@ -66,22 +67,26 @@ def question() -> str:
     return " ".join(["what", "is", "the", *random.choices(RARE, WEIGHTS, k=3), "for", "you"])
 
 
-def shown(name: str, seconds: Sequence[float]) -> None:
+def shown(name: str, seconds: Sequence[float], used: Sequence[float] = ()) -> None:
+    """Print median and 95 % of the times, and the median of the CPU."""
     ordered = sorted(seconds)
-    print(f"{name:45} {1000 * statistics.median(ordered):6.1f} {1000 * ordered[int(0.95 * len(ordered))]:6.1f}")
+    cpu = f"{1000 * statistics.median(used):6.1f}" if used else ""
+    print(f"{name:45} {1000 * statistics.median(ordered):6.1f} {1000 * ordered[int(0.95 * len(ordered))]:6.1f} {cpu}")
 
 
 async def timed(questions: Sequence[str], calls: Mapping[str, Call]) -> None:
     """Print the times of the calls, which take turns."""
     taken: dict[str, list[float]] = {name: [] for name in calls}
+    used: dict[str, list[float]] = {name: [] for name in calls}
     names = [*calls]
     for number, one in enumerate(questions):
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            began = time.perf_counter()
+            began, before = time.perf_counter(), time.process_time()
             await calls[name](one)
             taken[name].append(time.perf_counter() - began)
+            used[name].append(time.process_time() - before)
     for name, seconds in taken.items():
-        shown(name, seconds)
+        shown(name, seconds, used[name])
 
 
 def raw_fts5(path: Path, pattern: str) -> Call:
@@ -125,7 +130,7 @@ async def searches(folder: Path, texts: Sequence[str], questions: Sequence[str])
         await filled(folder / "v.db", texts, RandomEmbedder()) as vectors,
     ):
         await vectors.search("warm")
-        print(f"{PASSAGES} passages {'':30} median   95 %")
+        print(f"{PASSAGES} passages {'':30} median   95 %    CPU")
         calls: dict[str, Call] = {
             "raw FTS5, all eight words by OR": raw_fts5(folder / "k.db", r"\w+"),
             "raw FTS5, the three rare words by OR": raw_fts5(folder / "k.db", r"word\d+"),

@@ -4,8 +4,8 @@
 
 The other ends are in another process: a session behind a `PeerServer`, whose handler answers with the words of the
 question, and an echo. Messages are JSON of about the same length. Blocks of round trips, one after the other, take
-turns, so that both meet the same load. Median and 95th percentile of a round trip, and CPU of both processes together,
-in microseconds.
+turns, so that both meet the same load. Median and 95th percentile of a round trip, and the median CPU of a block for
+each, of both processes together, in microseconds.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ async def measure(child: asyncio.subprocess.Process, echo_url: str, peer_url: st
 
         calls: dict[str, Callable[[], Awaitable[None]]] = {"echo of aiohttp alone": echo, "request to a peer": request}
         taken: dict[str, list[float]] = {name: [] for name in calls}
-        used = dict.fromkeys(calls, 0.0)
+        used: dict[str, list[float]] = {name: [] for name in calls}
         for block in range(BLOCKS + 2):
             for name, call in [*calls.items()][:: 1 if block % 2 else -1]:
                 before, seconds = cpu(child.pid), []
@@ -82,13 +82,13 @@ async def measure(child: asyncio.subprocess.Process, echo_url: str, peer_url: st
                     await call()
                     seconds.append(time.perf_counter() - began)
                 if block >= 2:  # the first two warm up
-                    used[name] += cpu(child.pid) - before
+                    used[name].append(cpu(child.pid) - before)
                     taken[name] += seconds
         print(f"{BLOCKS * BLOCK} round trips of {len(ECHOED)} bytes {'':4} median   95 %    CPU, \u00b5s")
         for name, seconds in taken.items():
             ordered = sorted(seconds)
             middle, most = statistics.median(ordered), ordered[int(0.95 * len(ordered))]
-            print(f"{name:36} {1e6 * middle:6.0f} {1e6 * most:6.0f} {1e6 * used[name] / len(seconds):6.0f}")
+            print(f"{name:36} {1e6 * middle:6.0f} {1e6 * most:6.0f} {1e6 * statistics.median(used[name]) / BLOCK:6.0f}")
 
 
 async def main() -> None:
