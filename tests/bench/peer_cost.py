@@ -3,7 +3,7 @@
     PYTHONPATH=.paths:tests python tests/bench/peer_cost.py    # some seconds
 
 The other ends are in another process: a session behind a `PeerServer`, whose handler answers with the words of the
-question, and an echo. Messages are JSON of about the same length. Blocks of round trips, one after the other, take
+question, and an echo; one more session is in the process that asks. Messages are JSON of about the same length. Blocks of round trips, one after the other, take
 turns, so that both meet the same load. Median and 95th percentile of a round trip, and the median CPU of a block for
 each, of both processes together, in microseconds.
 """
@@ -14,7 +14,9 @@ import asyncio
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -43,6 +45,14 @@ async def serve() -> None:
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with answering() as url:
+        print(f"http://127.0.0.1:{runner.addresses[0][1]}/", url, flush=True)
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def answering() -> AsyncIterator[str]:
+    """Run a session that answers each question with the question; yield its URL."""
     async with PeerServer() as server, running(talker("desk")) as desk:
         server.add(desk)
 
@@ -50,8 +60,7 @@ async def serve() -> None:
         async def answer(peer: Peer, question: Question) -> Question:
             return question
 
-        print(f"http://127.0.0.1:{runner.addresses[0][1]}/", server.url_of(desk), flush=True)
-        await asyncio.Event().wait()
+        yield server.url_of(desk)
 
 
 def cpu(process: int) -> float:
@@ -61,17 +70,26 @@ def cpu(process: int) -> float:
 
 
 async def measure(child: asyncio.subprocess.Process, echo_url: str, peer_url: str) -> None:
-    async with aiohttp.ClientSession() as client, client.ws_connect(echo_url) as socket, running(talker()) as asker:
-        peer = await asker.peers.connect(peer_url)
+    async with (
+        aiohttp.ClientSession() as client,
+        client.ws_connect(echo_url) as socket,
+        answering() as own_url,
+        running(talker()) as asker,
+    ):
+        peer, own = await asker.peers.connect(peer_url), await asker.peers.connect(own_url)
 
         async def echo() -> None:
             await socket.send_str(ECHOED)
             assert (await socket.receive()).data == ECHOED
 
-        async def request() -> None:
+        async def request(peer: Peer) -> None:
             assert (await peer.request(Question(words=WORDS)))["words"] == WORDS
 
-        calls: dict[str, Callable[[], Awaitable[None]]] = {"echo of aiohttp alone": echo, "request to a peer": request}
+        calls: dict[str, Callable[[], Awaitable[None]]] = {
+            "echo of aiohttp alone": echo,
+            "request to a peer": partial(request, peer),
+            "request to a peer of this process": partial(request, own),
+        }
         taken: dict[str, list[float]] = {name: [] for name in calls}
         used: dict[str, list[float]] = {name: [] for name in calls}
         for block in range(BLOCKS + 2):
