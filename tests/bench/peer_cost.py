@@ -2,10 +2,10 @@
 
     PYTHONPATH=.paths:tests python tests/bench/peer_cost.py    # some seconds
 
-The other ends are in another process: a session behind a `PeerServer`, whose handler answers with the words of the
-question, and an echo; one more session is in the process that asks. Messages are JSON of about the same length. Blocks of round trips, one after the other, take
-turns, so that both meet the same load. Median and 95th percentile of a round trip, and the median CPU of a block for
-each, of both processes together, in microseconds.
+The other ends are in another process: an echo, and a session behind a `PeerServer`, whose handler answers with the
+question; one more session is in the process that asks. Messages are JSON of about the same length. Blocks of round
+trips, one after the other, take turns, so that all meet the same load. Median and 95th percentile of a round trip, and
+the median CPU of a block for each, of both processes together, in microseconds.
 """
 
 from __future__ import annotations
