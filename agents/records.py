@@ -187,8 +187,8 @@ class UsageRecord:
         llm_input_tokens, llm_output_tokens: Of models.
         llm_cached_tokens, llm_cache_write_tokens: The parts of the input that a provider's cache had, and took in.
         llm_input_audio_tokens, llm_output_audio_tokens, llm_cached_audio_tokens: The parts of them that are audio.
-        llm_estimated_tokens: The part of input and output that is estimated, since a request was cut before its
-            provider reported them.
+        llm_estimated_tokens: The estimated part of both: of requests that were cut before the provider reported them.
+        embedding_tokens: Of texts that embedders have read; estimated where one does not report them.
     """
 
     llm_input_tokens: int = 0
@@ -202,6 +202,7 @@ class UsageRecord:
     llm_output_audio_tokens: int = 0
     llm_cached_audio_tokens: int = 0
     llm_estimated_tokens: int = 0
+    embedding_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,8 +224,7 @@ class TurnMeasures:
         played_seconds, generated_seconds: Audio of the agent that was heard, and that was made.
         interruptions: How often the agent was held or cut.
         waits: The cost of the configured waits.
-        usage: The usage of this turn. The usage of an unused preemptive answer belongs to the turn that discarded it,
-            if a turn did, else only to the session.
+        usage: Of this turn; that of an unused preemptive answer is of the turn that discarded it, else of no turn.
     """
 
     session_id: str = ""

@@ -36,9 +36,9 @@ from vivavoce.pipelines.core.model_files import ModelFile
 if TYPE_CHECKING:
     from vivavoce.pipelines.net.client import Client
 
-Kind = Literal["stt", "llm", "tts", "realtime", "vad", "turn_detector", "denoise", "text_filter"]
+Kind = Literal["stt", "llm", "tts", "realtime", "vad", "turn_detector", "denoise", "text_filter", "embedder"]
 """The argument of `CascadingPipeline` that takes a part; `realtime`: of `RealtimePipeline`; `text_filter`: one of
-`CascadingOptions.text_filters`."""
+`CascadingOptions.text_filters`; `embedder`: of `KnowledgeBase`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class Price:
         fresh_text = used.llm_input_tokens - used.llm_input_audio_tokens - cached_text - used.llm_cache_write_tokens
         text_made = used.llm_output_tokens - used.llm_output_audio_tokens
         tokens = (
-            max(0, fresh_text) * text
+            (max(0, fresh_text) + used.embedding_tokens) * text
             + max(0, cached_text) * cached
             + used.llm_cache_write_tokens * _or(self.million_cache_write, text)
             + max(0, fresh_audio) * audio

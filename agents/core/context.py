@@ -278,7 +278,7 @@ class SessionContext:
         """Add to the usage of the session, and to that of the model.
 
         Args:
-            kind: The component: `stt`, `llm` (a realtime model too) or `tts`.
+            kind: The component: `stt`, `llm` (a realtime model too), `tts` or `embedder`.
             made_by: Provider and model, where they are not those of the pipeline in use.
         """
         self.log.add_usage(used)

@@ -2,7 +2,8 @@
 
 `KnowledgeBase` (base.py) is the face: passages of whole sentences (passages.py) of documents (documents.py) in SQLite
 (index.py), found by words and by vectors (vectors.py). `KnowledgeOptions` hangs it at a session: attached.py searches
-for each turn or for the model, control.py has a model answer questions, session_knowledge.py is what applications call.
+for each turn or for the model, control.py has a model answer questions, embedder_use.py counts what searches need of an
+embedder, session_knowledge.py is what applications call.
 
 Decisions:
 

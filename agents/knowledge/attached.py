@@ -92,7 +92,8 @@ class AttachedKnowledge(Attached):
         if not self._searches_turns or turn.is_remote:
             return
         with anyio.move_on_after(self._settings.deadline):
-            passages = await self._search(turn.text, lambda event, **facts: self._note(event, turn, **facts))
+            with self._control.use.counted(lambda used: turn.once_over(lambda: turn.record.add_usage(used))):
+                passages = await self._search(turn.text, lambda event, **facts: self._note(event, turn, **facts))
             if passages:
                 turn.add(as_text(passages), source=SOURCE)
             return
@@ -103,7 +104,8 @@ class AttachedKnowledge(Attached):
         turn.once_over(lambda: self._context.log.note(event, turn_id=turn.turn_id, **facts))
 
     async def _search_for_model(self, question: str) -> str:
-        passages = await self._search(question, self._context.log.note)
+        with self._control.use.counted():
+            passages = await self._search(question, self._context.log.note)
         if passages is None:
             raise ToolError("The search failed. Answer without it, or say that it cannot be looked up now.")
         return as_text(passages) if passages else NOTHING

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from vivavoce.agents.extension.turn_in_hand import quoted
-from vivavoce.agents.knowledge.base import KnowledgeBase
+from vivavoce.agents.knowledge.embedder_use import CountedBase, EmbedderUse
 from vivavoce.agents.knowledge.passages import Passage
 from vivavoce.agents.speech.step_usage import CountUsage, estimate
 from vivavoce.agents.turn_records.turn_record import used_tokens
@@ -26,6 +26,7 @@ from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 
 if TYPE_CHECKING:
     from vivavoce.agents.extension.extension import Host
+    from vivavoce.agents.knowledge.base import KnowledgeBase
     from vivavoce.agents.knowledge.settings import KnowledgeSettings
 
 ANSWER_LIMIT = 30.0
@@ -61,6 +62,7 @@ class KnowledgeControl:
         self._context = host.context
         self._history = host.history
         self.settings = settings
+        self.use = EmbedderUse(host.context)
         self._session_base: KnowledgeBase | None = None
 
     @property
@@ -86,7 +88,7 @@ class KnowledgeControl:
         if self._session_base is None:
             self._context.check_not_closed()
             base = self.settings.base
-            self._session_base = KnowledgeBase(embedder=None if base is None else base.embedder)
+            self._session_base = CountedBase(None if base is None else base.embedder, self.use)
         return self._session_base
 
     @property
@@ -116,7 +118,8 @@ class KnowledgeControl:
         name, llm = self._model(llm_name)
         self._context.check_open()
         self._context.check_here("run_rag()")
-        docs = tuple(await base.search(question, self.settings.k if k is None else k))
+        with self.use.counted():
+            docs = tuple(await base.search(question, self.settings.k if k is None else k))
         material = quoted(as_text(docs)) if docs else NO_PASSAGE
         asked = ChatMessage(role="user", content=f"{question}\n\n{material}")
         context = ChatContext([*self._before(question, previous), asked])

@@ -103,12 +103,14 @@ def usage(report: SessionReport) -> Element:
 
 
 def _parts_of_tokens(used: UsageRecord) -> list[list[Child]]:
-    """Return the rows of tokens that a cache took in, of estimated ones, and of a model that takes or makes audio."""
+    """Return the rows of tokens that a cache took in, of estimated and embedded ones, and of a model of audio."""
     rows: list[list[Child]] = []
     if used.llm_cache_write_tokens:
         rows.append(["taken into the cache", f"{used.llm_cache_write_tokens:,}"])
     if used.llm_estimated_tokens:
         rows.append(["estimated of both", f"{used.llm_estimated_tokens:,}"])
+    if used.embedding_tokens:
+        rows.append(["tokens embedded", f"{used.embedding_tokens:,}"])
     if used.llm_input_audio_tokens or used.llm_output_audio_tokens:
         rows.append(["audio tokens in", f"{used.llm_input_audio_tokens:,}"])
         rows.append(["audio tokens out", f"{used.llm_output_audio_tokens:,}"])

@@ -172,6 +172,8 @@ def _used(turn: TurnRecord) -> str:
     if usage.llm_input_tokens or usage.llm_output_tokens:
         estimated = f" ({usage.llm_estimated_tokens} of them estimated)" if usage.llm_estimated_tokens else ""
         parts.append(f"{usage.llm_input_tokens} tokens in, {usage.llm_output_tokens} out{estimated}")
+    if usage.embedding_tokens:
+        parts.append(f"{usage.embedding_tokens} tokens embedded")
     if usage.tts_characters:
         parts.append(f"{usage.tts_characters} characters, {usage.tts_audio_seconds:.1f} s of speech made")
     if usage.stt_audio_seconds:

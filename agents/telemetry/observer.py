@@ -122,6 +122,10 @@ class SessionObserver:
         """Watch step `number` (from 0) of a model ("llm") with its `request`, or a part of the text of code."""
         return NO_WATCH
 
+    def embeddings(self, provider: str, model: str, dimensions: int) -> Watch:
+        """Watch a request to an embedder."""
+        return NO_WATCH
+
     def attempt(self, attempt_id: str, turn_id: str) -> Watch:
         """Watch an answer begun before its turn is over."""
         return NO_WATCH

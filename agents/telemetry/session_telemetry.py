@@ -26,7 +26,14 @@ from vivavoce.agents.telemetry.observer import SessionObserver, StepOf, Watch
 from vivavoce.agents.telemetry.texts import type_name
 from vivavoce.agents.telemetry.tracing.spans import Attributes, Current, SpanMaker, SpanWatch
 from vivavoce.agents.telemetry.tracing.turn_spans import TurnSpans
-from vivavoce.agents.telemetry.tracing.watches import ModelWatch, PhaseWatch, StepWatch, ToolWatch, VoiceWatch
+from vivavoce.agents.telemetry.tracing.watches import (
+    EmbeddingsWatch,
+    ModelWatch,
+    PhaseWatch,
+    StepWatch,
+    ToolWatch,
+    VoiceWatch,
+)
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn_records.turn_record import UNKNOWN_TOOL
@@ -47,6 +54,9 @@ _ROOM_EVENTS: dict[type, str] = {
     i.TextReceived: "text_received",
 }
 
+
+EMBEDDINGS = "embeddings"
+"""The name of the operation in the GenAI conventions."""
 
 FAILURES = (CloseReason.ERROR.value, CloseReason.START_FAILED.value)
 """Reasons of a close for which the session's span has the status ERROR."""
@@ -247,6 +257,23 @@ class SessionTelemetry(SessionObserver):
             "llm", get_current(), name=f"chat {model}".strip(), attributes=attributes, span_kind=SpanKind.CLIENT
         )
         return ModelWatch(self._maker, span, self._metrics, request, capture=self._capture)
+
+    def embeddings(self, provider: str, model: str, dimensions: int) -> Watch:
+        """Watch a request to an embedder."""
+        of_model = {"gen_ai.provider.name": provider, "gen_ai.request.model": model}
+        facts: dict[str, str] = {
+            **{key: name for key, name in of_model.items() if name},
+            "gen_ai.operation.name": EMBEDDINGS,
+        }
+        attributes: Attributes = {**self._conversation, **facts, "gen_ai.embeddings.dimension.count": dimensions}
+        span = self._maker.start(
+            EMBEDDINGS,
+            get_current(),
+            name=f"{EMBEDDINGS} {model}".strip(),
+            attributes=attributes,
+            span_kind=SpanKind.CLIENT,
+        )
+        return EmbeddingsWatch(self._maker, span, self._metrics, facts)
 
     def attempt(self, attempt_id: str, turn_id: str) -> Watch:
         """Watch an answer that is begun before its turn is over, in the span of that turn."""

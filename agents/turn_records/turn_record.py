@@ -335,6 +335,7 @@ def add_usage(one: UsageRecord, other: UsageRecord) -> UsageRecord:
         llm_output_audio_tokens=one.llm_output_audio_tokens + other.llm_output_audio_tokens,
         llm_cached_audio_tokens=one.llm_cached_audio_tokens + other.llm_cached_audio_tokens,
         llm_estimated_tokens=one.llm_estimated_tokens + other.llm_estimated_tokens,
+        embedding_tokens=one.embedding_tokens + other.embedding_tokens,
     )
 
 

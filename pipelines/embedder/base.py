@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 
 from vivavoce.pipelines.core.boundary import provider_errors
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import ProviderProtocolError
+
+
+class Embeddings(list[list[float]]):
+    """The vectors of some texts, with the tokens of the texts, where the model reports them.
+
+    Args:
+        input_tokens: None: it reports none.
+    """
+
+    def __init__(self, vectors: Iterable[list[float]], *, input_tokens: int | None = None) -> None:
+        super().__init__(vectors)
+        self.input_tokens = input_tokens
 
 
 class Embedder(Component, ABC):
@@ -20,8 +34,8 @@ class Embedder(Component, ABC):
 
     @abstractmethod
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return a vector for each text, in their order, of any length but zero. The caller limits the number of texts
-        (`MOST_TEXTS`) and the time. Cancelling it cancels the request.
+        """Return a vector for each text, in their order, of any length but zero; `Embeddings` say the usage too. The
+        caller limits the number of texts (`MOST_TEXTS`) and the time. Cancelling it cancels the request.
 
         Raises:
             ProviderError: The model failed. Any other exception counts as one.
@@ -30,6 +44,15 @@ class Embedder(Component, ABC):
 
 MOST_TEXTS = 100
 """Texts of one call of `embed()`."""
+
+CountTokens = Callable[[int | None], None]
+"""Called with the tokens of a request that was answered; None: the model reports none."""
+
+OnRequest = Callable[[Embedder, Sequence[str]], AbstractContextManager[CountTokens]]
+"""Called with each request to an embedder; what it returns is entered for as long as the request takes."""
+
+on_request: ContextVar[OnRequest | None] = ContextVar("on_embedding_request", default=None)
+"""The listener for requests of this task, and of the tasks that it starts."""
 
 
 async def embedded(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[float]]:
@@ -41,9 +64,7 @@ async def embedded(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[fl
     found: list[Sequence[float]] = []
     for start in range(0, len(texts), MOST_TEXTS):
         part = texts[start : start + MOST_TEXTS]
-        with provider_errors(embedder.provider):
-            vectors = [tuple(float(number) for number in vector) for vector in await embedder.embed(part)]
-            lengths = {len(vector) for vector in vectors}
+        vectors, lengths = await _request(embedder, part)
         if len(vectors) != len(part) or lengths != {embedder.dimensions}:
             raise ProviderProtocolError(
                 f"needed {len(part)} vectors of {embedder.dimensions} dimensions, got {len(vectors)} of "
@@ -52,3 +73,17 @@ async def embedded(embedder: Embedder, texts: Sequence[str]) -> list[Sequence[fl
             )
         found += vectors
     return found
+
+
+async def _request(embedder: Embedder, texts: Sequence[str]) -> tuple[list[tuple[float, ...]], set[int]]:
+    listener = on_request.get()
+    request = nullcontext(_count_nothing) if listener is None else listener(embedder, texts)
+    with request as count, provider_errors(embedder.provider):
+        answer = await embedder.embed(texts)
+        count(answer.input_tokens if isinstance(answer, Embeddings) else None)
+        vectors = [tuple(float(number) for number in vector) for vector in answer]
+        return vectors, {len(vector) for vector in vectors}
+
+
+def _count_nothing(tokens: int | None) -> None:
+    """No listener: nothing is counted."""

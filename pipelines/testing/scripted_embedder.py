@@ -10,7 +10,7 @@ from typing import Self
 import anyio
 
 from vivavoce.pipelines.core.errors import ProviderError
-from vivavoce.pipelines.embedder.base import MOST_TEXTS, Embedder
+from vivavoce.pipelines.embedder.base import MOST_TEXTS, Embedder, Embeddings
 from vivavoce.pipelines.testing.promises import LIMIT, require, within
 from vivavoce.pipelines.testing.script import wait
 
@@ -29,13 +29,15 @@ class ScriptedEmbedder(Embedder):
     Args:
         dimensions: Of the vectors; a text without such words gets zeros.
         model: The name of the model.
+        tokens: That it reports for each text; None: it reports none.
     """
 
     provider = "scripted"
 
-    def __init__(self, *, dimensions: int = 2, model: str = "embedder") -> None:
+    def __init__(self, *, dimensions: int = 2, model: str = "embedder", tokens: int | None = None) -> None:
         self._dimensions = dimensions
         self._model = model
+        self._tokens = tokens
         self._rules: list[_Rule] = []
         self.asked: list[tuple[str, ...]] = []
         """The texts of each call, oldest first."""
@@ -76,7 +78,7 @@ class ScriptedEmbedder(Embedder):
                     raise rule.error
                 for place, number in enumerate(rule.vector):
                     vector[place] += number
-        return vectors
+        return Embeddings(vectors, input_tokens=None if self._tokens is None else self._tokens * len(texts))
 
 
 async def check_embedder(make: Callable[[], Embedder]) -> None:

@@ -16,6 +16,7 @@ from vivavoce.plugins.openai.llm import LLM
 from vivavoce.plugins.openai.realtime import RealtimeModel
 from vivavoce.plugins.openai.servers import BY_NAME, OPENAI, Server, ServerName
 from vivavoce.plugins.openai.stt import STT
+from vivavoce.plugins.openai.text_embedder import Embedder
 from vivavoce.plugins.openai.tts import TTS
 
 SPEECH_ONLY = ("kokoro", "speaches")
@@ -75,7 +76,9 @@ def _client(name: ServerName, *, api_key: str | None = None, base_url: str | Non
 
 
 def _part(kind: Kind, make: Callable[..., Any], name: str, model: str, note: str = "", **sample: object) -> Part:
-    arguments = f'server="{name}"' + ("" if model else ', model="…"') + (', voice="…"' if "voice" in sample else "")
+    length = f", dimensions={sample['dimensions']}" if "dimensions" in sample else ""
+    open_ones = ("" if model else ', model="…"') + (', voice="…"' if "voice" in sample else "")
+    arguments = f'server="{name}"{length}{open_ones}'
     sample = {"server": name, "model": model or "m", **sample}
     return Part(kind=kind, make=make, arguments=arguments, sample=sample, note=note)
 
@@ -85,6 +88,9 @@ def _parts(server: Server, note: str) -> Iterator[Part]:
         yield _part("stt", STT, server.name, server.ears.model)
     if server.name not in SPEECH_ONLY:
         yield _part("llm", LLM, server.name, "", note)
+    if server.vectors is not None:
+        length = {} if server.vectors.model else {"dimensions": 768}
+        yield _part("embedder", Embedder, server.name, server.vectors.model, "", **length)
     if server.voices is not None:
         voice = {} if server.voices.voice else {"voice": "v"}
         yield _part("tts", TTS, server.name, server.voices.model, **voice)
@@ -119,6 +125,7 @@ PROVIDERS = (
             Part(kind="llm", make=LLM, note="With `base_url`, of every server that has OpenAI's API."),
             Part(kind="tts", make=TTS, note="The option `instructions` says how it speaks."),
             Part(kind="realtime", make=RealtimeModel),
+            Part(kind="embedder", make=Embedder, note="With `base_url`, of every server that has its `embeddings`."),
         ),
         keys=OPENAI.key_variables,
         get_key="https://platform.openai.com/api-keys",
@@ -137,6 +144,7 @@ PROVIDERS = (
             _part("llm", LLM, "azure", "", **AZURE),
             _part("tts", TTS, "azure", "", **AZURE),
             _part("realtime", RealtimeModel, "azure", "", **AZURE),
+            _part("embedder", Embedder, "azure", "", **AZURE, dimensions=1536),
         ),
         keys=(*BY_NAME["azure"].key_variables, TOKEN_VARIABLE),
         settings=(ENDPOINT_VARIABLE,),

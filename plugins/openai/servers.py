@@ -74,6 +74,25 @@ class Voices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Vectors:
+    """How a server embeds texts.
+
+    Args:
+        model: The one without another wish; "": there is none.
+        dimensions: The lengths of the vectors of models, by name.
+        shortened: The models of these that make shorter vectors on request.
+        length_field: The name of that request's field.
+        encoding: `encoding_format` of a request; "": it takes none, and sends numbers.
+    """
+
+    model: str = ""
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    shortened: tuple[str, ...] = ()
+    length_field: Literal["dimensions", "output_dimension"] = "dimensions"
+    encoding: Literal["float", "base64_int8", ""] = "float"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """A server with OpenAI's API.
 
@@ -111,7 +130,15 @@ class Server:
     models: str = "ask it with GET /models"
     ears: Ears | None = None
     voices: Voices | None = None
+    vectors: Vectors | None = None
 
+
+OPENAI_LENGTHS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+OPENAI_SHORTENED = ("text-embedding-3-small", "text-embedding-3-large")
+"""https://platform.openai.com/docs/guides/embeddings, both."""
+
+OPEN_VECTORS = Vectors(dimensions=OPENAI_LENGTHS, shortened=OPENAI_SHORTENED)
+"""Of a server without models of its own; one that passes requests on has those of OpenAI."""
 
 WHISPER = Ears(has_word_times=True)
 
@@ -126,14 +153,16 @@ OPENAI = Server(
     # gpt-live-transcribe: https://developers.openai.com/api/docs/guides/realtime-transcription
     ears=Ears(model="gpt-live-transcribe", is_upload=False, has_word_times=True),
     voices=Voices(model="gpt-4o-mini-tts", voice="marin"),
+    vectors=Vectors(model="text-embedding-3-small", dimensions=OPENAI_LENGTHS, shortened=OPENAI_SHORTENED),
 )
 
-OTHER = Server(name="server", ears=Ears(is_upload=False), voices=Voices(voice="marin"))
+OTHER = Server(name="server", ears=Ears(is_upload=False), voices=Voices(voice="marin"), vectors=OPEN_VECTORS)
 """A server that is not in the table."""
 
 SERVERS: tuple[Server, ...] = (
     OPENAI,
     # https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle: /openai/v1, `model` is the deployment
+    # Vectors: the lengths are known of a deployment that has its model's name
     Server(
         name="azure",
         domain="azure.com",
@@ -143,6 +172,7 @@ SERVERS: tuple[Server, ...] = (
         models="the resource's page in ai.azure.com lists the deployments",
         ears=Ears(is_upload=False, has_word_times=True),
         voices=Voices(voice="marin"),
+        vectors=OPEN_VECTORS,
     ),
     # cerebras/cloud/sdk/_client.py:93; types/chat/completion_create_params.py:97 (max_tokens is deprecated), :163
     Server(
@@ -167,6 +197,7 @@ SERVERS: tuple[Server, ...] = (
     ),
     # https://docs.fireworks.ai/tools-sdks/openai-compatibility: usage in the final chunk of each stream.
     # pipecat services/fireworks/llm.py:83: neither max_completion_tokens nor stream_options
+    # Vectors: https://docs.fireworks.ai/api-reference/creates-an-embedding-vector-representing-the-input-text
     Server(
         name="fireworks",
         base_url="https://api.fireworks.ai/inference/v1",
@@ -174,12 +205,18 @@ SERVERS: tuple[Server, ...] = (
         key_variables=("FIREWORKS_API_KEY",),
         takes_usage_option=False,
         models="https://fireworks.ai/models lists them",
+        vectors=Vectors(
+            dimensions={"nomic-ai/nomic-embed-text-v1.5": 768},
+            shortened=("nomic-ai/nomic-embed-text-v1.5",),
+            encoding="",
+        ),
     ),
     # https://console.groq.com/docs/openai: base_url, no logprobs, logit_bias, messages[].name; groq
     # types/chat/completion_create_params.py:150 (max_tokens is deprecated); types/chat/chat_completion_chunk.py XGroq:
     # usage and error of a stream. https://console.groq.com/docs/speech-to-text: 25 MB on the free tier.
     # Voices: `response_format must be one of [wav]` (github.com/roryeckel/wyoming_openai/issues/43), 48 kHz
     # (livekit-plugins-groq 1.8.9 tts.py), 200 characters (https://console.groq.com/docs/text-to-speech/orpheus)
+    # Vectors: groq types/embedding_create_params.py; https://huggingface.co/nomic-ai/nomic-embed-text-v1.5: 768
     Server(
         name="groq",
         base_url="https://api.groq.com/openai/v1",
@@ -195,6 +232,7 @@ SERVERS: tuple[Server, ...] = (
             sample_rate=48000,
             max_characters=200,
         ),
+        vectors=Vectors(dimensions={"nomic-embed-text-v1_5": 768}),
     ),
     # https://github.com/remsky/Kokoro-FastAPI: port 8880, model `kokoro`, `pcm` at 24 kHz
     Server(
@@ -203,13 +241,21 @@ SERVERS: tuple[Server, ...] = (
         start="see https://github.com/remsky/Kokoro-FastAPI",
         voices=Voices(model="kokoro", voice="af_heart"),
     ),
-    # https://github.com/ggml-org/llama.cpp/tree/master/tools/server: port 8080; tools need --jinja
-    Server(name="llama.cpp", base_url="http://127.0.0.1:8080/v1", start="llama-server -m MODEL.gguf --jinja"),
-    # https://lmstudio.ai/docs/developer/openai-compat/chat-completions: port 1234, `max_tokens`
-    Server(name="lmstudio", base_url="http://127.0.0.1:1234/v1", start="lms server start"),
+    # https://github.com/ggml-org/llama.cpp/tree/master/tools/server: port 8080; tools need --jinja,
+    # and vectors --embeddings
+    Server(
+        name="llama.cpp",
+        base_url="http://127.0.0.1:8080/v1",
+        start="llama-server -m MODEL.gguf --jinja",
+        vectors=Vectors(),
+    ),
+    # https://lmstudio.ai/docs/developer/openai-compat/chat-completions: port 1234, `max_tokens`;
+    # https://lmstudio.ai/docs/api/openai-api: POST /v1/embeddings
+    Server(name="lmstudio", base_url="http://127.0.0.1:1234/v1", start="lms server start", vectors=Vectors()),
     # mistralai client/models/chatcompletionstreamrequest.py: `max_tokens`, no `stream_options`. Ids of calls: error
     # 3280 "must be a-z, A-Z, 0-9, with a length of 9" (github.com/nearai/ironclaw/issues/1241). Roles: pipecat
     # adapters/services/mistral_adapter.py
+    # Vectors: mistralai client/models/embeddingrequest.py; https://docs.mistral.ai/capabilities/embeddings: 1024
     Server(
         name="mistral",
         base_url="https://api.mistral.ai/v1",
@@ -221,15 +267,23 @@ SERVERS: tuple[Server, ...] = (
         ends_with_user=True,
         models="https://docs.mistral.ai/models lists them",
         ears=Ears(model="voxtral-mini-latest"),
+        vectors=Vectors(
+            model="mistral-embed",
+            dimensions={"mistral-embed": 1024},
+            length_field="output_dimension",
+        ),
     ),
-    # https://docs.ollama.com/api/openai-compatibility: `max_tokens`, `stream_options`, other fields are dropped
+    # https://docs.ollama.com/api/openai-compatibility: `max_tokens`, `stream_options`, other fields are dropped;
+    # /v1/embeddings
     Server(
         name="ollama",
         base_url="http://127.0.0.1:11434/v1",
         start="ollama serve",
         models="`ollama list` shows those that are there, and `ollama pull MODEL` gets one",
+        vectors=Vectors(),
     ),
     # https://openrouter.ai/docs/api/reference/streaming: comments, errors as chunks with finish_reason "error"
+    # Vectors: https://openrouter.ai/docs/api_reference/embeddings
     Server(
         name="openrouter",
         base_url="https://openrouter.ai/api/v1",
@@ -237,10 +291,15 @@ SERVERS: tuple[Server, ...] = (
         key_variables=("OPENROUTER_API_KEY",),
         no_reasoning={"reasoning": {"effort": "none"}},
         models="https://openrouter.ai/models lists them",
+        vectors=Vectors(
+            dimensions={f"openai/{name}": length for name, length in OPENAI_LENGTHS.items()},
+            shortened=tuple(f"openai/{name}" for name in OPENAI_SHORTENED),
+        ),
     ),
     # perplexity/_client.py:90. "Tool calling is not supported for this model": github.com/pipecat-ai/pipecat/pull/4862;
     # roles alternate: github.com/perplexityai/api-discussion/issues/265. No `stream_options`:
     # perplexity/types/chat/completion_create_params.py
+    # Vectors: perplexity/types/embedding_create_params.py, shared/embedding_object.py: signed bytes, never numbers
     Server(
         name="perplexity",
         base_url="https://api.perplexity.ai",
@@ -250,6 +309,12 @@ SERVERS: tuple[Server, ...] = (
         takes_tools=False,
         ends_with_user=True,
         models="https://docs.perplexity.ai lists them",
+        vectors=Vectors(
+            model="pplx-embed-v1-0.6b",
+            dimensions={"pplx-embed-v1-0.6b": 1024, "pplx-embed-v1-4b": 2560},
+            shortened=("pplx-embed-v1-0.6b", "pplx-embed-v1-4b"),
+            encoding="base64_int8",
+        ),
     ),
     # https://speaches.ai: port 8000, faster-whisper and Kokoro
     Server(
@@ -261,6 +326,7 @@ SERVERS: tuple[Server, ...] = (
     ),
     # together/_client.py:143, :156 (api.together.ai; the older name is api.together.xyz); `reasoning`: pipecat
     # services/together/llm.py. Voices: types/audio/speech_create_params.py: wav, 24 kHz; `raw` needs another stream
+    # Vectors: together types/embedding_create_params.py: model and input alone; the answer has no usage
     Server(
         name="together",
         base_url="https://api.together.ai/v1",
@@ -270,9 +336,11 @@ SERVERS: tuple[Server, ...] = (
         models="https://docs.together.ai/docs/serverless-models lists them",
         ears=Ears(model="openai/whisper-large-v3"),
         voices=Voices(model="canopylabs/orpheus-3b-0.1-ft", voice="tara", response_format="wav"),
+        vectors=Vectors(encoding=""),
     ),
     # https://docs.vllm.ai/en/latest/serving/online_serving: port 8000; VLLM_MAX_AUDIO_CLIP_FILESIZE_MB is 25, segments
     # without words. vllm-omni: `pcm` at 24 kHz
+    # Vectors: https://docs.vllm.ai/en/latest/serving/openai_compatible_server; `dimensions` for Matryoshka models alone
     Server(
         name="vllm",
         base_url="http://127.0.0.1:8000/v1",
@@ -280,6 +348,7 @@ SERVERS: tuple[Server, ...] = (
         limit_field="max_completion_tokens",
         ears=Ears(),
         voices=Voices(),
+        vectors=Vectors(),
     ),
     # https://docs.x.ai/docs/api-reference: reasoning models refuse stop and penalties, which are never sent; usage
     # without the reasoning's tokens: pipecat services/xai/llm.py:136

@@ -2,86 +2,84 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 from vivavoce.pipelines.core.checks import check_text, check_whole
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderProtocolError
 from vivavoce.pipelines.embedder import base
-from vivavoce.pipelines.net import keys
+from vivavoce.pipelines.embedder.base import Embeddings
 from vivavoce.pipelines.net.client import Client
-from vivavoce.pipelines.net.failures import Failures
 from vivavoce.pipelines.net.options import ConnectionOptions
-from vivavoce.pipelines.net.redaction import Redaction
+from vivavoce.plugins.openai.client import net_client
+from vivavoce.plugins.openai.component import OpenAIComponent
+from vivavoce.plugins.openai.endpoint import Azure, checked_model, find_endpoint
+from vivavoce.plugins.openai.servers import SERVERS, ServerName
 from vivavoce.plugins.openai.wire import PROVIDER
 
 DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
-DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
-"""Of OpenAI's models."""
-SHORTENED = ("text-embedding-3-small", "text-embedding-3-large")
-"""Models that make shorter vectors on request."""
-BASE_URL = "https://api.openai.com/v1"
 MAX_BODY = 64_000_000
 """Bytes of an answer: 100 vectors of 3,072 numbers are 7 MB of JSON."""
 
 
-class Embedder(base.Embedder):
+class Embedder(OpenAIComponent[Client], base.Embedder):
     """An embedding model of OpenAI, or of a server that has its `embeddings`; share one between the sessions of one
     event loop.
 
         openai.Embedder()                                                                # OPENAI_API_KEY
-        openai.Embedder("nomic-embed-text", base_url="http://127.0.0.1:11434/v1", dimensions=768)
+        openai.Embedder("nomic-embed-text", server="ollama", dimensions=768)
+        openai.Embedder("text-embedding-3-large", server="azure", dimensions=1024)
 
     Args:
-        model: `DEFAULT_EMBEDDING_MODEL` unless given; a server at `base_url` needs one.
-        dimensions: The length of its vectors; needed for models that are not OpenAI's. OpenAI's newer models make
+        model: `DEFAULT_EMBEDDING_MODEL` unless given, or the usual one of the named server; another server needs one.
+            On Azure, the deployment.
+        dimensions: The length of its vectors; needed for models whose length is not known (`servers`). Some models make
             shorter vectors on request.
-        api_key: Else the environment's `OPENAI_API_KEY`, if there is no `base_url`.
+        server, api_key, base_url: As for `openai.LLM`.
     Raises:
-        ConfigurationError: The key, the model or its dimensions are missing, or an argument is invalid.
+        ConfigurationError: The server has no embeddings, the key, the model or its dimensions are missing, or an
+            argument is invalid.
     """
-
-    provider = PROVIDER
 
     def __init__(
         self,
         model: str | None = None,
         *,
         dimensions: int | None = None,
+        server: ServerName | Azure | None = None,
         api_key: str | None = None,
         base_url: str | None = None,
         options: ConnectionOptions | None = None,
     ) -> None:
-        if not model and base_url is not None:
-            raise ConfigurationError(f"a server of your own needs model, got {model!r}; ask it with GET /models")
         check_whole("dimensions", dimensions, at_least=1, or_none=True)
-        self._model = check_text("model", model or DEFAULT_EMBEDDING_MODEL)
-        usual = DIMENSIONS.get(self._model)
+        check_text("model", model or DEFAULT_EMBEDDING_MODEL)
+        endpoint = find_endpoint(server, model=model, api_key=api_key, base_url=base_url)
+        vectors = endpoint.server.vectors
+        if vectors is None:
+            there = ", ".join(one.name for one in SERVERS if one.vectors is not None)
+            raise ConfigurationError(f"{endpoint.server.name} has no embeddings; those with embeddings: {there}")
+        name = checked_model(endpoint, model, vectors.model)
+        usual = vectors.dimensions.get(name)
         if dimensions is None and usual is None:
             raise ConfigurationError(
-                f"the model {self._model!r} needs dimensions, the length of its vectors, got None; its page says it"
+                f"the model {name!r} needs dimensions, the length of its vectors, got None; its page says it"
             )
+        self._vectors = vectors
         self._dimensions = dimensions or usual or 0
-        self._asks_for_length = self._dimensions != usual and self._model in SHORTENED
-        variables = ("OPENAI_API_KEY",) if base_url is None else ()
-        key = keys.find_key(api_key, variables, remedy=", or give base_url for a server of your own, which needs none")
-        url = BASE_URL if base_url is None else keys.checked_url(base_url, "http://127.0.0.1:11434/v1")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = Client("openai.Embedder", url, headers=headers, options=options)
+        self._asks_for_length = self._dimensions != usual and name in vectors.shortened
+        super().__init__(name, endpoint, net_client("openai.Embedder", endpoint, options or ConnectionOptions()))
 
     def __repr__(self) -> str:
         return f"Embedder({self._model!r}, dimensions={self._dimensions}, base_url={self._client.shown_url!r})"
 
     @property
-    def model(self) -> str:
-        return self._model
-
-    @property
     def dimensions(self) -> int:
         return self._dimensions
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts: Sequence[str]) -> Embeddings:
         """Return the vectors of the texts; see the port. One request, sent once.
 
         Raises:
@@ -89,39 +87,38 @@ class Embedder(base.Embedder):
             ConfigurationError: It is closed, or belongs to another event loop.
         """
         if not texts:
-            return []
-        body: dict[str, Any] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
+            return Embeddings([])
+        body: dict[str, Any] = {"model": self._model, "input": list(texts)}
+        if self._vectors.encoding:
+            body["encoding_format"] = self._vectors.encoding
         if self._asks_for_length:
-            body["dimensions"] = self._dimensions
-        failures = Failures(provider=PROVIDER, redact=Redaction(self._client.secrets, lambda: texts))
+            body[self._vectors.length_field] = self._dimensions
+        signature = await self._endpoint.sign()
+        asked = f"asked for embeddings of model {self._model!r} with {self._dimensions} dimensions"
+        failures = self._failures(lambda: texts, signature, asked=asked)
         data = b""
-        async with self._client.request("embeddings", failures, json=body) as response:
+        async with self._client.request("embeddings", failures, json=body, headers=signature) as response:
             async for piece in response.chunks():
                 data += piece
                 if len(data) > MAX_BODY:
                     raise ProviderProtocolError(f"needed at most {MAX_BODY} bytes, got more", provider=PROVIDER)
-        return vectors_of(data)
-
-    async def aclose(self) -> None:
-        """Close the connections. Requests that still run fail.
-
-        Raises:
-            ConfigurationError: The connections belong to another event loop, which still runs.
-        """
-        await self._client.aclose()
+        return embeddings_of(data)
 
 
-def vectors_of(data: bytes) -> list[list[float]]:
+def embeddings_of(data: bytes) -> Embeddings:
     """Return the vectors of an answer, in the order of their texts.
 
     Raises:
         ProviderProtocolError: It is of another shape.
-    Source: platform.openai.com/docs/api-reference/embeddings (`data`: `index`, `embedding`).
+    Source: platform.openai.com/docs/api-reference/embeddings (`data`: `index`, `embedding`; `usage`: `prompt_tokens`).
     """
     try:
-        found = sorted(json.loads(data)["data"], key=lambda one: int(one["index"]))
-        return [[float(number) for number in one["embedding"]] for one in found]
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        answer = json.loads(data)
+        found = sorted(answer["data"], key=lambda one: int(one["index"]))
+        used = (answer.get("usage") or {}).get("prompt_tokens")
+        tokens = used if isinstance(used, int) else None  # some servers report none
+        return Embeddings([_numbers(one["embedding"]) for one in found], input_tokens=tokens)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         problem = type(error).__name__
     # outside of the block: the error would be this one's context, and it holds the answer
     raise ProviderProtocolError(
@@ -129,3 +126,9 @@ def vectors_of(data: bytes) -> list[list[float]]:
         "whether the server has embeddings",
         provider=PROVIDER,
     )
+
+
+def _numbers(vector: Any) -> list[float]:
+    """Return the numbers of a vector; signed bytes as base64 are those of `base64_int8`."""
+    numbers = array("b", base64.b64decode(vector, validate=True)) if isinstance(vector, str) else vector
+    return [float(number) for number in numbers]

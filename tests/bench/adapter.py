@@ -5,8 +5,10 @@ The product's own session, cascading pipeline, playout and room-less transport a
 Run by hand: `python run.py --peers null vivavoce` from the benchmark's folder. With BENCH_DEFAULTS=1 the session keeps
 its default waits instead of the lowest that it accepts; with BENCH_STORE, the URL of a Redis or the path of a SQLite
 file, it has a memory there (`memory_cost.py` measures both ways); with BENCH_GRAPH=1 `PatternIntents` judges each turn
-in a conversation graph (`intents_cost.py`). The measurement M3 has a server process: it freezes
-its heap after a call, as the process of a worker does after its prewarm.
+in a conversation graph (`intents_cost.py`); with BENCH_KNOWLEDGE, the path of a knowledge base, each turn is searched
+for there, and with BENCH_WORDS the caller says the lines of that file, one a turn (`knowledge_cost.py`). The
+measurement M3 has a server process: it freezes its heap after a call, as the process of a worker does after its
+prewarm.
 """
 
 from __future__ import annotations
@@ -15,15 +17,18 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
+from itertools import cycle
+from pathlib import Path
 
 import anyio
 import harness as h  # type: ignore[import-not-found]  # stands in the benchmark's folder, on its PYTHONPATH
 
 from vivavoce.agents import Agent, AgentSession, EndpointingOptions, InterruptionOptions, MemoryOptions, SessionOptions
 from vivavoce.agents.graphs import GraphOptions, PatternIntents, StateGraph
+from vivavoce.agents.knowledge import KnowledgeBase, KnowledgeOptions
 from vivavoce.agents.memory import RedisStore, SqliteStore
 from vivavoce.agents.memory.stores.store import SessionStore
 from vivavoce.agents.transports.local import LocalTransport
@@ -81,10 +86,17 @@ class DelaySTTStream(STTStream):
             due = await self._due.get()
             if (wait := due - h.now()) > 0:
                 await anyio.sleep(wait)
-            yield STTFinal(text=h.USER_TEXT)
+            yield STTFinal(text=next(said()))
 
     async def aclose(self) -> None:
         pass
+
+
+@cache
+def said() -> Iterator[str]:
+    """Return the caller's words, turn by turn."""
+    where = os.environ.get("BENCH_WORDS", "")
+    return cycle(Path(where).read_text(encoding="utf-8").splitlines() if where else [h.USER_TEXT])
 
 
 class DelaySTT(STT):
@@ -195,12 +207,18 @@ def graph_options() -> GraphOptions | None:
     return GraphOptions(graph)
 
 
+def knowledge() -> KnowledgeOptions | None:
+    where = os.environ.get("BENCH_KNOWLEDGE", "")
+    return KnowledgeOptions(base=KnowledgeBase(where)) if where else None
+
+
 def options() -> SessionOptions:
     if os.environ.get("BENCH_DEFAULTS"):
-        return SessionOptions(memory=memory(), graph=graph_options())
+        return SessionOptions(memory=memory(), graph=graph_options(), knowledge=knowledge())
     return SessionOptions(
         memory=memory(),
         graph=graph_options(),
+        knowledge=knowledge(),
         endpointing=EndpointingOptions(min_delay=0.0),
         preemptive=False,
         interruption=InterruptionOptions(mode="immediate", min_duration=0.0, fade=0.0),

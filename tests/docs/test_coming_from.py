@@ -20,7 +20,7 @@ from vivavoce.agents.graphs import State, StateGraph
 from vivavoce.agents.graphs.runtime.session_graph import SessionGraph
 from vivavoce.agents.knowledge import SessionKnowledge
 from vivavoce.agents.memory import SessionMemory, SessionStore, Stream
-from vivavoce.agents.peers import SessionPeers
+from vivavoce.agents.peers import AgentRegistry, Peer, SessionPeers
 
 TEXT = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 ROOTS: dict[str, type] = {
@@ -30,6 +30,8 @@ ROOTS: dict[str, type] = {
     "edge": Edge,
     "graph": StateGraph,
     "memory": SessionMemory,
+    "peer": Peer,
+    "registry": AgentRegistry,
     "session": AgentSession,
     "state": State,
     "store": SessionStore,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from vivavoce.agents.knowledge import KnowledgeBase
+
 PASSAGES = {
     "hours": "We are open from nine to six on weekdays. On Saturdays we close at noon. On Sundays the shop is closed.",
     "returns": "A purchase may be returned within thirty days with its receipt. Opened software cannot be returned.",
@@ -68,3 +70,15 @@ QUESTIONS = (
     ("jobs", "are you hiring at the moment"),
 )
 """(source of the passage that answers it, question)."""
+
+
+async def hit_rates(base: KnowledgeBase) -> tuple[float, float]:
+    """Fill a base; return how often the right passage is the first one found, and how often among the first three."""
+    first = among_three = 0
+    for source, text in PASSAGES.items():
+        await base.add_text(text, source=source)
+    for wanted, question in QUESTIONS:
+        found = [passage.source for passage in await base.search(question, 3)]
+        first += found[:1] == [wanted]
+        among_three += wanted in found
+    return first / len(QUESTIONS), among_three / len(QUESTIONS)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiohttp
 from pydantic import BaseModel
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
@@ -72,3 +73,12 @@ def answering(session: AgentSession[Any]) -> AgentSession[Any]:
         return Answer(number=question.number)
 
     return session
+
+
+@asynccontextmanager
+async def raw(url: str, *hello: str, **options: Any) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """A client of another maker."""
+    async with aiohttp.ClientSession() as client, client.ws_connect(url, **options) as socket:
+        for text in hello:
+            await socket.send_str(text)
+        yield socket

@@ -22,6 +22,7 @@ KINDS: Mapping[Kind, str] = {
     "turn_detector": "Turn detectors",
     "denoise": "Denoisers",
     "text_filter": "Text filters",
+    "embedder": "Embedders",
 }
 
 CODE_WIDTH = 36

@@ -121,6 +121,15 @@ class SessionMetrics:
             for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
                 self._meters.tokens(tokens, {**attributes, "gen_ai.token.type": kind})
 
+    def embeddings(
+        self, facts: Mapping[str, str], seconds: float, tokens: int | None, error: BaseException | None
+    ) -> None:
+        """A request to an embedder is over."""
+        failed = {} if error is None else {"error.type": type_name(type(error))}
+        self._meters.operation(seconds, {**facts, **failed})
+        if tokens is not None:
+            self._meters.tokens(tokens, {**facts, "gen_ai.token.type": "input"})
+
     def voice(self, first_byte: float | None, characters: int, seconds: float) -> None:
         """A synthesis is over."""
         attributes = self._components.attributes("tts")

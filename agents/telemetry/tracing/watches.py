@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +122,31 @@ class ModelWatch(SpanWatch):
             attributes |= answered("".join(self._text), self._calls, self._reason)
         self._maker.set(self.span, attributes)
         self._metrics.model_step(self.seconds, first, None if self._is_estimated else usage, error)
+
+
+class EmbeddingsWatch(SpanWatch):
+    """A request to an embedder.
+
+    Args:
+        facts: Its attributes in metrics.
+    """
+
+    __slots__ = ("_facts", "_metrics", "_tokens")
+
+    def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics, facts: Mapping[str, str]) -> None:
+        super().__init__(maker, span)
+        self._metrics = metrics
+        self._facts = facts
+        self._tokens: int | None = None
+
+    def take(self, event: LLMEvent | AudioChunk) -> None:
+        """Note the usage, unless it is an estimate."""
+        if isinstance(event, Usage) and not isinstance(event, EstimatedUsage):
+            self._tokens = event.input_tokens
+
+    def _over(self, error: BaseException | None) -> None:
+        self._maker.set(self.span, {"gen_ai.usage.input_tokens": self._tokens})
+        self._metrics.embeddings(self._facts, self.seconds, self._tokens, error)
 
 
 class VoiceWatch(SpanWatch):

