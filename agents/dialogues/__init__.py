@@ -12,7 +12,14 @@ from vivavoce.pipelines.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from vivavoce.agents.core.local_channel import LocalChannel
-    from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus
+    from vivavoce.agents.core.message_channel import (
+        ChannelMember,
+        Envelope,
+        KeepingMember,
+        MessageChannel,
+        MessageStatus,
+        taken,
+    )
     from vivavoce.agents.dialogues.context import DialogueContext
     from vivavoce.agents.dialogues.conversations import DialogueMessage
     from vivavoce.agents.dialogues.dialogue import Dialogue
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "vivavoce.agents.core.local_channel": "LocalChannel",
-    "vivavoce.agents.core.message_channel": "ChannelMember Envelope MessageChannel MessageStatus",
+    "vivavoce.agents.core.message_channel": "ChannelMember Envelope KeepingMember MessageChannel MessageStatus taken",
     "vivavoce.agents.dialogues.context": "DialogueContext",
     "vivavoce.agents.dialogues.conversations": "DialogueMessage",
     "vivavoce.agents.dialogues.dialogue": "Dialogue",
@@ -37,10 +44,12 @@ __all__ = [
     "DialogueOptions",
     "Edge",
     "Envelope",
+    "KeepingMember",
     "LocalChannel",
     "MessageChannel",
     "MessageStatus",
     "Node",
+    "taken",
 ]
 
 if not TYPE_CHECKING:

@@ -13,7 +13,16 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.context import NO_ADDITIONS, Additions, SessionContext
-from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges, Keeper, RecordStep
+from vivavoce.agents.extension.extension import (
+    Attached,
+    CallEnd,
+    CloseAfter,
+    Extension,
+    Host,
+    Judges,
+    Keeper,
+    RecordStep,
+)
 from vivavoce.agents.extension.given import (
     check_json,
     close_after_of,
