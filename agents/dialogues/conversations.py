@@ -126,6 +126,11 @@ class Conversations:
         self._all: dict[str, Conversation] = {}
         self._ended: dict[str, Ended] = {}
 
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all conversations, in the order of their begin."""
+        return list(self._all)
+
     def state(self, session_id: str) -> str:
         """Return the name of the conversation's node; "" if it is unknown or has not moved."""
         found = self._all.get(session_id)

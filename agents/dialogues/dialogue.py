@@ -20,6 +20,8 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from vivavoce.agents.dialogues.context import DialogueContext
+
 logger = logging.getLogger(__name__)
 
 H = TypeVar("H", bound=Handler)
@@ -190,6 +192,24 @@ class Dialogue:
 
         return decorate
 
+    def get_sessions(self) -> list[str]:
+        """Return the ids of the conversations that are there, those that have ended too, in the order of their
+        begin."""
+        return self._control.conversations.ids
+
+    def get_context(self, session_id: str) -> DialogueContext:
+        """Return the context of a conversation, by which code outside of its handlers sends its next message: after a
+        call of a person, or in a session that was resumed.
+
+        Raises:
+            ConfigurationError: There is no such conversation.
+            SessionNotStartedError, SessionClosedError: The dialogue's session does not run.
+        """
+        control, id = self._control, _checked_id(session_id)
+        if control.conversations.peer(id) is None:
+            raise ConfigurationError(f"{self!r} has no conversation {id!r}; get_sessions() lists them")
+        return control.link.context(control, id)
+
     async def start_dialogue(self, destination: str, message: BaseModel) -> list[MessageStatus]:
         """Start a conversation with an agent on the session's channel, or one with each agent that speaks the dialogue.
 
@@ -216,6 +236,10 @@ class DialogueLink(Protocol):
 
     def call(self, change: Callable[[], object]) -> None:
         """Change a conversation on the session's event loop; a call from another thread waits for that."""
+        ...
+
+    def context(self, control: DialogueControl, session_id: str) -> DialogueContext:
+        """Return the context of a conversation."""
         ...
 
     async def start(self, control: DialogueControl, destination: str, message: BaseModel) -> list[MessageStatus]:

@@ -92,7 +92,7 @@ class Handlers:
     async def _handle(self, place: Place) -> None:
         control, session_id = place
         waiting = self._waiting[place]
-        context = DialogueContext(self._link, control, self._context.session, session_id)
+        context = self._link.context(control, session_id)
         try:
             while waiting:
                 received = waiting[0]

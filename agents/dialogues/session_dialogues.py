@@ -21,6 +21,7 @@ import anyio
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.message_channel import Envelope, MessageChannel, MessageStatus
+from vivavoce.agents.dialogues.context import DialogueContext
 from vivavoce.agents.dialogues.conversations import Conversation, Conversations, Ended, Kept, Removed
 from vivavoce.agents.dialogues.delivery import MAX_MESSAGE, envelope_of, text_of, too_long, within_limit
 from vivavoce.agents.dialogues.dialogue import Dialogue, DialogueControl, checked_message
@@ -263,6 +264,10 @@ class SessionDialogues(Attached):
             return None
 
     # --- sending
+
+    def context(self, control: DialogueControl, session_id: str) -> DialogueContext:
+        """Return the context of a conversation."""
+        return DialogueContext(self, control, self._context.session, session_id)
 
     async def start(self, control: DialogueControl, destination: str, message: BaseModel) -> list[MessageStatus]:
         """Start conversations; see `Dialogue.start_dialogue()`."""
