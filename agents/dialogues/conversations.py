@@ -44,6 +44,7 @@ class Kept:
         edge: The edge that it took; None if the application has added it.
         before: The node before it; None if the conversation began with it.
         position: Which message of the conversation it is, from 1 on, by the count of its sender; 0: not known.
+        answers: The message whose handlers have sent it.
     """
 
     message: DialogueMessage
@@ -51,6 +52,7 @@ class Kept:
     edge: Edge | None = None
     before: Node | None = None
     position: int = 0
+    answers: Kept | None = field(default=None, repr=False)
 
     @property
     def model(self) -> str:
@@ -179,19 +181,22 @@ class Conversations:
         found.used_at, found.moves, found.peer = now, found.moves + 1, peer or found.peer
         return edge, before
 
-    def send(self, session_id: str, message: DialogueMessage, text: str) -> Kept:
+    def send(self, session_id: str, message: DialogueMessage, text: str, answers: Kept | None = None) -> Kept:
         """Move along the edge of an own message, and keep it, until `delivered()` or `take_back()`.
 
         Args:
             text: The message as JSON.
+            answers: The message whose handlers send it: it waits no more.
         Raises:
             ConfigurationError: The message may not come now.
         """
         edge, before = self.move(session_id, message.content, message.at, message.receiver)
         found = self._all[session_id]
-        kept = Kept(message, text, edge, before, found.moves)
+        kept = Kept(message, text, edge, before, found.moves, answers)
         found.messages.append(kept)
         found.sending.append(kept)
+        if answers is not None:
+            self.handled(session_id, answers)
         return kept
 
     def receive(self, session_id: str, message: DialogueMessage, text: str, position: int, edge: Edge) -> Kept:
@@ -230,11 +235,6 @@ class Conversations:
         if (found := self._all.get(session_id)) is not None and kept in found.waiting:
             found.waiting.remove(kept)
 
-    def unanswered(self, session_id: str, kept: Kept) -> None:
-        """Note that the answer to a message did not arrive: it waits for its handlers again."""
-        if (found := self._all.get(session_id)) is not None and kept not in found.waiting:
-            found.waiting.append(kept)
-
     def waits(self, session_id: str, kept: Kept) -> bool:
         """Return whether a message waits for its handlers, or for its answer."""
         found = self._all.get(session_id)
@@ -247,7 +247,7 @@ class Conversations:
 
     def take_back(self, session_id: str, kept: Kept) -> None:
         """Undo the move of an own message that did not arrive, and forget it; a conversation that began with it is
-        removed.
+        removed. The message that it answers waits for its handlers again.
 
         A conversation that has moved on since then stays where it is.
         """
@@ -255,6 +255,8 @@ class Conversations:
         found = self._all.get(session_id)
         if found is None or found.moves != kept.position:
             return
+        if kept.answers is not None and kept.answers not in found.waiting:
+            found.waiting.append(kept.answers)
         found.messages = [one for one in found.messages if one is not kept]
         found.node, found.moves = kept.before, found.moves - 1
         if kept.before is None and not found.messages:

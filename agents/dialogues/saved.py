@@ -95,11 +95,17 @@ def _conversation_data(id: str, conversation: Conversation, times: Times) -> dic
         "node": _name_of(conversation.node),
         "moves": conversation.moves,
         "used_at": times.wall_of(conversation.used_at),
-        "messages": [_message_data(one, conversation, times) for one in conversation.messages if one.text],
+        "messages": _messages_data(conversation, times),
     }
 
 
-def _message_data(kept: Kept, conversation: Conversation, times: Times) -> dict[str, Any]:
+def _messages_data(conversation: Conversation, times: Times) -> list[dict[str, Any]]:
+    written = [one for one in conversation.messages if one.text]
+    numbers = {id(one): number for number, one in enumerate(written)}
+    return [_message_data(one, conversation, times, numbers.get(id(one.answers), -1)) for one in written]
+
+
+def _message_data(kept: Kept, conversation: Conversation, times: Times, answers: int) -> dict[str, Any]:
     state = WAITING if kept in conversation.waiting else SENDING if kept in conversation.sending else ""
     return {
         "model": kept.model,
@@ -111,6 +117,7 @@ def _message_data(kept: Kept, conversation: Conversation, times: Times) -> dict[
         "before": _name_of(kept.before),
         "position": kept.position,
         "state": state,
+        "answers": answers,
     }
 
 
@@ -151,7 +158,7 @@ def _saved(data: Mapping[str, Any]) -> SavedDialogue:
         for message in _list(one, "messages"):
             for key in ("model", "content", "sender", "receiver", "edge", "before", "state"):
                 _part(message, key, str)
-            _part(message, "position", int)
+            _part(message, "position", int), _part(message, "answers", int)
             _time(message, "at")
     for one in ended:
         _part(one, "id", str), _part(one, "last", str), _time(one, "used_at")
@@ -235,7 +242,9 @@ def _conversation_of(data: Mapping[str, Any], structure: DialogueStructure, time
         Exception: A validator of a model has failed.
     """
     made = Conversation(times.clock_of(data["used_at"]), data["peer"], _node_of(data["node"], structure), data["moves"])
-    for one in data["messages"]:
+    read: dict[int, Kept] = {}
+    """The messages, by their numbers in the data."""
+    for number, one in enumerate(data["messages"]):
         edge = structure.edge(one["edge"]) if one["edge"] else None
         model = next((other.model for other in structure.edges if other.digest == one["model"]), None)
         if model is None and edge is None:
@@ -248,12 +257,13 @@ def _conversation_of(data: Mapping[str, Any], structure: DialogueStructure, time
             receiver=one["receiver"],
             at=times.clock_of(one["at"]),
         )
-        kept = Kept(message, one["content"], edge, _node_of(one["before"], structure), one["position"])
-        made.messages.append(kept)
+        before, answers = _node_of(one["before"], structure), read.get(one["answers"])
+        read[number] = kept = Kept(message, one["content"], edge, before, one["position"], answers)
         if edge is not None and one["state"] == WAITING:
             made.waiting.append(kept)
         elif edge is not None and one["state"] == SENDING:
             made.sending.append(kept)
+    made.messages.extend(read.values())
     return made
 
 

@@ -322,10 +322,9 @@ class SessionDialogues(Attached):
         self, control: DialogueControl, session_id: str, destination: str, content: BaseModel, text: str
     ) -> MessageStatus:
         conversations, structure = control.conversations, control.structure
-        kept = conversations.send(session_id, control.message(content, self._id, destination), text)
         answered = self._handlers.at_work((control, session_id))
-        if answered is not None:
-            conversations.handled(session_id, answered.kept)
+        answers = None if answered is None else answered.kept
+        kept = conversations.send(session_id, control.message(content, self._id, destination), text, answers)
         self._rearm()
         self._host.changed()
         status: MessageStatus | None = None
@@ -338,10 +337,8 @@ class SessionDialogues(Attached):
                 conversations.delivered(session_id, kept)
             else:
                 self._take_back(control, session_id, kept)
-            if answered is not None and self._handlers.at_work((control, session_id)) is answered:
+            if answered is not None:
                 answered.note_answer(has_arrived=has_arrived)
-                if not has_arrived:
-                    conversations.unanswered(session_id, answered.kept)
             self._host.changed()
         if not has_arrived:
             logger.warning(

@@ -11,8 +11,10 @@ import pytest
 from pydantic import BaseModel, field_serializer
 
 from kit.dialogues import Accept, Ask, Offer, Refuse, Talker, negotiation
+from kit.keeping import Keeping
 from kit.surviving import World
-from vivavoce.agents.dialogues import Dialogue, DialogueContext, Edge, MessageStatus, Node
+from vivavoce.agents.dialogues import Dialogue, DialogueContext, Edge, LocalChannel, MessageStatus, Node
+from vivavoce.agents.session_watch import watch_scope
 from vivavoce.agents.testing import Harnesses
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -28,6 +30,10 @@ def in_a_world(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
 
     run.__name__ = test.__name__
     return run
+
+
+def with_error(talker: Talker) -> None:
+    talker.expects_error("dialogues")
 
 
 def contents(talker: Talker, session_id: str) -> list[BaseModel]:
@@ -147,7 +153,8 @@ async def test_conversations_that_ended_do_not_come_back(world: World) -> None:
     seller = await world.resume("seller")
     assert seller.dialogue.get_sessions() == []
     await anyio.sleep(100.0)
-    assert seller.expired == seller.errors == []
+    assert seller.expired == []
+    assert seller.errors == []
 
 
 @in_a_world
@@ -265,24 +272,38 @@ async def context_status(talker: Talker, session_id: str) -> str:
     return str(error.value).split(",")[0]
 
 
-@in_a_world
-async def test_a_first_message_that_is_sent_again_begins_no_second_conversation(world: World) -> None:
-    statuses: list[MessageStatus] = []
-    buyer, seller = await world.start("buyer"), await world.start("seller", prepare=offers(3, statuses))
-    world.lines[buyer].is_deaf = True
-    (lost,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
-    assert lost.status == "failed"
-    await world.crash(seller)
-    world.lines[buyer].is_deaf = False
-    seller = await world.resume("seller", prepare=offers(3, statuses))
-    await anyio.sleep(1.0)
-    (begun,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
-    assert (begun.status, begun.session_id) == ("delivered", lost.session_id)
-    await anyio.sleep(1.0)
-    assert seller.dialogue.get_sessions() == [lost.session_id]
-    assert buyer.dialogue.get_current_state(lost.session_id) == "offered", "the answer that was lost came again"
-    (other,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
-    assert other.session_id != lost.session_id
+@pytest.mark.parametrize("is_under_way", [True, False])
+def test_a_first_message_that_is_sent_again_begins_no_second_conversation(is_under_way: bool) -> None:
+    """Whether the seller's answer was on its way in the crash, or was refused, since the buyer did not know of it."""
+
+    async def scenario(calls: Harnesses) -> None:
+        world = World(calls)
+        buyer, seller = await world.start("buyer"), await world.start("seller", prepare=offers(3))
+        world.lines[buyer].is_deaf = True
+        world.lines[seller].is_cut = is_under_way
+        (lost,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
+        assert lost.status == "failed"
+        await anyio.sleep(1.0)
+        await world.crash(seller)
+        world.lines[buyer].is_deaf = False
+        seller = await world.resume("seller", None, answers_that_fail if is_under_way else offers(3))
+        await anyio.sleep(1.0)
+        seller.log.clear()
+        (begun,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
+        assert (begun.status, begun.session_id) == ("delivered", lost.session_id)
+        await anyio.sleep(1.0)
+        assert seller.dialogue.get_sessions() == [lost.session_id]
+        assert buyer.dialogue.get_current_state(lost.session_id) == "offered", "it was answered again"
+        assert seller.log == ["asked for tea"]
+        (other,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
+        assert other.session_id != lost.session_id
+
+    Harnesses().run(scenario)
+
+
+def answers_that_fail(talker: Talker) -> None:
+    talker.expects_error("dialogues", contains="the dialogue 'negotiation' expects Ask")
+    offers(3)(talker)
 
 
 @in_a_world
@@ -317,7 +338,7 @@ async def test_a_message_of_before_the_crash_is_taken_back_if_its_receiver_stays
         await anyio.sleep(1.0)
         await world.crash(buyer)
         await world.crash(seller)
-        buyer = await world.resume("buyer", negotiation(timeout=0), lambda one: one.expects_error("dialogues"))
+        buyer = await world.resume("buyer", negotiation(timeout=0), with_error)
         await anyio.sleep(50.0)
         assert len(buyer.dialogue.get_sessions()) == 1
         assert buyer.errors == []
@@ -340,7 +361,7 @@ async def test_conversations_of_a_dialogue_that_has_changed_are_refused_and_the_
     edge = Edge("ask", "", begin, asked)
     edge.model = Ask
     changed = Dialogue("negotiation", [begin, asked], [edge])
-    seller = await world.resume("seller", changed, lambda one: one.expects_error("dialogues"))
+    seller = await world.resume("seller", changed, with_error)
     (error,) = seller.errors
     assert error == (
         f"dialogues: 1 conversation of the dialogue 'negotiation' cannot be continued: the snapshot's has the digest "
@@ -357,7 +378,7 @@ async def test_a_session_without_the_dialogue_reports_its_conversations(world: W
     buyer, _ = await world.start("buyer"), await world.start("seller")
     await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
     await world.crash(buyer)
-    buyer = await world.resume("buyer", negotiation("other"), lambda one: one.expects_error("dialogues"))
+    buyer = await world.resume("buyer", negotiation("other"), with_error)
     (error,) = buyer.errors
     assert "the session has no dialogue of that name" in error
 
@@ -476,5 +497,27 @@ def test_a_store_that_hangs_or_fails_holds_a_dialogue_up_for_half_a_second_at_mo
         taken = await world.store.snapshot("call of seller")
         (saved,) = taken["extensions"]["dialogues"]["dialogues"]
         assert len(saved["conversations"]) == 3, "it has all of them as soon as it is back"
+
+    Harnesses().run(scenario)
+
+
+def test_a_session_whose_job_keeps_its_call_acknowledges_a_message_when_the_call_is_kept() -> None:
+    async def scenario(calls: Harnesses) -> None:
+        hub, keeping = LocalChannel(), Keeping()
+        keeping.delay = 0.2
+        buyer, seller = Talker(hub, "buyer"), Talker(hub, "seller")
+        await calls.start(buyer)
+        with watch_scope(keeping):
+            await calls.start(seller)
+        await anyio.sleep(1.0)
+        began = anyio.current_time()
+        (begun,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
+        assert anyio.current_time() - began == pytest.approx(0.2, abs=0.05)
+        await anyio.sleep(1.0)
+        await seller.session.close()
+        again = Talker(hub, "seller")
+        again.resume_from = keeping.kept[-1]
+        await calls.start(again)
+        assert again.dialogue.get_current_state(begun.session_id) == "asked"
 
     Harnesses().run(scenario)
