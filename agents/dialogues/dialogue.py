@@ -10,6 +10,7 @@ from vivavoce.agents.agent import Membership
 from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.message_channel import MessageStatus
 from vivavoce.agents.core.names import checked_name
+from vivavoce.agents.dialogues.context import DialogueContext
 from vivavoce.agents.dialogues.conversations import Conversations, DialogueMessage
 from vivavoce.agents.dialogues.edge import Edge, Handler, Message, Node, digest_of, is_model, set_model
 from vivavoce.agents.dialogues.structure import DialogueStructure
@@ -19,8 +20,6 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-    from vivavoce.agents.dialogues.context import DialogueContext
 
 logger = logging.getLogger(__name__)
 
@@ -244,12 +243,6 @@ class DialogueLink(Protocol):
 
     async def start(self, control: DialogueControl, destination: str, message: BaseModel) -> list[MessageStatus]:
         """Start conversations."""
-        ...
-
-    async def send(
-        self, control: DialogueControl, session_id: str, destination: str, message: BaseModel
-    ) -> MessageStatus:
-        """Send a message of a conversation."""
         ...
 
 

@@ -267,7 +267,8 @@ class SessionDialogues(Attached):
 
     def context(self, control: DialogueControl, session_id: str) -> DialogueContext:
         """Return the context of a conversation."""
-        return DialogueContext(self, control, self._context.session, session_id)
+        messages = partial(control.conversations.messages, session_id)
+        return DialogueContext(self._context.session, session_id, messages, partial(self.send, control, session_id))
 
     async def start(self, control: DialogueControl, destination: str, message: BaseModel) -> list[MessageStatus]:
         """Start conversations; see `Dialogue.start_dialogue()`."""

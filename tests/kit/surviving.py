@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
+from pydantic import BaseModel
 
 from kit.dialogues import Talker, negotiation
 from kit.memory import ScriptedStore
@@ -93,3 +94,24 @@ class World:
         self.lines[talker], self.ways[talker] = line, way
         prepare(talker)
         return talker
+
+
+def in_a_world(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
+    """Run a test in virtual time, with a world of its own."""
+
+    def run() -> None:
+        async def scenario(calls: Harnesses) -> None:
+            await test(World(calls))
+
+        Harnesses().run(scenario)
+
+    run.__name__ = test.__name__
+    return run
+
+
+def with_error(talker: Talker) -> None:
+    talker.expects_error("dialogues")
+
+
+def contents(talker: Talker, session_id: str) -> list[BaseModel]:
+    return [one.content for one in talker.dialogue.get_conversation(session_id)]
