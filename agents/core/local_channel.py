@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import AbstractEventLoop
-from concurrent.futures import Future
 
-from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus
+from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus, taken
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 
@@ -35,20 +34,12 @@ class LocalChannel(MessageChannel):
         if found is None:
             return envelope.status("failed", f"the channel has no agent {envelope.receiver!r}")
         member, loop = found
+        call = taken(member, envelope)
         if loop is asyncio.get_running_loop():
-            return member.receive(envelope)
-        answer: Future[MessageStatus] = Future()
+            return await call
         try:
-            loop.call_soon_threadsafe(_receive, member, envelope, answer)
+            answer = asyncio.run_coroutine_threadsafe(call, loop)
         except RuntimeError:
+            call.close()
             return envelope.status("failed", f"the event loop of the agent {envelope.receiver!r} has ended")
         return await asyncio.wrap_future(answer)
-
-
-def _receive(member: ChannelMember, envelope: Envelope, answer: Future[MessageStatus]) -> None:
-    if not answer.set_running_or_notify_cancel():  # its sender waits no more
-        return
-    try:
-        answer.set_result(member.receive(envelope))
-    except Exception as error:  # noqa: BLE001 - raised on the sender's event loop
-        answer.set_exception(error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,8 @@ class Envelope:
         receiver: Id of the agent that gets it.
         model: Digest of the message's model; "" for a notice.
         content: The message as JSON; "" for a notice.
+        position: Which message of the conversation it is, from 1 on, by the count of its sender. A message that is sent
+            again has the same position and content, and is taken once; 0: not known.
     """
 
     kind: Literal["message", "expired"]
@@ -51,6 +53,7 @@ class Envelope:
     receiver: str
     model: str = ""
     content: str = field(default="", repr=False)
+    position: int = 0
 
     def status(self, status: Literal["delivered", "rejected", "failed"], detail: str = "") -> MessageStatus:
         """Return how its delivery ended."""
@@ -75,10 +78,28 @@ class ChannelMember(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepingMember(ChannelMember, Protocol):
+    """A member that keeps its messages in a store, as each session does that has one."""
+
+    async def kept(self) -> None:
+        """Wait until the store has all messages that were taken, for a short time. Call it as `receive`."""
+        ...
+
+
+async def taken(member: ChannelMember, envelope: Envelope) -> MessageStatus:
+    """Have a member take or reject a message; return its answer when the member's store has a message that it took."""
+    status = member.receive(envelope)
+    if status.status == "delivered" and isinstance(member, KeepingMember):
+        await member.kept()
+    return status
+
+
 class MessageChannel(ABC):
     """Connects sessions. The application makes it and gives it to them by `DialogueOptions(channel=…)`.
 
-    A session gives each call a limit, after which the call is cancelled.
+    A session gives each call a limit, after which the call is cancelled. `taken()` hands an envelope to a member, and
+    waits until the member's store has the message.
     """
 
     @abstractmethod

@@ -1,7 +1,8 @@
 """Dialogues: two agents exchange messages in an order that is checked.
 
-`Dialogue` is that order, `session_dialogues` the dialogues of a session at work. Their messages go over the port
-`agents/core/message_channel.py`: inside a process by `agents/core/local_channel.py`, else by `agents/peers/channel.py`.
+`Dialogue` is that order, `session_dialogues` the dialogues of a session at work, `handlers` the runs of their handlers,
+and `saved` their conversations in snapshots. Their messages go over the port `agents/core/message_channel.py`: inside a
+process by `agents/core/local_channel.py`, else by `agents/peers/channel.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from vivavoce.pipelines.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from vivavoce.agents.core.local_channel import LocalChannel
-    from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus
+    from vivavoce.agents.core.message_channel import ChannelMember, Envelope, MessageChannel, MessageStatus, taken
     from vivavoce.agents.dialogues.context import DialogueContext
     from vivavoce.agents.dialogues.conversations import DialogueMessage
     from vivavoce.agents.dialogues.dialogue import Dialogue
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "vivavoce.agents.core.local_channel": "LocalChannel",
-    "vivavoce.agents.core.message_channel": "ChannelMember Envelope MessageChannel MessageStatus",
+    "vivavoce.agents.core.message_channel": "ChannelMember Envelope MessageChannel MessageStatus taken",
     "vivavoce.agents.dialogues.context": "DialogueContext",
     "vivavoce.agents.dialogues.conversations": "DialogueMessage",
     "vivavoce.agents.dialogues.dialogue": "Dialogue",
@@ -41,6 +42,7 @@ __all__ = [
     "MessageChannel",
     "MessageStatus",
     "Node",
+    "taken",
 ]
 
 if not TYPE_CHECKING:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 from vivavoce.agents.core.message_channel import MessageStatus
 from vivavoce.agents.dialogues.conversations import DialogueMessage
-from vivavoce.agents.dialogues.dialogue import DialogueControl, DialogueLink
 from vivavoce.agents.session_type import Session
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+Messages: TypeAlias = Callable[[], list[DialogueMessage]]
+"""Returns the messages of a conversation."""
+Send: TypeAlias = "Callable[[str, BaseModel], Awaitable[MessageStatus]]"
+"""Sends the next message of a conversation to an agent."""
+
 
 class DialogueContext:
     """The argument `ctx` of a handler: one conversation of a dialogue."""
 
-    def __init__(self, link: DialogueLink, control: DialogueControl, session: Session, session_id: str) -> None:
-        self._link = link
-        self._control = control
+    def __init__(self, session: Session, session_id: str, messages: Messages, send: Send) -> None:
         self._session = session
         self._session_id = session_id
+        self._messages = messages
+        self._send = send
 
     @property
     def session(self) -> Session:
@@ -35,7 +40,7 @@ class DialogueContext:
     @property
     def dialogue(self) -> list[DialogueMessage]:
         """The messages of the conversation so far, in their order."""
-        return self._control.conversations.messages(self._session_id)
+        return self._messages()
 
     async def send(self, destination: str, message: BaseModel) -> MessageStatus:
         """Send the next message of the conversation.
@@ -50,4 +55,4 @@ class DialogueContext:
             SessionClosedError: The session is closed.
             SessionError: It was called on another event loop.
         """
-        return await self._link.send(self._control, self._session_id, destination, message)
+        return await self._send(destination, message)

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from vivavoce.agents.agent import Membership
+from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.message_channel import MessageStatus
 from vivavoce.agents.core.names import checked_name
+from vivavoce.agents.dialogues.context import DialogueContext
 from vivavoce.agents.dialogues.conversations import Conversations, DialogueMessage
 from vivavoce.agents.dialogues.edge import Edge, Handler, Message, Node, digest_of, is_model, set_model
 from vivavoce.agents.dialogues.structure import DialogueStructure
@@ -28,7 +30,8 @@ class Dialogue:
     """The order of messages between two agents, and the conversations of one session that keep to it.
 
     Give it to a session by `SessionOptions(dialogues=DialogueOptions(dialogues=(d,), channel=channel))`. It serves one
-    session at a time, and each begins without conversations. Both agents need a dialogue with the same digest.
+    session at a time; a session that is not resumed begins without conversations. Both agents need a dialogue with the
+    same digest.
 
     A conversation starts with the edge without parent, else with the first edge out of the initial node. It moves along
     an edge when one of the two agents sends the message of that edge. The receiver then runs the edge handler, and
@@ -36,11 +39,13 @@ class Dialogue:
 
     Messages travel as JSON; a `SecretStr` arrives masked, unless its model has a serializer for it.
 
-    Conversations are in memory. A dialogue keeps at most 1,000, whatever its `timeout`: a further one removes the
-    conversation that has been idle for longest, a finished one if there is any, with the event `dialogue_expired` on
-    both sides. They are not part of snapshots, since the other agent has a copy of its own that goes on meanwhile: a
-    resumed session begins without any. The other agent's next message of such a conversation is rejected, unless it may
-    start one, and its copy is removed after its `timeout`.
+    Conversations are in the session's snapshots: a session that is resumed goes on with those that have not ended.
+    Where the session has a store, a message is acknowledged when the store has it. Handlers that a crash has cut run
+    again, unless they have sent a message by then; so they do where that message did not arrive. A message whose
+    delivery a crash has cut is sent again, for a minute, and the receiver takes it once. Times go on by wall time.
+
+    A dialogue keeps at most 1,000 conversations, whatever its `timeout`: a further one removes the conversation that
+    has been idle for longest, a finished one if there is any, with the event `dialogue_expired` on both sides.
 
     Below, `m` is a model, a message, or the digest of a model; an unknown one gives False.
 
@@ -149,7 +154,7 @@ class Dialogue:
 
     def add_message(self, session_id: str, message: BaseModel, sender: str, receiver: str) -> None:
         """Keep a message of a conversation. An unknown id begins a conversation. The session does it for its
-        messages."""
+        messages. A message that cannot be JSON is in no snapshot."""
         self._control.add(_checked_id(session_id), checked_message(message), sender, receiver)
 
     def get_conversation(self, session_id: str, message_filter: Message | None = None) -> list[DialogueMessage]:
@@ -186,6 +191,24 @@ class Dialogue:
 
         return decorate
 
+    def get_sessions(self) -> list[str]:
+        """Return the ids of the conversations that are there, those that have ended too, in the order of their
+        begin."""
+        return self._control.conversations.ids
+
+    def get_context(self, session_id: str) -> DialogueContext:
+        """Return the context of a conversation, by which code outside of its handlers sends its next message: after a
+        call of a person, or in a session that was resumed.
+
+        Raises:
+            ConfigurationError: There is no such conversation.
+            SessionNotStartedError, SessionClosedError: The dialogue's session does not run.
+        """
+        control, id = self._control, _checked_id(session_id)
+        if control.conversations.peer(id) is None:
+            raise ConfigurationError(f"{self!r} has no conversation {id!r}; get_sessions() lists them")
+        return control.link.context(control, id)
+
     async def start_dialogue(self, destination: str, message: BaseModel) -> list[MessageStatus]:
         """Start a conversation with an agent on the session's channel, or one with each agent that speaks the dialogue.
 
@@ -214,14 +237,12 @@ class DialogueLink(Protocol):
         """Change a conversation on the session's event loop; a call from another thread waits for that."""
         ...
 
-    async def start(self, control: DialogueControl, destination: str, message: BaseModel) -> list[MessageStatus]:
-        """Start conversations."""
+    def context(self, control: DialogueControl, session_id: str) -> DialogueContext:
+        """Return the context of a conversation."""
         ...
 
-    async def send(
-        self, control: DialogueControl, session_id: str, destination: str, message: BaseModel
-    ) -> MessageStatus:
-        """Send a message of a conversation."""
+    async def start(self, control: DialogueControl, destination: str, message: BaseModel) -> list[MessageStatus]:
+        """Start conversations."""
         ...
 
 
@@ -296,7 +317,8 @@ class DialogueControl(Membership):
 
     def add(self, session_id: str, message: BaseModel, sender: str, receiver: str) -> None:
         """Keep a message."""
-        self._call(lambda: self.conversations.add(session_id, self.message(message, sender, receiver)))
+        text = _json_of(message)
+        self._call(lambda: self.conversations.add(session_id, self.message(message, sender, receiver), text))
 
     def remove(self, session_id: str) -> None:
         """Forget a conversation."""
@@ -328,6 +350,17 @@ def checked_message(message: object) -> BaseModel:
         got = f"the class {message.__name__}" if isinstance(message, type) else f"a {type(message).__name__}"
         raise ConfigurationError(f"need a message as an object of a pydantic model, got {got}")
     return message  # type: ignore[return-value]  # is_model() has looked at its class
+
+
+def _json_of(message: BaseModel) -> str:
+    """Return a message as JSON, or "" if it cannot be JSON."""
+    name = f"serializers of the model {type(message).__name__}"
+    try:
+        with application_code(name):
+            return message.model_dump_json(by_alias=False, round_trip=True)
+    except Exception as error:  # noqa: BLE001 - a model's code, whose error may quote the content
+        logger.warning("The %s failed: no snapshot has its message: %s", name, type(error).__name__)
+        return ""
 
 
 def _checked_id(session_id: str) -> str:

@@ -4,17 +4,17 @@ A message is judged twice, by both sides' own copy of the conversation, before a
 its own mistake, the receiver answers with a rejection. Both copies move with the message; the sender's moves first, so
 that an answer finds it there, and moves back if the message did not arrive.
 
-Handlers run in a task for each conversation that has messages waiting.
+The session's snapshots have the conversations. A message is acknowledged when the session's store has it, and an own
+one leaves when the store has it: a session that is resumed knows both, and sends the second again if it does not know
+how its delivery ended. It has the position that it had, by which its receiver knows that it has come before.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
@@ -22,13 +22,24 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.message_channel import Envelope, MessageChannel, MessageStatus
 from vivavoce.agents.dialogues.context import DialogueContext
-from vivavoce.agents.dialogues.conversations import Removed
+from vivavoce.agents.dialogues.conversations import Conversation, Conversations, Ended, Kept, Removed
+from vivavoce.agents.dialogues.delivery import MAX_MESSAGE, envelope_of, text_of, too_long, within_limit
 from vivavoce.agents.dialogues.dialogue import Dialogue, DialogueControl, checked_message
-from vivavoce.agents.dialogues.edge import Edge, Handler
+from vivavoce.agents.dialogues.edge import Edge
+from vivavoce.agents.dialogues.handlers import MAX_WAITING, Handlers
+from vivavoce.agents.dialogues.saved import (
+    Times,
+    changed_error,
+    conversations_of,
+    dialogue_data,
+    ended_of,
+    saved_dialogues,
+)
+from vivavoce.agents.dialogues.structure import DialogueStructure
 from vivavoce.agents.extension.extension import Attached
-from vivavoce.pipelines.core.checks import awaited, check_text, shown
+from vivavoce.pipelines.core.checks import check_text, shown
 from vivavoce.pipelines.core.clock import TimerHandle
-from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError, SessionError, VoiceError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError, SessionError, VoiceError
 from vivavoce.pipelines.core.ids import new_id
 
 if TYPE_CHECKING:
@@ -42,21 +53,12 @@ T = TypeVar("T")
 
 SOURCE = "dialogues"
 """The source of `error` events."""
-CHANNEL_LIMIT = 10.0
-"""Seconds for one call of the channel."""
-MAX_MESSAGE = 1_000_000
-"""Bytes of one message as JSON: with its envelope, a frame between processes has at most 1 MiB."""
-MAX_WAITING = 64
-"""Messages of one conversation that may wait for its handlers."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Received:
-    """A message that waits for its handlers."""
-
-    edge: Edge
-    sender: str
-    content: BaseModel
+KEEP_LIMIT = 0.5
+"""Seconds that a message waits for the session's store."""
+SEND_AGAIN_LIMIT = 60.0
+"""Seconds in which a resumed session sends a message again whose delivery was cut, after pauses of 1 to 8 s."""
+MAX_DOUBTFUL = 1000
+"""First messages whose delivery failed, and whose conversations are remembered."""
 
 
 class SessionDialogues(Attached):
@@ -72,9 +74,9 @@ class SessionDialogues(Attached):
     def __init__(
         self, host: Host, dialogues: Sequence[Dialogue], channel: MessageChannel | None, *, limit: float | None
     ) -> None:
+        self._host = host
         self._context = host.context
         self._channel = channel
-        self._limit = limit or host.hook_timeout
         self._controls: dict[str, DialogueControl] = {}
         for dialogue in dialogues:
             control = DialogueControl.of(dialogue)
@@ -84,8 +86,16 @@ class SessionDialogues(Attached):
             self._controls[control.structure.digest] = control
         self._id = ""
         self._is_open = False
-        self._waiting: dict[tuple[str, str], deque[_Received]] = {}
-        """Messages that wait for their handlers, by dialogue and conversation; the first one is at work."""
+        self._handlers = Handlers(
+            host.context, self, limit=limit or host.hook_timeout, source=SOURCE, changed=host.changed
+        )
+        self._doubtful: dict[tuple[str, str, str], str] = {}
+        """Ids of conversations whose first message may have arrived though its delivery failed, by dialogue, receiver
+        and content: the same message begins the same conversation, if it is sent again."""
+        self._resumed: object = None
+        """The data of a snapshot that is to be continued; None without it, and after `begin()`."""
+        self._begun: list[tuple[DialogueStructure, Conversations]] = []
+        """The conversations of this session, since `begin()`."""
         self._timer: TimerHandle | None = None
 
     # --- life
@@ -96,35 +106,85 @@ class SessionDialogues(Attached):
         return self._is_open
 
     async def begin(self) -> None:
-        """Join the channel.
+        """Join the channel, and go on with the conversations of a snapshot.
 
         Raises:
             SessionError: A dialogue serves another session, or the channel did not answer in time.
             ConfigurationError: The channel has another member with the id of the session's agent.
         """
         if not self._controls:
+            self._restore()
             return
         self._id = self._context.live.agent.id
         for control in self._controls.values():
             control.serve(self._context.session, self)
+            self._begun.append((control.structure, control.conversations))
+        self._restore()
         self._is_open = True
         assert self._channel is not None, "DialogueOptions gives dialogues a channel"
-        await _within_limit(self._channel.join(self))
+        await within_limit(self._channel.join(self))
+        self._context.inbox.call(self._go_on)  # which begins tasks
 
     async def aclose(self) -> None:
-        """Leave the channel. Handlers that run go on; messages that wait for their handlers are dropped."""
+        """Leave the channel. Handlers that run go on; messages that wait for their handlers are left to a session that
+        resumes this one."""
         self._is_open = False
         self._arm(None)
-        for waiting in self._waiting.values():
-            while len(waiting) > 1:
-                waiting.pop()
+        self._handlers.drop_waiting()
         assert self._channel is not None, "begin() was called"
-        await _within_limit(self._channel.leave(self))
+        await within_limit(self._channel.leave(self))
 
     def release(self) -> None:
         """Free the dialogues for another session."""
         for control in self._controls.values():
             control.detach(self._context.session)
+
+    # --- snapshots
+
+    def take(self) -> Callable[[], Any] | None:
+        """Take the conversations as they are now. None without any."""
+        if self._resumed is not None:
+            return partial(_unchanged, self._resumed)
+        times = Times(self.now(), self._context.clock.wall())
+        taken = [(structure, *conversations.taken()) for structure, conversations in self._begun]
+        taken = [one for one in taken if one[1] or one[2]]
+        return partial(_data_of, taken, times) if taken else None
+
+    def check_taken(self, data: Any) -> None:
+        """Check that `restore()` can take that data.
+
+        Raises:
+            ConfigurationError: It is none of `take()`.
+        """
+        saved_dialogues(data)
+
+    def restore(self, data: Any) -> None:
+        """Go on with the conversations of a snapshot, from `begin()` on."""
+        self._resumed = data
+
+    def _restore(self) -> None:
+        data, self._resumed = self._resumed, None
+        times = Times(self.now(), self._context.clock.wall())
+        for saved in [] if data is None else saved_dialogues(data):
+            if (control := self._controls.get(saved.digest)) is not None:
+                conversations, errors = conversations_of(saved, control.structure, times)
+                control.conversations.restore(conversations, ended_of(saved, times))
+            else:
+                now = {one.structure.name: digest for digest, one in self._controls.items()}.get(saved.name)
+                errors = [changed_error(saved, now)] if saved.conversations else []
+            for error in errors:
+                self._context.report_error(error, SOURCE)
+
+    def _go_on(self) -> None:
+        """Go on with the messages at which the earlier session was at work."""
+        for control in self._controls.values():
+            for session_id, conversation in control.conversations.open_work():
+                for kept in conversation.waiting:
+                    self._handlers.take((control, session_id), kept)
+                for kept in conversation.sending:
+                    name = f"message of the dialogue {control.structure.name!r}"
+                    self._context.group.start_soon(self._send_again, control, session_id, kept, name=name)
+        self._rearm()
 
     # --- the member of the channel
 
@@ -151,6 +211,7 @@ class SessionDialogues(Attached):
         if envelope.kind == "expired":
             if peer is not None and (removed := control.conversations.remove(envelope.session_id)) is not None:
                 self._note_expired(control, removed)
+                self._host.changed()
             return envelope.status("delivered")
         return self._take(control, envelope)
 
@@ -159,26 +220,33 @@ class SessionDialogues(Attached):
         if not session_id:
             return envelope.status("rejected", "a conversation needs an id")
         if (size := len(envelope.content.encode(errors="replace"))) > MAX_MESSAGE:
-            return envelope.status("rejected", _too_long(size))
-        place = envelope.dialogue, session_id
+            return envelope.status("rejected", too_long(size))
+        place = control, session_id
+        again = conversations.repeated(session_id, envelope.sender, envelope.position, envelope.model, envelope.content)
+        if again is not None:
+            if isinstance(again, Kept) and conversations.waits(session_id, again):
+                if not self._handlers.has(place, again):  # its answer did not arrive
+                    self._handlers.take(place, again)
+            return envelope.status("delivered")
         expectation = conversations.expectation(session_id)
         edge = conversations.next_edge(session_id, envelope.model)
         if edge is None:
             return envelope.status("rejected", expectation)
-        if len(self._waiting.get(place, ())) > MAX_WAITING:
+        if self._handlers.is_full(place):
             return envelope.status("failed", f"{MAX_WAITING} messages of the conversation wait for their handlers")
         content = self._read(edge, envelope.content)
         if content is None:
             return envelope.status("rejected", f"{expectation}; the content does not fit its schema")
-        conversations.move(session_id, envelope.model, self.now(), envelope.sender)
-        conversations.add(session_id, control.message(content, envelope.sender, self._id))
+        message = control.message(content, envelope.sender, self._id)
+        kept = conversations.receive(session_id, message, envelope.content, envelope.position, edge)
         self._rearm()
-        waiting = self._waiting.setdefault(place, deque())
-        waiting.append(_Received(edge, envelope.sender, content))
-        if len(waiting) == 1:
-            # By the inbox: the calling task is one of the sender's session, whose context the handlers must not get.
-            self._context.inbox.call(partial(self._begin_handlers, control, place))
+        self._host.changed()
+        self._handlers.take(place, kept)
         return envelope.status("delivered")
+
+    async def kept(self) -> None:
+        """Wait until the session's stores have all messages that were taken, for a short time."""
+        await self._host.kept(KEEP_LIMIT)
 
     def _read(self, edge: Edge, content: str) -> BaseModel | None:
         """Return a content as an object of the edge's model; None if it does not fit."""
@@ -195,38 +263,12 @@ class SessionDialogues(Attached):
             self._context.hooks.failed(name, error, SOURCE)
             return None
 
-    # --- handlers
-
-    def _begin_handlers(self, control: DialogueControl, place: tuple[str, str]) -> None:
-        name = f"messages of the dialogue {control.structure.name!r}"
-        self._context.group.start_soon(self._handle, control, place, name=name)
-
-    async def _handle(self, control: DialogueControl, place: tuple[str, str]) -> None:
-        waiting = self._waiting[place]
-        context = DialogueContext(self, control, self._context.session, place[1])
-        try:
-            while waiting:
-                await self._handle_one(control, context, waiting[0])
-                waiting.popleft()
-        finally:
-            del self._waiting[place]
-
-    async def _handle_one(self, control: DialogueControl, context: DialogueContext, received: _Received) -> None:
-        for kind, handler in control.handlers_of(received.edge):
-            title = f"{kind} handler of {received.edge.name!r} in the dialogue {control.structure.name!r}"
-            run = self._context.hooks.start(
-                "callback",
-                title,
-                partial(_call, title, handler, context, received),
-                self._limit,
-                "between its speeches",
-                source=SOURCE,
-            )
-            await run.finish()
-            if run.error is not None or run.is_cut:
-                return
-
     # --- sending
+
+    def context(self, control: DialogueControl, session_id: str) -> DialogueContext:
+        """Return the context of a conversation."""
+        messages = partial(control.conversations.messages, session_id)
+        return DialogueContext(self._context.session, session_id, messages, partial(self.send, control, session_id))
 
     async def start(self, control: DialogueControl, destination: str, message: BaseModel) -> list[MessageStatus]:
         """Start conversations; see `Dialogue.start_dialogue()`."""
@@ -238,7 +280,7 @@ class SessionDialogues(Attached):
             starter, got = structure.starter.model.__name__, type(content).__name__
             raise ConfigurationError(f"the dialogue {structure.name!r} starts with {starter}, got {got}")
         channel = self._ready()
-        speakers = [one for one in await _within_limit(channel.speakers(structure.digest)) if one != self._id]
+        speakers = [one for one in await within_limit(channel.speakers(structure.digest)) if one != self._id]
         if destination == structure.digest:
             receivers = speakers
         elif destination in speakers:
@@ -249,7 +291,14 @@ class SessionDialogues(Attached):
                 f"need the id of an agent that speaks the dialogue {structure.name!r}, or its digest, got the "
                 f"destination {shown(destination)}; on the channel, {others} can be reached"
             )
-        return [await self._deliver(control, new_id("dialogue"), receiver, content) for receiver in receivers]
+        text = text_of(content)
+        statuses: list[MessageStatus] = []
+        for receiver in receivers:
+            session_id = self._doubtful.pop((structure.digest, receiver, text), "")
+            if not session_id or control.conversations.peer(session_id) is not None:
+                session_id = new_id("dialogue")
+            statuses.append(await self._deliver(control, session_id, receiver, content, text))
+        return statuses
 
     async def send(
         self, control: DialogueControl, session_id: str, destination: str, message: BaseModel
@@ -268,46 +317,71 @@ class SessionDialogues(Attached):
                 f"the conversation is with the agent {peer!r}, got the destination {shown(destination)}; "
                 "start_dialogue() begins one with another agent"
             )
-        return await self._deliver(control, session_id, destination, content)
+        return await self._deliver(control, session_id, destination, content, text_of(content))
 
     async def _deliver(
-        self, control: DialogueControl, session_id: str, destination: str, content: BaseModel
+        self, control: DialogueControl, session_id: str, destination: str, content: BaseModel, text: str
     ) -> MessageStatus:
-        text = content.model_dump_json(by_alias=False, round_trip=True)
-        if (size := len(text.encode())) > MAX_MESSAGE:
-            raise ConfigurationError(f"{_too_long(size)}; send a reference to it")
         conversations, structure = control.conversations, control.structure
-        move = conversations.move(session_id, content, self.now(), destination)
-        kept = control.message(content, self._id, destination)
-        conversations.add(session_id, kept)
+        answered = self._handlers.at_work((control, session_id))
+        answers = None if answered is None else answered.kept
+        kept = conversations.send(session_id, control.message(content, self._id, destination), text, answers)
         self._rearm()
-        envelope = Envelope(
-            kind="message",
-            dialogue=structure.digest,
-            session_id=session_id,
-            sender=self._id,
-            receiver=destination,
-            model=move.edge.digest,
-            content=text,
-        )
-        has_arrived = False
+        self._host.changed()
+        status: MessageStatus | None = None
         try:
-            status = await self._through_channel(envelope)
-            has_arrived = status.status == "delivered"
+            await self._host.kept(KEEP_LIMIT)
+            status = await self._through_channel(envelope_of(structure, session_id, kept))
         finally:  # also if the calling code is cut
-            if not has_arrived:
-                conversations.take_back(session_id, move, kept)
-                self._rearm()
+            has_arrived = status is not None and status.status == "delivered"
+            if has_arrived:
+                conversations.delivered(session_id, kept)
+            else:
+                self._take_back(control, session_id, kept)
+            if answered is not None:
+                answered.note_answer(has_arrived=has_arrived)
+            self._host.changed()
         if not has_arrived:
             logger.warning(
                 "A message of the dialogue %r to %r was not delivered: %s", structure.name, destination, status.detail
             )
+            await self._host.kept(KEEP_LIMIT)
         return status
+
+    def _take_back(self, control: DialogueControl, session_id: str, kept: Kept) -> None:
+        conversations = control.conversations
+        conversations.take_back(session_id, kept)
+        self._rearm()
+        if conversations.peer(session_id) is None:
+            self._doubtful[control.structure.digest, kept.message.receiver, kept.text] = session_id
+            while len(self._doubtful) > MAX_DOUBTFUL:
+                del self._doubtful[next(iter(self._doubtful))]
+
+    async def _send_again(self, control: DialogueControl, session_id: str, kept: Kept) -> None:
+        """Send a message again whose delivery was cut by the end of the earlier session."""
+        conversations, pause, until = control.conversations, 1.0, self.now() + SEND_AGAIN_LIMIT
+        with self._context.closing.cuts(anyio.CancelScope()):
+            while True:
+                status = await self._through_channel(envelope_of(control.structure, session_id, kept))
+                if status.status != "failed" or self.now() >= until or conversations.peer(session_id) is None:
+                    break
+                await anyio.sleep(pause)
+                pause = min(2 * pause, 8.0)
+            if status.status == "delivered":
+                conversations.delivered(session_id, kept)
+            elif conversations.peer(session_id) is not None:
+                self._take_back(control, session_id, kept)
+                error = SessionError(
+                    f"a message of the dialogue {control.structure.name!r} to {kept.message.receiver!r}, which was on "
+                    f"its way as the earlier session ended, was not delivered: {status.detail}"
+                )
+                self._context.report_error(error, SOURCE)
+            self._host.changed()
 
     async def _through_channel(self, envelope: Envelope) -> MessageStatus:
         assert self._channel is not None, "begin() was called"
         try:
-            return await _within_limit(self._channel.deliver(envelope))
+            return await within_limit(self._channel.deliver(envelope))
         except VoiceError as error:
             self._context.report_error(error, SOURCE)
             return envelope.status("failed", str(error))
@@ -336,7 +410,11 @@ class SessionDialogues(Attached):
     def call(self, change: Callable[[], object]) -> None:
         """Change a conversation on the session's event loop; a call from another thread waits for that."""
         self._context.inbox.result_of(change)
-        self._context.inbox.on_loop(self._rearm)
+        self._context.inbox.on_loop(self._changed)
+
+    def _changed(self) -> None:
+        self._rearm()
+        self._host.changed()
 
     def _rearm(self) -> None:
         """Set the timer to the next conversation that will have been idle for too long; one was used or removed."""
@@ -368,7 +446,7 @@ class SessionDialogues(Attached):
                         receiver=removed.peer,
                     )
                     self._context.group.start_soon(self._through_channel, notice, name="notice of a dialogue")
-        self._rearm()
+        self._changed()
 
     def _note_expired(self, control: DialogueControl, removed: Removed) -> None:
         self._context.log.note(
@@ -382,27 +460,11 @@ class SessionDialogues(Attached):
         self._rearm()
 
 
-def _too_long(size: int) -> str:
-    return f"a message may have {MAX_MESSAGE:,} bytes as JSON, got {size:,}"
+def _unchanged(data: object) -> object:
+    return data
 
 
-async def _call(title: str, handler: Handler, context: DialogueContext, received: _Received) -> None:
-    await awaited(title, handler(context, received.sender, received.content))
-
-
-async def _within_limit(call: Awaitable[T]) -> T:
-    """Return the result of a call of the channel, which is foreign code.
-
-    Raises:
-        VoiceError: The call raised that.
-        SessionError: It raised another error, or took longer than `CHANNEL_LIMIT`.
-    """
-    try:
-        with anyio.fail_after(CHANNEL_LIMIT):
-            return await call
-    except VoiceError:
-        raise
-    except TimeoutError as error:
-        raise SessionError(f"the channel of the dialogues did not answer within {CHANNEL_LIMIT:g} s") from error
-    except Exception as error:  # noqa: BLE001 - foreign code
-        raise SessionError(f"the channel of the dialogues failed: {describe(error)}") from error
+def _data_of(
+    taken: Sequence[tuple[DialogueStructure, dict[str, Conversation], dict[str, Ended]]], times: Times
+) -> dict[str, Any]:
+    return {"dialogues": [dialogue_data(*one, times) for one in taken]}

@@ -13,7 +13,16 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from vivavoce.agents.core.application_code import application_code
 from vivavoce.agents.core.context import NO_ADDITIONS, Additions, SessionContext
-from vivavoce.agents.extension.extension import Attached, CallEnd, CloseAfter, Extension, Host, Judges, RecordStep
+from vivavoce.agents.extension.extension import (
+    Attached,
+    CallEnd,
+    CloseAfter,
+    Extension,
+    Host,
+    Judges,
+    Keeper,
+    RecordStep,
+)
 from vivavoce.agents.extension.given import (
     check_json,
     close_after_of,
@@ -87,7 +96,8 @@ class Attachments:
         self._told: set[tuple[str, str]] = set()
         """The faults that have been reported: the key with the name of the call, the property or the tool."""
         self._call_end: CallEnd | None = None
-        self._note_change: Callable[[], None] | None = None
+        self._keepers: Sequence[Keeper] = ()
+        """They keep the conversation outside of the session; empty while the session is being made."""
         for extension in extensions:
             if any(part.key == extension.key for part in self._parts):
                 remedy = f"; give it once, as SessionOptions({extension.key}=…)" if extension.key in BUILT_IN else ""
@@ -169,14 +179,19 @@ class Attachments:
 
     def changed(self) -> None:
         """Note that the conversation has changed outside of a turn."""
-        if self._note_change is not None:  # else the session is being made, and its start keeps the conversation
-            self._note_change()
+        for keeper in self._keepers:  # without any the session is being made, and its start keeps the conversation
+            keeper.changed()
+
+    async def kept(self, limit: float) -> None:
+        """Wait until all stores have the changes, for so many seconds at most for each."""
+        for keeper in self._keepers:
+            await keeper.kept(limit)
 
     # --- the start
 
-    def open(self, call_end: CallEnd, changed: Callable[[], None]) -> None:
+    def open(self, call_end: CallEnd, keepers: Sequence[Keeper]) -> None:
         """Take the parts of the session that are built after this object."""
-        self._call_end, self._note_change = call_end, changed
+        self._call_end, self._keepers = call_end, keepers
 
     def check(self, agent: Agent, pipeline: Pipeline) -> None:
         """Check that agent and pipeline fit all extensions.

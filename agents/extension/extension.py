@@ -155,6 +155,14 @@ class CallEnd(Protocol):
     def end_call(self, reason: CloseReason) -> None: ...
 
 
+class Keeper(Protocol):
+    """Keeps the conversation outside of the session."""
+
+    def changed(self) -> None: ...
+
+    async def kept(self, limit: float) -> None: ...
+
+
 class Others(Protocol):
     """All extensions of the session, as the host of one of them knows them."""
 
@@ -166,6 +174,8 @@ class Others(Protocol):
     def call_end(self) -> CallEnd: ...
 
     def changed(self) -> None: ...
+
+    async def kept(self, limit: float) -> None: ...
 
 
 class Host:
@@ -258,6 +268,15 @@ class Host:
     def changed(self) -> None:
         """Have the conversation stored for a crash, since the state of the extension has changed outside of a turn."""
         self._others.changed()
+
+    async def kept(self, limit: float) -> None:
+        """Wait until the conversation is stored with all that `changed()` has noted: for so many seconds at most, for
+        each of its stores.
+
+        It returns at once in a session without a store. A store that is late or fails is one `error` event, and nothing
+        waits for it until it has written again.
+        """
+        await self._others.kept(limit)
 
 
 class Extension(ABC):

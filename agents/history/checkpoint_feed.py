@@ -175,6 +175,10 @@ class CheckpointFeed:
         wait."""
         return await self._kept(self._calls_change, CALL_LIMIT)
 
+    async def kept(self, limit: float) -> None:
+        """Wait until the store has all changes, for so many seconds at most."""
+        await self._kept(self._changes, limit)
+
     async def _kept(self, change: int, limit: float) -> bool:
         if self._keep is None or self._is_failing or self._written >= change:
             return False

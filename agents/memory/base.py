@@ -107,6 +107,22 @@ class MemoryBase:
         return within(self.timeout, call)
 
 
+def given_base(store: SessionStore, session_id: str, timeout: float) -> MemoryBase:
+    """Return the base of the memory with that id, which may be there or not.
+
+    Args:
+        timeout: Seconds for a call to the store.
+    Raises:
+        ConfigurationError: An argument is of another kind.
+    """
+    check_instance("store", store, SessionStore)
+    check_number("timeout", timeout, above=0, unit="s")
+    check_session_id(session_id)
+    base = MemoryBase(store, timeout=timeout, clock=LoopClock())
+    base.open(session_id)
+    return base
+
+
 async def attached_base(store: SessionStore, session_id: str, timeout: float) -> MemoryBase:  # noqa: ASYNC109 - the limit of each call
     """Return the base of the memory of another session.
 
@@ -116,13 +132,11 @@ async def attached_base(store: SessionStore, session_id: str, timeout: float) ->
         StoreError: The store has no such session.
         ConfigurationError: An argument is of another kind.
     """
-    check_instance("store", store, SessionStore)
-    check_number("timeout", timeout, above=0, unit="s")
-    check_session_id(session_id)
-    base = MemoryBase(store, timeout=timeout, clock=LoopClock())
-    base.open(session_id)
+    base = given_base(store, session_id, timeout)
     if await base.namespace(METADATA).get("created_date") is None:
-        raise StoreError(f"the store has no session {session_id!r}; store.sessions() lists them")
+        raise StoreError(
+            f"the store has no session {session_id!r}; store.sessions() lists them, SessionMemory.create() makes one"
+        )
     return base
 
 

@@ -240,11 +240,11 @@ class MemoryControl(Attached):
 
     def entered(self) -> None:
         """Keep the conversation as it has begun."""
-        self.snapshots.changed()
+        self.snapshots.store()
 
     def turn_over(self, record: TurnRecord) -> None:
         """Keep the conversation as it is after a turn."""
-        self.snapshots.changed()
+        self.snapshots.store()
 
     async def aclose(self) -> None:
         """Make the waiting writes and give up the lease; the caller sets the limit.
@@ -328,7 +328,7 @@ class MemoryControl(Attached):
         self.writer.put(partial(self.base.store.keep, self.base.id, self._keep))
         self.streams.begin_again()
         self._words.read_earlier()
-        self.snapshots.changed()
+        self.snapshots.store()
         for listener in self._begin_listeners:
             listener()
 

@@ -11,6 +11,7 @@ import anyio
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.memory.base import MemoryBase, attached_base
+from vivavoce.agents.memory.created import created_base
 from vivavoce.agents.memory.history.chat import checked_time, newest
 from vivavoce.agents.memory.history.memory_history import MemoryHistory
 from vivavoce.agents.memory.history.reasoning import SAVED_KINDS, ReasoningEvent, SavedKind
@@ -73,6 +74,31 @@ class SessionMemory:
             ConfigurationError: An argument is of another kind.
         """
         yield cls(await attached_base(store, session_id, timeout), None)
+
+    @classmethod
+    @asynccontextmanager
+    async def create(
+        cls,
+        store: SessionStore,
+        session_id: str,
+        *,
+        user: str = "",
+        name: str = "",
+        keep: float | None = None,
+        timeout: float = 2.0,  # noqa: ASYNC109 - the limit of each call
+    ) -> AsyncIterator[Self]:
+        """Begin a session without a call, for programs whose agents have no caller; share it if it is there.
+
+        It goes on behind the block, until `stop()`; then this call begins it again. A call may begin under its id.
+
+        Args:
+            user, name, keep: As in `MemoryOptions`.
+            timeout: Seconds for a call to the store; then it raises StoreUnavailable.
+        Raises:
+            StoreError: The store has it as a session of another user.
+            ConfigurationError: An argument is of another kind.
+        """
+        yield cls(await created_base(store, session_id, user=user, name=name, keep=keep, timeout=timeout), None)
 
     @property
     def id(self) -> str:

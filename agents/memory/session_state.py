@@ -20,8 +20,9 @@ GRACE = 6.0
 """Seconds without a lease after which a session counts as ended. A store that lost its leases gets them back in that
 time."""
 
-Entry = Literal["running", "resumed", "stop", "ended", "posted"]
-"""An entry of the log. `posted`: another process has posted a part of a rich reply."""
+Entry = Literal["created", "running", "resumed", "stop", "ended", "posted"]
+"""An entry of the log. `created`: it has begun without a call; `posted`: another process has posted a part of a rich
+reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,14 @@ class Life:
     Args:
         following: Index of the next record of the log.
         is_stop_asked: Whether another process has asked it to close.
+        has_call: Whether a process runs it, which has a lease while it lives.
     """
 
     following: int = 0
     has_begun: bool = False
     has_ended: bool = False
     is_stop_asked: bool = False
+    has_call: bool = False
 
 
 class SessionState:
@@ -44,6 +47,10 @@ class SessionState:
 
     def __init__(self, base: MemoryBase) -> None:
         self._base = base
+
+    async def create(self) -> None:
+        """Note that the session has begun without a call; an earlier request to close it does not count."""
+        await self._note("created")
 
     async def begin(self, at: float) -> bool:
         """Note that a call has begun at that time; return whether it is the first with that id in the store.
@@ -89,14 +96,15 @@ class SessionState:
 
     async def read(self) -> Life:
         """Return the state as it is now."""
-        following, has_begun, has_ended, is_stop_asked = 0, False, False, False
+        following, has_begun, has_ended, is_stop_asked, has_call = 0, False, False, False, True
         for record in await self._base.within(self._base.store.records(self._base.place(LOG), 0, KEPT)):
             following, has_begun, entry = record.index + 1, True, decode(record.text)
             if entry == "posted":
                 continue
+            has_call = entry in ("running", "resumed") or (entry != "created" and has_call)
             has_ended = entry == "ended" or (entry == "stop" and has_ended)
             is_stop_asked = entry == "stop" or (entry == "resumed" and is_stop_asked)
-        return Life(following, has_begun, has_ended, is_stop_asked)
+        return Life(following, has_begun, has_ended, is_stop_asked, has_begun and has_call)
 
     async def changed(self, since: Life, seconds: float) -> None:
         """Wait for a change, for at most so many seconds.
@@ -112,7 +120,8 @@ class SessionState:
         clock = self._base.clock
         held_at = clock.now()
         while not (life := await self.read()).has_ended:
-            if await self._is_held():
+            is_without_call = life.has_begun and not life.has_call  # whose end is that of no process
+            if is_without_call or await self._is_held():
                 held_at = clock.now()
             elif clock.now() - held_at > GRACE:
                 return

@@ -129,6 +129,7 @@ class PeerChannel(LocalChannel):
             receiver=delivery.receiver,
             model=delivery.model,
             content=delivery.content,
+            position=delivery.position,
         )
         known = self._ways.get(envelope.sender)
         if known is None or not known.is_open:
@@ -159,4 +160,5 @@ def _delivery(envelope: Envelope) -> Delivery:
         receiver=envelope.receiver,
         model=envelope.model,
         content=envelope.content,
+        position=envelope.position,
     )

@@ -98,6 +98,7 @@ class Delivery:
     receiver: str
     model: str = ""
     content: str = field(default="", repr=False)
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,7 +154,7 @@ def build_parts(
     )
     speeches = Speeches(replies, machine, records, handoffs, voice_ahead=options.preemptive_tts)
     silence = Silence(context, caller, playout, speeches, wake_up, options=options)
-    extensions.open(silence.hang_ups, checkpoints.changed)
+    extensions.open(silence.hang_ups, (checkpoints, memory.snapshots))
     pipelines.check_agent(agent)
     return SessionParts(
         context=context,

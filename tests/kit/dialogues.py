@@ -10,9 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel, create_model
 
-from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents import Agent, MemoryOptions, SessionOptions
 from vivavoce.agents.dialogues import Dialogue, DialogueOptions, Edge, Envelope, MessageChannel, Node
 from vivavoce.agents.events import DialogueExpired, ErrorOccurred
+from vivavoce.agents.memory import SessionStore
 from vivavoce.agents.testing import Harnesses, ScriptedLLM, ScriptedRealtimeModel, ScriptedTTS, SessionHarness
 from vivavoce.pipelines import CascadingPipeline, Pipeline, RealtimePipeline, SilentPipeline
 
@@ -70,6 +71,7 @@ class Talker(SessionHarness):
     Args:
         dialogues: By default one negotiation.
         pipeline: By default the session has no voice.
+        store: Keeps the session.
     """
 
     def __init__(
@@ -80,13 +82,15 @@ class Talker(SessionHarness):
         pipeline: Pipeline | None = None,
         agent: Agent | None = None,
         handler_timeout: float | None = None,
+        store: SessionStore | None = None,
     ) -> None:
         self.dialogues: Sequence[Dialogue] = dialogues or (negotiation(),)
         super().__init__(
             agent or Agent("Be brief.", id=id),
             pipeline=pipeline or SilentPipeline(),
             options=SessionOptions(
-                dialogues=DialogueOptions(dialogues=self.dialogues, channel=channel, handler_timeout=handler_timeout)
+                dialogues=DialogueOptions(dialogues=self.dialogues, channel=channel, handler_timeout=handler_timeout),
+                memory=None if store is None else MemoryOptions(store=store),
             ),
             id=f"call of {id}",
         )

@@ -73,6 +73,8 @@ class ScriptedStore(InProcessStore):
         super().__init__(clock=VirtualClock())
         self.is_down = False
         self.hangs = False
+        self.lateness = 0.0
+        """Seconds of each write."""
         self.is_full = False
         """Whether it takes neither values nor records; it keeps leases still, and can be read."""
         self.refused = ""
@@ -85,6 +87,8 @@ class ScriptedStore(InProcessStore):
         self.calls += 1
         if self.hangs:
             await anyio.sleep_forever()
+        if writes and self.lateness:
+            await anyio.sleep(self.lateness)
         if self.is_down:
             raise StoreUnavailable("scripted: the store is down")
         if writes and self.is_full:

@@ -16,7 +16,7 @@ PUBLIC = {
     "vivavoce.agents.budget": "Budget BudgetOptions Price",
     "vivavoce.agents.dialogues": (
         "ChannelMember Dialogue DialogueContext DialogueMessage DialogueOptions Edge Envelope LocalChannel "
-        "MessageChannel MessageStatus Node"
+        "MessageChannel MessageStatus Node taken"
     ),
     "vivavoce.agents.extension": "Additions Attached Extension Host TextParts TurnInHand",
     "vivavoce.agents.graphs": (

@@ -240,8 +240,9 @@ class SessionStore(ABC):
     async def snapshot(self, session_id: str) -> dict[str, Any]:
         """Return the snapshot of a session's newest call, for `start(resume_from=…)`.
 
-        It equals `session.snapshot()` after the newest turn that is over, or after the close. Pictures are in it if the
-        store keeps them (`MemoryOptions.images`), and an item that the store has lost is left out.
+        It equals `session.snapshot()` after the newest turn that is over, the newest message of a dialogue, or the
+        close. Pictures are in it if the store keeps them (`MemoryOptions.images`), and an item that the store has lost
+        is left out.
 
         Args:
             session_id: The id of the session's memory, `session.memory.id`.

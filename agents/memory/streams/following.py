@@ -130,7 +130,7 @@ class _Session:
             raise StoreError(f"the session {base.id!r} was erased with its streams")
         if (await base.within(base.store.log_state(place_of(base, SESSION)))).closed_by:
             return True
-        has_lease = (await SessionState(base).read()).has_begun  # a memory in this process only has none
+        has_lease = (await SessionState(base).read()).has_call  # a memory in this process only has none
         if not has_lease or await base.within(base.store.is_held(base.id)):
             self._held_at = clock.now()
         return clock.now() - self._held_at > GRACE

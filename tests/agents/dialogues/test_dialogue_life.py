@@ -103,34 +103,6 @@ def test_one_conversation_too_many_removes_the_longest_idle_one_on_both_sides_ev
     Harnesses().run(test)
 
 
-def test_a_resumed_session_begins_without_conversations_and_the_other_agent_s_copy_ends_by_its_timeout() -> None:
-    async def test(calls: Harnesses) -> None:
-        channel = LocalChannel()
-        buyer, seller = await pair(calls, channel)
-        answers: list[MessageStatus] = []
-
-        @seller.dialogue.on("ask", Ask)
-        async def offer(ctx: DialogueContext, sender: str, message: Ask) -> None:
-            await anyio.sleep(5.0)
-            answers.append(await ctx.send(sender, Offer(price=3)))
-
-        (begun,) = await buyer.dialogue.start_dialogue("seller", Ask(item="tea"))
-        taken = buyer.session.snapshot()
-        await closed(buyer)
-        again = Talker(channel, "buyer", negotiation())
-        again.resume_from = taken
-        await calls.start(again)
-        assert again.dialogue.get_current_state(begun.session_id) == ""
-        await anyio.sleep(10.0)
-        assert [(one.status, one.detail) for one in answers] == [("rejected", "the dialogue 'negotiation' expects Ask")]
-        assert seller.dialogue.get_current_state(begun.session_id) == "asked"
-        await anyio.sleep(60.0)
-        assert [one.session_id for one in seller.expired] == [begun.session_id]
-        await closed(again, seller)
-
-    Harnesses().run(test)
-
-
 def test_a_removed_conversation_takes_no_further_message_of_its_handler() -> None:
     async def test(calls: Harnesses) -> None:
         buyer, seller = await pair(calls, LocalChannel())

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import anyio
 import pytest
 
+from kit.memory import ScriptedStore
 from vivavoce.agents import Agent, Extension, MemoryOptions, SessionOptions, function_tool
 from vivavoce.agents.budget import BudgetOptions
 from vivavoce.agents.events import ErrorOccurred, UserTranscript
@@ -209,6 +210,68 @@ def test_a_host_says_in_attach_that_the_session_is_not_there_yet(call: Callable[
         return Attached()
 
     harness_of(First(attach)).run(until=0.5)
+
+
+# --- its state in a store
+
+
+class Counting(Attached):
+    """Has a number, which changes outside of a turn."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.face = self
+        self.number = 0
+
+    def take(self) -> Callable[[], Any]:
+        number = self.number
+        return lambda: number
+
+    async def count(self) -> float:
+        """Add one, and return how long the store has taken."""
+        self.number += 1
+        self.host.changed()
+        began = anyio.current_time()
+        await self.host.kept(0.5)
+        return anyio.current_time() - began
+
+
+def counting(store: ScriptedStore | None) -> SessionHarness:
+    return harness_of(First(Counting), memory=None if store is None else MemoryOptions(store=store))
+
+
+def part_of(harness: SessionHarness) -> Counting:
+    part = harness.session.extension(First)
+    assert isinstance(part, Counting)
+    return part
+
+
+def test_a_change_is_kept_when_the_store_of_the_session_has_it() -> None:
+    store = ScriptedStore()
+
+    async def scenario(harness: SessionHarness) -> None:
+        await anyio.sleep(1.0)
+        part, store.lateness = part_of(harness), 0.2
+        assert await part.count() == pytest.approx(0.2, abs=0.05)
+        assert (await store.snapshot(harness.session.id))["extensions"]["first"] == 1
+        store.lateness = 2.0
+        part.number += 1
+        part.host.changed()
+        assert await part.count() == pytest.approx(0.5, abs=0.05)
+        assert await part.count() == 0.0, "nothing waits for a store that is late"
+        await anyio.sleep(30.0)
+        assert (await store.snapshot(harness.session.id))["extensions"]["first"] == 4
+        store.lateness = 0.1
+        assert await part.count() == pytest.approx(0.1, abs=0.05)
+
+    counting(store).expects_error("memory").run(scenario)
+
+
+def test_without_a_store_nothing_is_waited_for() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        assert await part_of(harness).count() == 0.0
+
+    counting(None).run(scenario)
 
 
 # --- the order of the start

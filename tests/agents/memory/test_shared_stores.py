@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -39,18 +40,24 @@ async def test_two_processes_append_8000_values_and_lose_none(where: Where, play
     assert sorted(values) == list(range(2 * EACH))
 
 
-def writer(where: Where) -> subprocess.Popen[str]:
+@contextmanager
+def writer(where: Where) -> Iterator[subprocess.Popen[str]]:
+    """Run a process that writes, and kill it at the end at the latest: one that is left fails the whole run."""
     arguments = [sys.executable, str(WRITER), *where, "0", "1000000"]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
 
 
 async def test_kill_9_loses_nothing_that_was_acknowledged(where: Where) -> None:
-    process = writer(where)
-    assert process.stdout is not None
-    for _ in range(10):
-        await anyio.to_thread.run_sync(process.stdout.readline)
-    process.kill()
-    rest, _ = await anyio.to_thread.run_sync(process.communicate)
+    with writer(where) as process:
+        assert process.stdout is not None
+        for _ in range(10):
+            await anyio.to_thread.run_sync(process.stdout.readline)
+        process.kill()
+        rest, _ = await anyio.to_thread.run_sync(process.communicate)
     acknowledged = int((rest.split() or ["200"])[-1])
     store = opened(*where)
     values = await Namespace(store, PLACE, timeout=60.0).get("list")

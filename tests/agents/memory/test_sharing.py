@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -38,16 +40,20 @@ async def test_a_helper_process_shares_the_data_of_a_call_and_ends_it(where: Whe
     await store.aclose()
 
 
-def process(where: Where) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, str(PROCESS), *where], stdout=subprocess.PIPE, text=True)
+@contextmanager
+def process(where: Where) -> Iterator[subprocess.Popen[str]]:
+    """Run a process that has a call, and kill it at the end at the latest: one that is left fails the whole run."""
+    with subprocess.Popen([sys.executable, str(PROCESS), *where], stdout=subprocess.PIPE, text=True) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
 
 
 async def test_another_process_resumes_a_killed_call_with_its_memory(where: Where) -> None:
-    caller = process(where)
-    assert caller.stdout is not None
-    snapshot = json.loads(await anyio.to_thread.run_sync(caller.stdout.readline))
-    caller.kill()
-    await anyio.to_thread.run_sync(caller.communicate)
+    with process(where) as caller:
+        assert caller.stdout is not None
+        snapshot = json.loads(await anyio.to_thread.run_sync(caller.stdout.readline))
     store, clock = opened(*where), LoopClock()
     session = session_with(MemoryOptions(store=store, timeout=PATIENT), id="later", clock=clock)
     await started(session, resume_from=snapshot, clock=clock)

@@ -98,6 +98,41 @@ async def test_members_find_and_reach_each_other_and_get_the_receiver_s_answer(e
     await left(ends, buyer, seller)
 
 
+async def test_a_message_keeps_its_position_and_is_acknowledged_when_its_receiver_has_it_in_its_store(
+    ends: Ends,
+) -> None:
+    @dataclass(eq=False)
+    class Keeping(Member):
+        positions: list[int] = field(default_factory=list)
+        came: anyio.Event = field(default_factory=anyio.Event)
+        store: anyio.Event = field(default_factory=anyio.Event)
+
+        def receive(self, envelope: Envelope) -> MessageStatus:
+            self.positions.append(envelope.position)
+            self.came.set()
+            return super().receive(envelope)
+
+        async def kept(self) -> None:
+            await self.store.wait()
+
+    buyer, seller = Member("buyer"), Keeping("seller")
+    await ends[0].join(buyer)
+    await ends[1].join(seller)
+    acknowledged: list[str] = []
+
+    async def deliver() -> None:
+        acknowledged.append((await ends[0].deliver(replace(letter("tea"), position=3))).status)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(deliver)
+        await seller.came.wait()
+        assert (await ends[0].deliver(letter("no"))).status == "rejected", "nothing is to be stored"
+        assert acknowledged == []
+        seller.store.set()
+    assert (seller.positions, acknowledged) == ([3, 0], ["delivered"])
+    await left(ends, buyer, seller)
+
+
 async def test_a_thousand_messages_in_flight_come_in_their_order_and_each_gets_its_own_answer(ends: Ends) -> None:
     buyer, seller = await joined(ends)
     statuses: dict[str, MessageStatus] = {}
