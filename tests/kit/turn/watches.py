@@ -41,6 +41,7 @@ class FloorWatch:
         """Speeches that wait for the end of a task, by the handoff that began it."""
         self._is_forced = False
         self._is_nobody_there = False
+        self._is_withheld = self._has_closed = False
 
     @property
     def unfinished(self) -> list[str]:
@@ -73,6 +74,10 @@ class FloorWatch:
                 self._begin_tasks |= {handoff} if event.begins_task else set()
             case i.HandoffReady(handoff_id=handoff):
                 self.opening.discard(handoff)
+            case i.SpeechWithheld(is_withheld=is_withheld):
+                self._is_withheld = is_withheld and not self._has_closed
+            case i.SessionClosing() | i.SessionClosed():
+                self._is_withheld, self._has_closed = False, True
             case i.SpeechRequested(speech_id=speech) if event.priority <= 0 and not (event.hook_of or event.by_hook):
                 self._asked_behind[speech] = set(self.handoffs)
             case i.HandoffEnded(handoff_id=handoff):
@@ -90,6 +95,7 @@ class FloorWatch:
                 self.known.append(speech)
             case fx.GrantFloor(speech_id=speech):
                 assert not self.holder, "two speeches have the floor"
+                assert not self._is_withheld, "a speech begins while speech is withheld"
                 assert not self.handoff or speech in self.hooks, "a speech gets the floor that a handoff holds"
                 assert speech not in self.over, "a speech that is over got the floor"
                 assert speech not in self.behind, "a speech behind a task gets the floor"
