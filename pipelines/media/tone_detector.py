@@ -36,8 +36,8 @@ EVEN = 0.2
 """The energy of the quietest piece of a tone, at least, by that of the loudest."""
 QUIETEST = 10 ** (-40 / 20) * (1 << 15)
 """Root mean square of the quietest tone: -40 dBFS."""
-END_LOOKS = 3
-"""Looks without a tone, 60 ms, that end the tones before."""
+END_LOOKS = 5
+"""Looks without a tone, 100 ms, that end a row of tones; up to 30 ms are within the signals of a line."""
 SHORTEST = 0.08
 """Seconds of the shortest tone; shorter ones are left out."""
 
@@ -84,14 +84,14 @@ class ToneDetector:
         self._band = slice(0)
         self._run: _Run | None = None
         self._row: list[Tone] = []
-        """The tones that have ended, each less than 60 ms before the next one."""
+        """The tones that have ended, each less than 100 ms before the next one."""
         self._looks_without = 0
 
     def push(self, frame: AudioFrame) -> list[tuple[Tone, ...]]:
         """Take the next audio; return the rows of tones that have ended, which nearly always are none.
 
         A row has the tones that followed each other without a pause: a beep is a row of one, a melody is a longer one.
-        It comes 60 ms after its end.
+        It comes about 100 ms after its end.
         """
         from vivavoce.pipelines.core.native_threads import numpy as np
 

@@ -1,0 +1,49 @@
+"""DetectingTelephony: the telephone of a session that finds out who has answered its call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.agents.telephony.session_telephony import SessionTelephony
+
+if TYPE_CHECKING:
+    from vivavoce.agents.extension.extension import Host, Judges
+    from vivavoce.agents.extension.turn_in_hand import TurnInHand
+    from vivavoce.agents.telephony.calls import Calls
+    from vivavoce.agents.telephony.detection.detection import AnswerDetection
+    from vivavoce.agents.telephony.key_input import KeyInput
+
+SPARE = 5.0
+"""Seconds by which a turn may wait longer than for the verdict."""
+
+
+class DetectingTelephony(SessionTelephony):
+    """Begins a detection with the call, and lets the words of machines have no answer."""
+
+    def __init__(self, host: Host, keys: KeyInput, calls: Calls, detection: AnswerDetection) -> None:
+        super().__init__(host, keys, calls, detection)
+        self._detection = detection
+        self.turn_limit = detection.options.limit + SPARE
+
+    @property
+    def judges(self) -> Judges:
+        """What it must know before an answer begins: the whole turn, until a verdict lets answers begin."""
+        return "turn" if self._detection.is_deciding else "nothing"
+
+    async def begin(self) -> None:
+        """Wait for the answer to the call from now on; the agent's speech waits too."""
+        self._detection.begin()
+
+    async def on_turn(self, turn: TurnInHand) -> None:
+        """Drop a turn of a machine; a greeting too whose answer the application speaks."""
+        if await self._detection.takes_turn():
+            return
+        if turn.is_remote:
+            turn.handle.interrupt(force=True)
+        else:
+            turn.drop()
+
+    def end(self) -> None:
+        """Find out nothing more, and take no more keys: the close begins."""
+        self._detection.end()
+        super().end()

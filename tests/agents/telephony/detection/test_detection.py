@@ -1,0 +1,313 @@
+"""Who has answered a call, in whole sessions in virtual time: each rule, each limit, and what the agent says when."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents.events import CallAnsweredBy
+from vivavoce.agents.telephony import CallVerdict, MachineDetection, TelephonyOptions
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
+from vivavoce.pipelines.llm.base import GenerateRequest, Usage
+from vivavoce.pipelines.llm.chat_context import ChatMessage
+
+Scenario = Callable[[SessionHarness], Awaitable[None]]
+VOICEMAIL = "you have reached the voicemail of ann please leave a message after the tone"
+
+
+def a_call(
+    *said: tuple[str, float, float],
+    scenario: Scenario | None = None,
+    agent: Agent | None = None,
+    until: float = 30.0,
+    llm: ScriptedLLM | None = None,
+    llm_of: ScriptedLLM | None = None,
+    **options: Any,
+) -> SessionHarness:
+    """Run a call whose other side says these texts, each from one time to another.
+
+    Args:
+        llm_of: The model of the detection.
+    """
+    telephony = TelephonyOptions(machine_detection=MachineDetection(llm=llm_of, **options))
+    harness = SessionHarness(
+        agent or Agent("You call people."),
+        llm or ScriptedLLM(default="Good day."),
+        options=SessionOptions(telephony=telephony),
+    )
+    for text, start, end in said:
+        if text:
+            harness.caller.says(text, start, end)
+        else:
+            harness.caller.makes_noise(start, end)
+    return harness.run(scenario, until=until)
+
+
+def waiting_call() -> SessionHarness:
+    """Make a call whose other side has no script yet."""
+    telephony = TelephonyOptions(machine_detection=MachineDetection())
+    return SessionHarness(Agent("Call."), ScriptedLLM(default="Good day."), options=SessionOptions(telephony=telephony))
+
+
+def verdict_of(harness: SessionHarness) -> tuple[str, str, float]:
+    [event] = harness.recording.of(CallAnsweredBy)
+    assert event.after == pytest.approx(event.at, abs=0.1)
+    return event.kind, event.reason, round(event.at, 1)
+
+
+# --- each rule
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ([("hello", 1.0, 1.6)], ("human", "short_greeting", 2.1)),
+        ([("", 1.0, 1.6)], ("human", "short_greeting", 2.6)),
+        ([(VOICEMAIL, 1.0, 6.0)], ("machine", "phrase", 7.2)),
+        ([("voicemail of ann", 1.0, 2.0)], ("machine", "phrase", 3.2)),
+        ([("hi this is the mailbox of ann", 1.0, 1.5), ("leave a message", 1.9, 3.0)], ("machine", "phrase", 4.2)),
+        ([("for sales press one", 1.0, 4.0), ("for support press two", 5.0, 8.0)], ("menu", "phrase", 9.2)),
+        ([("please state your name and why you are calling", 1.0, 4.0)], ("screening", "phrase", 5.2)),
+        ([("the number you have dialed is not in service", 0.5, 3.0)], ("unavailable", "phrase", 4.2)),
+        ([("la la la la la la la la", 1.0, 5.0)], ("machine", "long_greeting", 6.2)),
+        ([], ("unknown", "silence", 5.0)),
+        ([("", 1.0, 1.1)], ("unknown", "silence", 5.0)),
+        ([("", 1.0, 60.0)], ("unknown", "silence", 7.2)),
+    ],
+)
+def test_a_verdict_comes_from_length_silence_and_words(
+    said: list[tuple[str, float, float]], expected: tuple[str, str, float]
+) -> None:
+    assert verdict_of(a_call(*said)) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "expected"),
+    [
+        ({"limit": 3.0}, [("hello", 2.0, 2.8)], ("unknown", "limit", 3.0)),
+        ({"limit": 4.0}, [(VOICEMAIL, 0.5, 3.6)], ("machine", "phrase", 4.0)),
+        ({"no_speech": 2.0}, [("hello", 3.0, 3.6)], ("unknown", "silence", 2.0)),
+        ({"max_greeting": 6.0}, [("good morning this is smith and sons", 1.0, 5.0)], ("human", "short_greeting", 5.5)),
+    ],
+)
+def test_each_limit_can_be_set(
+    options: dict[str, Any], said: list[tuple[str, float, float]], expected: tuple[str, str, float]
+) -> None:
+    assert verdict_of(a_call(*said, **options)) == expected
+
+
+def test_speech_that_goes_on_to_the_limit_is_no_human_s() -> None:
+    harness = waiting_call()
+    harness.caller.says("la la la", 1.0, 25.0, interims=[(float(at), "la " * at) for at in range(2, 25)])
+    assert verdict_of(harness.run(until=30.0)) == ("machine", "long_greeting", 20.0)
+
+
+def test_words_that_come_late_are_waited_for_but_not_long() -> None:
+    def call(final_at: float) -> tuple[str, str, float]:
+        harness = waiting_call()
+        harness.caller.says("voicemail of ann", 1.0, 2.0, final_at=final_at)
+        return verdict_of(harness.run(until=10.0))
+
+    assert call(2.8) == ("machine", "phrase", 3.2)
+    assert call(3.5) == ("human", "short_greeting", 3.0)
+
+
+# --- the agent's speech
+
+
+def test_the_answer_to_a_human_s_greeting_waits_for_the_verdict() -> None:
+    harness = a_call(("hello", 1.0, 1.6))
+    harness.expect_history(("user", "hello"), ("assistant", "Good day."))
+    assert harness.played[0][0] >= 2.1
+
+
+class Opening(Agent):
+    """Speaks as soon as the session has started, without a look at who is there."""
+
+    async def on_enter(self) -> None:
+        _ = self.session.say("This is the clinic.")
+
+
+def test_speech_of_the_application_waits_too_and_takes_the_place_of_the_model_s_answer() -> None:
+    harness = a_call(("hello", 1.0, 1.6), agent=Opening("Call."), llm=ScriptedLLM())
+    assert [text for _, text in harness.messages] == ["This is the clinic."]
+    assert 2.1 <= harness.played[0][0] < 2.5
+
+
+def test_after_the_greeting_the_agent_answers_as_usual() -> None:
+    harness = a_call(("hello", 1.0, 1.6), ("who is there", 6.0, 7.0), agent=Opening("Call."))
+    assert [text for _, text in harness.messages] == ["This is the clinic.", "who is there", "Good day."]
+
+
+@pytest.mark.parametrize(
+    "said", [VOICEMAIL, "for sales press one", "state your name and why you are calling", "it is not in service"]
+)
+def test_no_machine_hears_the_speech_that_was_meant_for_a_human_nor_an_answer(said: str) -> None:
+    harness = a_call((said, 1.0, 4.0), ("beep boop", 8.0, 9.0), agent=Opening("Call."), llm=ScriptedLLM())
+    assert harness.played == []
+    [opening, *_] = harness.session.turns
+    assert opening.outcome == "cancelled"
+
+
+def test_speech_begins_at_the_limit_where_nobody_is_known() -> None:
+    harness = a_call(agent=Opening("Call."), no_speech=8.0, limit=6.0)
+    assert verdict_of(harness) == ("unknown", "limit", 6.0)
+    assert 6.0 <= harness.played[0][0] < 6.4
+
+
+def test_the_application_speaks_to_a_machine() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        verdict = await harness.session.telephony.answered_by()
+        assert (verdict.kind, verdict.reason) == ("screening", "phrase")
+        assert verdict.transcript == "state your name and why you are calling"
+        await harness.session.say("Ann of the clinic, about your appointment.")
+        verdict = await harness.session.telephony.answered_by(again=True)
+        assert verdict.kind == "human"
+
+    harness = a_call(
+        ("state your name and why you are calling", 1.0, 4.0), ("hello ann", 12.0, 12.8), scenario=scenario
+    )
+    assert [kind.kind for kind in harness.recording.of(CallAnsweredBy)] == ["screening", "human"]
+    assert [text for _, text in harness.messages] == [
+        "Ann of the clinic, about your appointment.",
+        "hello ann",
+        "Good day.",
+    ]
+
+
+def test_a_model_may_answer_the_words_of_a_menu() -> None:
+    harness = a_call(("for sales press one", 1.0, 4.0), answers=("human", "menu"))
+    assert [text for _, text in harness.messages] == ["for sales press one", "Good day."]
+
+
+def test_a_handler_of_the_event_may_speak_first() -> None:
+    class Polite(Agent):
+        async def on_enter(self) -> None:
+            self.session.on("call_answered_by", self.judged)
+
+        async def judged(self, event: CallAnsweredBy) -> None:
+            if event.kind == "human":
+                await self.session.say("This is the clinic.")
+
+    harness = a_call(("hello", 1.0, 1.6), agent=Polite("Call."), llm=ScriptedLLM())
+    assert [text for _, text in harness.messages] == ["This is the clinic."]
+
+
+def test_the_end_of_the_call_ends_the_wait() -> None:
+    verdicts: list[CallVerdict] = []
+    ends: list[str] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        telephony = harness.session.telephony
+
+        async def judge() -> None:
+            verdicts.append(await telephony.answered_by())
+
+        async def beep() -> None:
+            ends.append(await telephony.wait_for_beep(100.0, silence=50.0))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(judge)
+            tasks.start_soon(beep)
+            await harness.until(1.0)
+            await harness.session.close()
+
+    a_call(scenario=scenario, until=1.0)
+    [verdict] = verdicts
+    assert (verdict.kind, verdict.reason) == ("unknown", "hung_up")
+    assert ends == ["hung_up"]
+
+
+def test_nothing_is_judged_before_the_call_is_answered() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        harness.caller.stop()  # no audio comes
+        with anyio.move_on_after(60.0):
+            await harness.session.telephony.answered_by()
+        assert harness.recording.of(CallAnsweredBy) == []
+
+    waiting_call().run(scenario)
+
+
+# --- a model
+
+
+def judging(*kinds: str) -> ScriptedLLM:
+    return ScriptedLLM(*(f'{{"answered_by": "{kind}"}}' for kind in kinds))
+
+
+def asked_about(request: GenerateRequest) -> str:
+    [message] = request.context.items
+    assert isinstance(message, ChatMessage)
+    return message.content
+
+
+OFFICE = "good morning smith and sons this is anna speaking how can i help you"
+
+
+def test_a_model_judges_the_words_in_place_of_length_and_phrases() -> None:
+    model = judging("human")
+    assert verdict_of(a_call((OFFICE, 1.0, 5.0), llm_of=model)) == ("human", "model", 6.2)
+    [request] = model.requests
+    assert OFFICE in asked_about(request)
+    assert verdict_of(a_call((VOICEMAIL, 1.0, 5.0), llm_of=judging("unavailable"))) == ("unavailable", "model", 6.2)
+
+
+def test_a_model_is_not_asked_about_silence() -> None:
+    assert verdict_of(a_call(llm_of=judging())) == ("unknown", "silence", 5.0)
+
+
+def test_a_model_that_fails_or_is_late_or_gives_no_judgement_leaves_it_to_the_rules() -> None:
+    failing = ScriptedLLM([ProviderError("down", provider="scripted")])
+    assert verdict_of(a_call((VOICEMAIL, 1.0, 5.0), llm_of=failing)) == ("machine", "phrase", 6.2)
+    late = ScriptedLLM(default='{"answered_by": "human"}', delay=10.0)
+    assert verdict_of(a_call((VOICEMAIL, 1.0, 5.0), llm_of=late, llm_limit=2.0)) == ("machine", "phrase", 8.2)
+    assert verdict_of(a_call((VOICEMAIL, 1.0, 5.0), llm_of=late, limit=7.0)) == ("machine", "phrase", 7.0)
+    assert verdict_of(a_call((VOICEMAIL, 1.0, 5.0), llm_of=ScriptedLLM("Hm."))) == ("machine", "phrase", 6.2)
+
+
+def test_a_model_is_asked_anew_when_the_greeting_goes_on() -> None:
+    model = ScriptedLLM('{"answered_by": "human"}', '{"answered_by": "machine"}', delay=0.8)
+    harness = a_call(("hi this is ann", 1.0, 2.0), ("speak now", 3.0, 4.0), llm_of=model)
+    assert verdict_of(harness)[:2] == ("machine", "model")
+    assert "hi this is ann speak now" in asked_about(model.requests[-1])
+
+
+def test_the_model_s_tokens_count_as_the_session_s() -> None:
+    model = ScriptedLLM(['{"answered_by": "machine"}', Usage(input_tokens=90, output_tokens=7)])
+    usage = a_call((OFFICE, 1.0, 5.0), llm_of=model).session.usage
+    assert (usage.llm_input_tokens, usage.llm_output_tokens) == (90, 7)
+
+
+# --- what is wrong
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"limit": 0},
+        {"no_speech": -1.0},
+        {"max_greeting": "2"},
+        {"answers": "human"},
+        {"answers": ("robot",)},
+        {"llm": "gpt"},
+        {"llm_limit": None},
+    ],
+)
+def test_wrong_options_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        MachineDetection(**wrong)
+
+
+def test_a_session_without_detection_says_how_to_get_it() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        with pytest.raises(ConfigurationError, match=r"TelephonyOptions\(machine_detection=MachineDetection\(\)\)"):
+            await harness.session.telephony.answered_by()
+        with pytest.raises(ConfigurationError, match="limit"):
+            await harness.session.telephony.wait_for_beep(0)
+
+    SessionHarness(Agent("Call."), options=SessionOptions(telephony=TelephonyOptions())).run(scenario)
