@@ -181,7 +181,7 @@ class Telephony:
 
         Args:
             again: Whether to listen anew, since somebody else may be there now: behind a key for a menu, or behind the
-                agent's name for call screening.
+                agent's name for call screening. Speech that has not begun waits again, so await it before.
         Raises:
             ConfigurationError: The session has no `MachineDetection`.
             SessionError: The session was not started, or is closed.

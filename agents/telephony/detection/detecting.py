@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from vivavoce.agents.telephony.detection.verdict import CallVerdict
 from vivavoce.agents.telephony.session_telephony import SessionTelephony
 
 if TYPE_CHECKING:
@@ -31,8 +35,9 @@ class DetectingTelephony(SessionTelephony):
         return "turn" if self._detection.is_deciding else "nothing"
 
     async def begin(self) -> None:
-        """Wait for the answer to the call from now on; the agent's speech waits too."""
-        self._detection.begin()
+        """Wait for the answer to the call from now on, unless it was judged; the agent's speech waits too."""
+        if self._detection.last_verdict is None:
+            self._detection.begin()
 
     async def on_turn(self, turn: TurnInHand) -> None:
         """Drop a turn of a machine; a greeting too whose answer the application speaks."""
@@ -42,6 +47,15 @@ class DetectingTelephony(SessionTelephony):
             turn.handle.interrupt(force=True)
         else:
             turn.drop()
+
+    def take(self) -> Callable[[], Any] | None:
+        """Take the verdict: a session that continues the call does not judge it again."""
+        verdict = self._detection.last_verdict
+        return None if verdict is None else partial(asdict, verdict)
+
+    def restore(self, data: Any) -> None:
+        """Continue with that verdict."""
+        self._detection.restore(CallVerdict(**data))
 
     def end(self) -> None:
         """Find out nothing more, and take no more keys: the close begins."""

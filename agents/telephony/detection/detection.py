@@ -78,6 +78,11 @@ class _Detection:
         """Note that the model was asked about these words."""
         self.asked = transcript
 
+    def restore(self, verdict: CallVerdict) -> None:
+        """End with the verdict of a session before this one."""
+        self.verdict, self.judged_at = verdict, float("-inf")
+        self.is_over.set()
+
     def settle(self, judged: Judged, now: float) -> CallVerdict:
         """End with that judgement."""
         judge, self.judged_at = self.judge, now
@@ -108,8 +113,8 @@ class AnswerDetection:
         self._listens = False
         self._waiting = 0
         """The number of waits for a beep."""
-        self._has_beeped = False
-        """Whether a beep has come, and no speech since."""
+        self._beeped_at: float | None = None
+        """The time of a beep, behind which there was no speech."""
         self._speaking_since: float | None = None
         self._silent_since = 0.0
         self._news = anyio.Event()
@@ -128,7 +133,7 @@ class AnswerDetection:
         is_first = self._current is None  # later there may be a long silence: a telephone rings, a menu searches
         no_speech = self.options.no_speech if is_first else self.options.limit
         self._current = _Detection(self.options, self._host.speeches(), no_speech)
-        self._has_beeped = False
+        self._beeped_at = None
         self._host.withhold_speech(True)
         self._listen()
         self._context.group.start_soon(self._run, self._current)
@@ -148,7 +153,7 @@ class AnswerDetection:
         self._listen()
         try:
             with anyio.move_on_after(limit):
-                while not (self._has_beeped or self._has_ended):
+                while self._beeped_at is None and not self._has_ended:
                     news, quiet_for = self._news, float("inf")
                     if self._speaking_since is None:
                         quiet_for = max(self._silent_since, began_at) + silence - self._context.clock.now()
@@ -156,13 +161,23 @@ class AnswerDetection:
                         return "silence"
                     with anyio.move_on_after(quiet_for):
                         await news.wait()
-                return "beep" if self._has_beeped else "hung_up"
+                return "hung_up" if self._beeped_at is None else "beep"
             return "limit"
         finally:
             self._waiting -= 1
             self._listen()
 
     # --- for the session
+
+    @property
+    def last_verdict(self) -> CallVerdict | None:
+        """The verdict that stands; None as long as one is to come."""
+        return None if self._current is None else self._current.verdict
+
+    def restore(self, verdict: CallVerdict) -> None:
+        """Go on with the verdict of a session before this one."""
+        self._current = _Detection(self.options, [], self.options.no_speech)
+        self._current.restore(verdict)
 
     @property
     def is_deciding(self) -> bool:
@@ -279,7 +294,7 @@ class AnswerDetection:
             self._wake()
         for row in self._tones.push(event.frame):
             if (found := line_tone(row)) is not None:
-                self._has_beeped = found == "beep"
+                self._beeped_at = now if found == "beep" else None
                 if detection is not None and detection.verdict is None:
                     detection.take_tone(found)
                 self._wake()
@@ -287,7 +302,9 @@ class AnswerDetection:
     def _state_changed(self, event: UserStateChanged) -> None:
         at, going_on = self._context.log.started_at + event.at, self._going_on()
         if event.state is UserState.SPEAKING:
-            self._speaking_since, self._has_beeped = at, False
+            self._speaking_since = at
+            if self._beeped_at is not None and at > self._beeped_at:  # else the beep itself may be the sound
+                self._beeped_at = None
             if going_on is not None:
                 detection, judge = going_on
                 judge.speech_started(at)

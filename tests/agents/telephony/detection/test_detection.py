@@ -6,15 +6,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import numpy as np
 import pytest
 
 from vivavoce.agents import Agent, SessionOptions
 from vivavoce.agents.events import CallAnsweredBy
 from vivavoce.agents.telephony import CallVerdict, MachineDetection, TelephonyOptions
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, Usage
 from vivavoce.pipelines.llm.chat_context import ChatMessage
+from vivavoce.pipelines.media.frame import AudioFrame
 
 Scenario = Callable[[SessionHarness], Awaitable[None]]
 VOICEMAIL = "you have reached the voicemail of ann please leave a message after the tone"
@@ -24,7 +26,7 @@ def a_call(
     *said: tuple[str, float, float],
     scenario: Scenario | None = None,
     agent: Agent | None = None,
-    until: float = 30.0,
+    until: float = 10.0,
     llm: ScriptedLLM | None = None,
     llm_of: ScriptedLLM | None = None,
     **options: Any,
@@ -48,9 +50,9 @@ def a_call(
     return harness.run(scenario, until=until)
 
 
-def waiting_call() -> SessionHarness:
+def waiting_call(**options: float) -> SessionHarness:
     """Make a call whose other side has no script yet."""
-    telephony = TelephonyOptions(machine_detection=MachineDetection())
+    telephony = TelephonyOptions(machine_detection=MachineDetection(**options))
     return SessionHarness(Agent("Call."), ScriptedLLM(default="Good day."), options=SessionOptions(telephony=telephony))
 
 
@@ -102,9 +104,9 @@ def test_each_limit_can_be_set(
 
 
 def test_speech_that_goes_on_to_the_limit_is_no_human_s() -> None:
-    harness = waiting_call()
-    harness.caller.says("la la la", 1.0, 25.0, interims=[(float(at), "la " * at) for at in range(2, 25)])
-    assert verdict_of(harness.run(until=30.0)) == ("machine", "long_greeting", 20.0)
+    harness = waiting_call(limit=7.0)
+    harness.caller.says("la la la", 1.0, 9.0, interims=[(float(at), "la " * at) for at in range(2, 9)])
+    assert verdict_of(harness.run(until=8.0)) == ("machine", "long_greeting", 7.0)
 
 
 def test_words_that_come_late_are_waited_for_but_not_long() -> None:
@@ -170,7 +172,10 @@ def test_the_application_speaks_to_a_machine() -> None:
         assert verdict.kind == "human"
 
     harness = a_call(
-        ("state your name and why you are calling", 1.0, 4.0), ("hello ann", 12.0, 12.8), scenario=scenario
+        ("state your name and why you are calling", 1.0, 4.0),
+        ("hello ann", 13.0, 13.8),
+        scenario=scenario,
+        until=16.0,
     )
     assert [kind.kind for kind in harness.recording.of(CallAnsweredBy)] == ["screening", "human"]
     assert [text for _, text in harness.messages] == [
@@ -311,3 +316,133 @@ def test_a_session_without_detection_says_how_to_get_it() -> None:
             await harness.session.telephony.wait_for_beep(0)
 
     SessionHarness(Agent("Call."), options=SessionOptions(telephony=TelephonyOptions())).run(scenario)
+
+
+# --- the beep
+
+
+def tone(frequency: float, seconds: float) -> AudioFrame:
+    times = np.arange(round(seconds * 16000)) / 16000
+    return AudioFrame((8000 * np.sin(2 * np.pi * frequency * times)).astype(np.int16).tobytes(), 16000)
+
+
+class Messenger(Agent):
+    """Leaves a message after the beep."""
+
+    def __init__(self, **wait: float) -> None:
+        super().__init__("Call.")
+        self.wait = wait
+        self.ends: list[str] = []
+
+    async def on_enter(self) -> None:
+        verdict = await self.session.telephony.answered_by()
+        if verdict.kind == "machine":
+            end = await self.session.telephony.wait_for_beep(**self.wait)
+            self.ends.append(end)
+            await self.session.say("Call back please.")
+
+
+def beeps(harness: SessionHarness, frequency: float, start: float, end: float) -> None:
+    harness.caller.plays(tone(frequency, end - start), start)
+
+
+def a_voicemail(agent: Agent, *, greets: tuple[float, float] = (0.4, 3.0)) -> SessionHarness:
+    telephony = TelephonyOptions(machine_detection=MachineDetection())
+    harness = SessionHarness(agent, ScriptedLLM(), options=SessionOptions(telephony=telephony))
+    harness.caller.says(VOICEMAIL, *greets)
+    return harness
+
+
+def test_a_message_is_spoken_after_the_beep() -> None:
+    harness = a_voicemail(Messenger())
+    beeps(harness, 1000.0, 5.0, 5.4)
+    harness.run(until=12.0, waits_for_start=False)
+    assert verdict_of(harness) == ("machine", "phrase", 4.2)
+    assert [text for role, text in harness.messages if role == "assistant"] == ["Call back please."]
+    assert 5.5 <= harness.played[0][0] < 6.0
+
+
+def test_a_beep_is_a_verdict_and_counts_for_the_wait_that_begins_later() -> None:
+    agent = Messenger()
+    harness = a_voicemail(agent, greets=(0.4, 1.0))
+    beeps(harness, 1400.0, 1.2, 1.4)
+    harness.run(until=12.0, waits_for_start=False)
+    assert verdict_of(harness) == ("machine", "beep", 1.5)
+    assert agent.ends == ["beep"]
+    assert harness.played[0][0] < 2.0
+
+
+def test_the_tones_of_the_network_are_an_announcement() -> None:
+    harness = a_voicemail(Messenger(), greets=(2.0, 5.0))
+    for number, frequency in enumerate((950.0, 1400.0, 1800.0)):
+        beeps(harness, frequency, 0.4 + 0.34 * number, 0.4 + 0.34 * (number + 1) - 0.02)
+    harness.run(until=8.0)
+    assert verdict_of(harness)[:2] == ("unavailable", "tones")
+
+
+@pytest.mark.parametrize(
+    ("wait", "frequency", "expected"), [({}, 0.0, "silence"), ({"limit": 1.0}, 0.0, "limit"), ({}, 425.0, "silence")]
+)
+def test_a_wait_without_a_beep_ends(wait: dict[str, float], frequency: float, expected: str) -> None:
+    agent = Messenger(**wait)
+    harness = a_voicemail(agent)
+    if frequency:
+        beeps(harness, frequency, 5.0, 5.5)
+    harness.run(until=20.0, waits_for_start=False)
+    assert agent.ends == [expected]
+
+
+def test_a_voicemail_that_speaks_on_is_waited_for() -> None:
+    agent = Messenger()
+    harness = a_voicemail(agent)
+    harness.caller.says("you may press a key", 5.0, 9.0)
+    beeps(harness, 620.0, 10.0, 11.0)
+    harness.run(until=20.0, waits_for_start=False)
+    assert agent.ends == ["beep"]
+    assert harness.played[0][0] >= 11.0
+
+
+# --- another session continues the call
+
+
+def test_a_call_that_was_judged_is_not_judged_again_after_a_crash() -> None:
+    before = a_call((VOICEMAIL, 1.0, 6.0))
+    harness = waiting_call()
+    harness.resume_from = before.session.snapshot()
+    harness.caller.says("more words of the greeting", 1.0, 3.0)
+    harness.run(until=8.0)
+    assert harness.recording.of(CallAnsweredBy) == []
+    assert harness.played == []
+
+
+# --- a model whose server decides turns
+
+
+def test_the_answer_of_a_model_s_server_waits_for_the_verdict_too() -> None:
+    model = ScriptedRealtimeModel()
+    telephony = TelephonyOptions(machine_detection=MachineDetection())
+    harness = SessionHarness(Agent("Call."), model=model, options=SessionOptions(telephony=telephony))
+    harness.caller.says("hello", 1.0, 1.6)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.8)
+        model.start_reply("Good day.")
+
+    harness.run(scenario, until=8.0)
+    assert verdict_of(harness)[0] == "human"
+    assert harness.played[0][0] >= harness.recording.of(CallAnsweredBy)[0].at
+
+
+def test_the_answer_of_a_model_s_server_to_a_machine_is_not_heard() -> None:
+    model = ScriptedRealtimeModel()
+    telephony = TelephonyOptions(machine_detection=MachineDetection())
+    harness = SessionHarness(Agent("Call."), model=model, options=SessionOptions(telephony=telephony))
+    harness.caller.says(VOICEMAIL, 1.0, 4.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(4.4)
+        model.start_reply("Good day.")
+
+    harness.run(scenario, until=8.0)
+    assert verdict_of(harness)[0] == "machine"
+    assert harness.played == []
