@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.telephony.detection.verdict import CallVerdict
 from vivavoce.agents.telephony.session_telephony import SessionTelephony
+from vivavoce.pipelines.core.errors import CapabilityError
 
 if TYPE_CHECKING:
+    from vivavoce.agents.agent import Agent
     from vivavoce.agents.extension.extension import Host, Judges
     from vivavoce.agents.extension.turn_in_hand import TurnInHand
     from vivavoce.agents.telephony.calls import Calls
     from vivavoce.agents.telephony.detection.detection import AnswerDetection
     from vivavoce.agents.telephony.key_input import KeyInput
+    from vivavoce.pipelines.pipeline import Pipeline
 
 SPARE = 5.0
 """Seconds by which a turn may wait longer than for the verdict."""
@@ -29,6 +32,12 @@ class DetectingTelephony(SessionTelephony):
         self._detection = detection
         self.turn_limit = detection.options.limit + SPARE
 
+    def check(self, agent: Agent, pipeline: Pipeline) -> None:
+        """Check that the pipeline hears the other side."""
+        if not pipeline.capabilities.can_listen:
+            remedy = "give it a VAD and an STT, or leave machine_detection out"
+            raise CapabilityError(pipeline.name, "ears for machine_detection", remedy)
+
     @property
     def judges(self) -> Judges:
         """What it must know before an answer begins: the whole turn, until a verdict lets answers begin."""
@@ -41,7 +50,7 @@ class DetectingTelephony(SessionTelephony):
 
     async def on_turn(self, turn: TurnInHand) -> None:
         """Drop a turn of a machine; a greeting too whose answer the application speaks."""
-        if await self._detection.takes_turn():
+        if await self._detection.takes_turn(None if turn.is_ahead else turn.record.user_onset):
             return
         if turn.is_remote:
             turn.handle.interrupt(force=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from vivavoce.agents.events import CallAnsweredBy, SpeechIn, UserStateChanged, UserTranscript
+from vivavoce.agents.events import CallAnsweredBy, SpeechCreated, SpeechIn, UserStateChanged, UserTranscript
 from vivavoce.agents.states import AnsweredBy, BeepEnd, UserState
 from vivavoce.agents.telephony.detection.judge import AnswerJudge, Judged
 from vivavoce.agents.telephony.detection.line_tones import LineTone, line_tone
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 APPLICATION_FIRST = 0.05
 """Seconds from the verdict in which the application may ask for speech that takes the place of the model's answer."""
-GREETING = 1.0
-"""Seconds from the verdict on in which a turn is still the greeting."""
 
 JUDGED_BY_TONE: dict[LineTone, Judged] = {
     "beep": Judged("machine", "beep"),
@@ -55,6 +53,33 @@ class _Detection:
         self.verdict: CallVerdict | None = None
         self.judged_at = 0.0
         self.is_over = anyio.Event()
+        self._has_spoken = False
+        """Whether the application has asked for speech since the begin."""
+        self._goes_on = False
+        """Whether the other side has spoken since the verdict."""
+
+    @property
+    def may_be_greeting(self) -> bool:
+        """Whether a turn may be the greeting: the other side has not spoken since the verdict."""
+        return not self._goes_on
+
+    def is_greeting(self, onset: float | None) -> bool:
+        """Return whether a turn with that onset of speech is the greeting."""
+        return self.may_be_greeting and onset is not None and onset <= self.judged_at
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether the application has asked for speech since the begin."""
+        return self._has_spoken
+
+    def note_request(self) -> None:
+        """Note that the application asks for speech."""
+        self._has_spoken = True
+
+    def go_on(self) -> None:
+        """Note that the other side speaks."""
+        self._goes_on = self.verdict is not None
+        self.cut_question()
 
     def answered(self, now: float, *, is_speaking: bool) -> None:
         """Note that the call is answered."""
@@ -80,7 +105,7 @@ class _Detection:
 
     def restore(self, verdict: CallVerdict) -> None:
         """End with the verdict of a session before this one."""
-        self.verdict, self.judged_at = verdict, float("-inf")
+        self.verdict, self._goes_on = verdict, True
         self.is_over.set()
 
     def settle(self, judged: Judged, now: float) -> CallVerdict:
@@ -123,6 +148,7 @@ class AnswerDetection:
         emitter = self._context.log.emitter
         emitter.on(UserStateChanged, self._state_changed)
         emitter.on(UserTranscript, self._heard)
+        emitter.on(SpeechCreated, self._requested)
 
     # --- for the application
 
@@ -185,10 +211,14 @@ class AnswerDetection:
         detection = self._current
         if detection is None or detection.verdict is None:
             return detection is not None
-        return not self._answers(detection.verdict.kind) or self._is_greeting(detection)
+        return not self._answers(detection.verdict.kind) or detection.may_be_greeting
 
-    async def takes_turn(self) -> bool:
-        """Wait for the verdict; return whether a turn of the other side gets an answer then."""
+    async def takes_turn(self, onset: float | None) -> bool:
+        """Wait for the verdict; return whether a turn of the other side gets an answer then.
+
+        Args:
+            onset: The onset of its speech; None for typed text.
+        """
         detection = self._current
         if detection is None:
             return True
@@ -196,10 +226,10 @@ class AnswerDetection:
         assert detection.verdict is not None
         if not self._answers(detection.verdict.kind):
             return False
-        if not self._is_greeting(detection):
+        if not detection.is_greeting(onset):
             return True
         await anyio.sleep(APPLICATION_FIRST)
-        return not self._of_application(detection)
+        return not detection.has_spoken
 
     def end(self) -> None:
         """Find out nothing more: the close begins."""
@@ -273,9 +303,6 @@ class AnswerDetection:
     def _answers(self, kind: AnsweredBy) -> bool:
         return kind in self.options.answers
 
-    def _is_greeting(self, detection: _Detection) -> bool:
-        return self._context.clock.now() < detection.judged_at + GREETING
-
     # --- what is heard
 
     def _going_on(self) -> tuple[_Detection, AnswerJudge] | None:
@@ -303,12 +330,12 @@ class AnswerDetection:
         at, going_on = self._context.log.started_at + event.at, self._going_on()
         if event.state is UserState.SPEAKING:
             self._speaking_since = at
+            if self._current is not None:
+                self._current.go_on()
             if self._beeped_at is not None and at > self._beeped_at:  # else the beep itself may be the sound
                 self._beeped_at = None
             if going_on is not None:
-                detection, judge = going_on
-                judge.speech_started(at)
-                detection.cut_question()
+                going_on[1].speech_started(at)
         elif event.old is UserState.SPEAKING:
             self._speaking_since, self._silent_since = None, at
             if going_on is not None:
@@ -321,6 +348,10 @@ class AnswerDetection:
             judge.heard(event.text, self._context.clock.now())
             detection.cut_question()
             self._wake()
+
+    def _requested(self, event: SpeechCreated) -> None:
+        if event.kind != "turn" and self._current is not None:
+            self._current.note_request()
 
     def _wake(self) -> None:
         news, self._news = self._news, anyio.Event()

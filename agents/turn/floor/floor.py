@@ -48,7 +48,10 @@ class Floor:
         self.now = now
 
     def withhold(self, is_withheld: bool) -> None:
-        """Let no speech begin from now on, or let them begin again."""
+        """Let no speech begin from now on, or let them begin again, as if they were asked for now."""
+        if self.is_withheld and not is_withheld:
+            for speech in self.waiting:
+                speech.ask_anew(self.now)
         self.is_withheld = is_withheld
 
     def add(

@@ -207,6 +207,12 @@ def test_the_answer_to_a_turn_is_prepared_while_speech_is_withheld_and_the_calle
     assert talk.at(3.0, i.SpeechWithheld(False)).take() == [(3.0, "grant", "opening")]
 
 
+def test_speech_that_was_withheld_is_not_cut_by_the_turn_that_was_open_meanwhile() -> None:
+    talk = Conversation().at(0.2, i.SpeechWithheld(True)).asks(0.3, "opening").starts(0.5)
+    talk.at(0.8, i.SpeechWithheld(False)).stops(1.0).at(1.2, i.UserFinal(text="hello")).until(3.0)
+    assert [entry[1:] for entry in talk.take()][1:3] == [("grant", "opening"), ("prepare", "answer_1")]
+
+
 def test_speech_that_has_begun_goes_on_while_speech_is_withheld() -> None:
     talk = Conversation().speaking().at(1.5, i.SpeechWithheld(True)).asks(1.6, "next").played(2.0)
     assert talk.take() == []

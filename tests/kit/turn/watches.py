@@ -174,6 +174,7 @@ class CallerWatch:
         self._may_speak_over = may_speak_over
         self._onsets: dict[str, float] = {}
         self._asked: dict[str, float] = {}
+        self._begun: set[str] = set()
         self._turn = ""
         self._is_typed_over = False
 
@@ -191,6 +192,9 @@ class CallerWatch:
             self._onsets.setdefault(turn, onset)
         if isinstance(event, i.SpeechRequested):
             self._asked[event.speech_id] = now
+        if isinstance(event, i.SpeechWithheld) and not event.is_withheld:  # what waited counts as asked for now
+            self._asked |= dict.fromkeys(set(self._asked) - self._begun, now)
+        self._begun |= {one.speech_id for one in effects if isinstance(one, fx.GrantFloor)}
         if isinstance(event, i.TextReceived):
             self._is_typed_over = self._shows_words
         elif turn != self._turn or (isinstance(event, i.UserInterim | i.UserFinal) and event.text):

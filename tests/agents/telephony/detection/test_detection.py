@@ -9,14 +9,15 @@ import anyio
 import numpy as np
 import pytest
 
-from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents import Agent, AgentSession, EndpointingOptions, SessionOptions
 from vivavoce.agents.events import CallAnsweredBy
 from vivavoce.agents.telephony import CallVerdict, MachineDetection, TelephonyOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness
-from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, Usage
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.silent import SilentPipeline
 
 Scenario = Callable[[SessionHarness], Awaitable[None]]
 VOICEMAIL = "you have reached the voicemail of ann please leave a message after the tone"
@@ -50,10 +51,21 @@ def a_call(
     return harness.run(scenario, until=until)
 
 
-def waiting_call(**options: float) -> SessionHarness:
+def waiting_call(
+    agent: Agent | None = None,
+    *,
+    keys_as_turn: str = "",
+    endpointing: EndpointingOptions | None = None,
+    **options: float,
+) -> SessionHarness:
     """Make a call whose other side has no script yet."""
-    telephony = TelephonyOptions(machine_detection=MachineDetection(**options))
-    return SessionHarness(Agent("Call."), ScriptedLLM(default="Good day."), options=SessionOptions(telephony=telephony))
+    detection = MachineDetection(**options)  # type: ignore[arg-type]  # numbers only
+    telephony = TelephonyOptions(machine_detection=detection, keys_as_turn=keys_as_turn)
+    return SessionHarness(
+        agent or Agent("Call."),
+        ScriptedLLM(default="Good day."),
+        options=SessionOptions(telephony=telephony, endpointing=endpointing or EndpointingOptions()),
+    )
 
 
 def verdict_of(harness: SessionHarness) -> tuple[str, str, float]:
@@ -190,6 +202,31 @@ def test_a_model_may_answer_the_words_of_a_menu() -> None:
     assert [text for _, text in harness.messages] == ["for sales press one", "Good day."]
 
 
+def test_a_late_end_of_the_greeting_s_turn_gets_no_second_answer() -> None:
+    harness = waiting_call(
+        agent=Opening("Call."), endpointing=EndpointingOptions(mode="fixed", min_delay=2.5, max_delay=3.0)
+    )
+    harness.caller.says("hello", 1.0, 1.6)
+    harness.run(until=10.0)
+    assert [text for _, text in harness.messages] == ["This is the clinic."]
+
+
+def test_keys_and_words_behind_the_opening_are_answered() -> None:
+    harness = waiting_call(agent=Opening("Call."), keys_as_turn="I pressed {keys}.")
+    harness.caller.says("hello", 1.0, 1.6)
+    harness.caller.presses("1#", 5.0)
+    harness.run(until=10.0)
+    assert [text for _, text in harness.messages] == ["This is the clinic.", "I pressed 1.", "Good day."]
+
+
+def test_a_human_who_goes_on_speaking_is_answered() -> None:
+    harness = waiting_call(agent=Opening("Call."))
+    harness.caller.says("hello", 1.0, 1.6)
+    harness.caller.says("who is there please", 2.4, 3.6)
+    harness.run(until=10.0)
+    assert harness.messages[-1] == ("assistant", "Good day.")
+
+
 def test_a_handler_of_the_event_may_speak_first() -> None:
     class Polite(Agent):
         async def on_enter(self) -> None:
@@ -306,6 +343,12 @@ def test_the_model_s_tokens_count_as_the_session_s() -> None:
 def test_wrong_options_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         MachineDetection(**wrong)
+
+
+def test_a_pipeline_that_hears_nothing_is_refused() -> None:
+    options = SessionOptions(telephony=TelephonyOptions(machine_detection=MachineDetection()))
+    with pytest.raises(CapabilityError, match="machine_detection"):
+        AgentSession(Agent("Write."), SilentPipeline(), options=options)
 
 
 def test_a_session_without_detection_says_how_to_get_it() -> None:
