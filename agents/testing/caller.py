@@ -217,8 +217,8 @@ class Caller:
     def _push_frame(self) -> None:
         rate, number = self._room.input_rate, self._frames
         self._frames += 1
-        level = self._sounds.level_at(number)
-        self._room.push_audio(self._given.pop(number, None) or _frame(level, rate))
+        sounding = _frame(self._sounds.level_at(number), rate)
+        self._room.push_audio(self._given.pop(number, sounding))
 
 
 class _Sounds:
