@@ -13,7 +13,7 @@ from vivavoce.agents.telephony.detection.line_tones import LineTone, line_tone
 from vivavoce.agents.telephony.detection.model import ask_model
 from vivavoce.agents.telephony.detection.verdict import CallVerdict
 from vivavoce.agents.turn_records.turn_record import used_tokens
-from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.media.tone_detector import ToneDetector
 
 if TYPE_CHECKING:
@@ -267,9 +267,13 @@ class AnswerDetection:
         transcript, now = judge.transcript, self._context.clock.now()
         limit = min(self.options.llm_limit, judge.ends_at - now)
         kind: AnsweredBy | None = None
-        with detection.ask() as asking, anyio.move_on_after(limit):
+        with detection.ask() as asking:
             try:
-                kind = await ask_model(llm, transcript, self._count)
+                with anyio.move_on_after(limit):
+                    kind = await ask_model(llm, transcript, self._count)
+                if kind is None:
+                    problem = f"the model gave no judgement of a greeting within {limit:g} s"
+                    raise ProviderTimeoutError(problem, provider=llm.provider)
             except ProviderError as error:
                 self._context.report_error(error, "telephony", is_recovered=True)
         if not asking.cancel_called:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vivavoce.agents import Agent, AgentSession, EndpointingOptions, SessionOptions
-from vivavoce.agents.events import CallAnsweredBy
+from vivavoce.agents.events import CallAnsweredBy, ErrorOccurred
 from vivavoce.agents.telephony import CallVerdict, MachineDetection, TelephonyOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError
@@ -304,12 +304,18 @@ def test_a_model_is_not_asked_about_silence() -> None:
 
 
 def test_a_model_that_fails_or_is_late_or_gives_no_judgement_leaves_it_to_the_rules() -> None:
+    def failed(llm: ScriptedLLM, **options: Any) -> tuple[str, str, float]:
+        harness = a_call((VOICEMAIL, 1.0, 5.0), llm_of=llm, **options)
+        [error] = harness.recording.of(ErrorOccurred)
+        assert (error.source, error.is_recovered) == ("telephony", True)
+        return verdict_of(harness)
+
     failing = ScriptedLLM([ProviderError("down", provider="scripted")])
-    assert verdict_of(a_call((VOICEMAIL, 1.0, 5.0), llm_of=failing)) == ("machine", "phrase", 6.2)
+    assert failed(failing) == ("machine", "phrase", 6.2)
     late = ScriptedLLM(default='{"answered_by": "human"}', delay=10.0)
-    assert verdict_of(a_call((VOICEMAIL, 1.0, 5.0), llm_of=late, llm_limit=2.0)) == ("machine", "phrase", 8.2)
-    assert verdict_of(a_call((VOICEMAIL, 1.0, 5.0), llm_of=late, limit=7.0)) == ("machine", "phrase", 7.0)
-    assert verdict_of(a_call((VOICEMAIL, 1.0, 5.0), llm_of=ScriptedLLM("Hm."))) == ("machine", "phrase", 6.2)
+    assert failed(late, llm_limit=2.0) == ("machine", "phrase", 8.2)
+    assert failed(late, limit=7.0) == ("machine", "phrase", 7.0)
+    assert failed(ScriptedLLM("Hm.")) == ("machine", "phrase", 6.2)
 
 
 def test_a_model_is_asked_anew_when_the_greeting_goes_on() -> None:
