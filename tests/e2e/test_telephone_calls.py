@@ -121,6 +121,7 @@ async def test_a_call_out_is_linked_when_it_is_answered_and_its_steps_are_events
     assert request.wait_until_answered
 
 
+@pytest.mark.test_all("tones in real time")
 async def test_a_voicemail_is_judged_when_it_is_answered_and_the_agent_is_silent_until_its_beep(
     embedded_room: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:

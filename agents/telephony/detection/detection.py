@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from vivavoce.agents.telephony.detection.options import MachineDetection
     from vivavoce.pipelines.llm.base import LLM, Usage
 
+LINK_LOOK = 1.0
+"""Seconds between two looks at whether the line has a caller who sends no audio."""
 APPLICATION_FIRST = 0.05
 """Seconds from the verdict in which the application may ask for speech that takes the place of the model's answer."""
 
@@ -245,7 +247,10 @@ class AnswerDetection:
         while detection.verdict is None:
             news, judge = self._news, detection.judge
             if judge is None:
-                await news.wait()
+                with anyio.move_on_after(LINK_LOOK):
+                    await news.wait()
+                if detection.judge is None and self._is_linked:
+                    self._answered(detection)
                 continue
             judged = detection.by_tone or judge.expire(self._context.clock.now())
             if judged is None:
@@ -316,13 +321,23 @@ class AnswerDetection:
             return None
         return detection, detection.judge
 
+    @property
+    def _is_linked(self) -> bool:
+        """Whether the line names a caller, who may send no audio."""
+        transport = self._context.live.transport
+        return transport is not None and transport.caller is not None
+
+    def _answered(self, detection: _Detection) -> None:
+        now = self._context.clock.now()
+        detection.answered(now, is_speaking=self._speaking_since is not None)
+        self._silent_since = max(self._silent_since, now)
+        self._wake()
+
     def _frame(self, event: SpeechIn) -> None:
         """Take a frame: the first one is the answer to the call."""
         detection, now = self._current, self._context.clock.now()
         if detection is not None and detection.verdict is None and detection.judge is None:
-            detection.answered(now, is_speaking=self._speaking_since is not None)
-            self._silent_since = max(self._silent_since, now)
-            self._wake()
+            self._answered(detection)
         for row in self._tones.push(event.frame):
             if (found := line_tone(row)) is not None:
                 self._beeped_at = now if found == "beep" else None

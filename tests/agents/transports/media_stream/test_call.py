@@ -287,3 +287,24 @@ def test_a_message_is_left_after_the_beep_of_a_voicemail() -> None:
     )
     assert phone.history() == [("assistant", "Call back please.")]
     assert phone.errors == []
+
+
+def test_a_call_without_audio_from_the_other_side_is_judged_too() -> None:
+    verdicts: list[tuple[str, str]] = []
+
+    async def judge(phone: Phone) -> None:
+        await anyio.sleep(0.2)  # the session has started
+        verdict = await phone.session.telephony.answered_by()
+        verdicts.append((verdict.kind, verdict.reason))
+        await phone.session.say("Good day.")
+
+    phone = hold(
+        says=[],
+        speech=[],
+        until=8.0,
+        scenario=judge,
+        lost=((0.0, 60.0),),
+        telephony=TelephonyOptions(machine_detection=MachineDetection()),
+    )
+    assert verdicts == [("unknown", "silence")]
+    assert phone.seconds_heard > 0.1
