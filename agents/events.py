@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from vivavoce.agents.records import CloseReport, ComponentRecord, GraphEvent, ReceivedFile, TurnRecord
 from vivavoce.agents.session_event import SessionEvent as SessionEvent
 from vivavoce.agents.states import AgentState, UserState
+from vivavoce.agents.telephone_events import CallAnsweredBy as CallAnsweredBy
 from vivavoce.agents.telephone_events import CallProgress as CallProgress
 from vivavoce.agents.telephone_events import KeyPressed as KeyPressed
 from vivavoce.agents.telephone_events import KeysEntered as KeysEntered

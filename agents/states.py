@@ -90,5 +90,14 @@ USER_TRANSITIONS: dict[UserState, frozenset[UserState]] = {state: frozenset(User
 
 CallStatus = Literal["dialing", "ringing", "answered", "busy", "declined", "no_answer", "no_route", "failed"]
 """A step or the end of a call out, or of a transfer."""
+AnsweredBy = Literal["human", "machine", "menu", "screening", "unavailable", "unknown"]
+"""Who has answered a call out: a human, a voicemail, a menu, an assistant that asks who calls, or an announcement that
+nobody can be reached."""
+AnswerReason = Literal[
+    "short_greeting", "long_greeting", "phrase", "model", "beep", "tones", "silence", "limit", "hung_up"
+]
+"""What such a verdict is drawn from."""
+BeepEnd = Literal["beep", "silence", "limit", "hung_up"]
+"""The end of the wait for the beep of a voicemail."""
 KeysEnd = Literal["terminator", "length", "pause", "limit", "none"]
 """The end of an entry by the keys of a telephone."""

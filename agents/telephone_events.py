@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from vivavoce.agents.session_event import SessionEvent
-from vivavoce.agents.states import CallStatus, KeysEnd
+from vivavoce.agents.states import AnsweredBy, AnswerReason, CallStatus, KeysEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,3 +53,24 @@ class CallProgress(SessionEvent):
     identity: str = field(repr=False)
     sip_code: int | None = None
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallAnsweredBy(SessionEvent):
+    """The verdict on who has answered a call out, in a session with `MachineDetection`.
+
+    Args:
+        kind: A `human`; a `machine`, which is a voicemail; a `menu` of keys; `screening`, an assistant that asks who
+            calls; `unavailable`, an announcement that nobody can be reached; or `unknown`.
+        reason: What it is drawn from: a `short_greeting`, a `long_greeting` without a known phrase, a `phrase`, the
+            `model`, the `beep` of a voicemail, the `tones` before an announcement of the network, the `silence` of the
+            other side, or the `limit` of the wait.
+        transcript: The words of the greeting.
+        after: Seconds from the answer to the verdict.
+    """
+
+    name: ClassVar[str] = "call_answered_by"
+    kind: AnsweredBy
+    reason: AnswerReason
+    transcript: str = field(default="", repr=False)
+    after: float

@@ -170,6 +170,8 @@ class Others(Protocol):
 
     def add_to_agent(self, key: str, additions: Additions) -> None: ...
 
+    def withhold_speech(self, key: str, is_withheld: bool) -> None: ...
+
     @property
     def call_end(self) -> CallEnd: ...
 
@@ -254,6 +256,14 @@ class Host:
     def interrupt(self, *, force: bool = False) -> None:
         """Stop the agent's speech, as `session.interrupt()`."""
         self.context.inbox.post(InterruptRequested(force=force))
+
+    def withhold_speech(self, is_withheld: bool) -> None:
+        """Let no speech of the agent begin from now on, or let each begin again, in its order.
+
+        A speech that has begun goes on. Speech that waits meanwhile is not cut by the caller's words. Speech is
+        withheld as long as any extension withholds it, until the close begins.
+        """
+        self._others.withhold_speech(self._key, is_withheld)
 
     # --- the call
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,15 +12,13 @@ import anyio
 from vivavoce.agents.extension.turn_in_hand import quoted
 from vivavoce.agents.knowledge.embedder_use import CountedBase, EmbedderUse
 from vivavoce.agents.knowledge.passages import Passage
-from vivavoce.agents.speech.step_usage import CountUsage, estimate
+from vivavoce.agents.speech.counted_answer import counted_answer, name_in_use
 from vivavoce.agents.turn_records.turn_record import used_tokens
-from vivavoce.pipelines.core.boundary import guarded
 from vivavoce.pipelines.core.checks import check_text, check_whole, shown
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderTimeoutError
-from vivavoce.pipelines.core.members import name_of
 from vivavoce.pipelines.core.retry import RetryOptions, retry
 from vivavoce.pipelines.core.words import same_words
-from vivavoce.pipelines.llm.base import LLM, LLM_EVENTS, GenerateRequest, TextDelta, Usage
+from vivavoce.pipelines.llm.base import LLM, GenerateRequest, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 
 if TYPE_CHECKING:
@@ -125,7 +122,7 @@ class KnowledgeControl:
         context = ChatContext([*self._before(question, previous), asked])
         request = GenerateRequest(context=context, instructions=prompt)
         with anyio.move_on_after(ANSWER_LIMIT):
-            answer = await retry(partial(_answer, llm, request, self._count), RetryOptions())
+            answer = await retry(partial(counted_answer, llm, request, self._count), RetryOptions())
             return RAGMessage(llm_name=name, question=question, answer=answer, docs=docs)
         raise ProviderTimeoutError(f"the model gave no answer within {ANSWER_LIMIT:g} s", provider=llm.provider)
 
@@ -147,7 +144,7 @@ class KnowledgeControl:
             return wanted, given[wanted]
         for _, part in pipeline.parts():
             if isinstance(part, LLM):
-                return _name_of(part), part
+                return name_in_use(part), part
         if not given:
             raise CapabilityError(pipeline.name, "an LLM for run_rag()", "give it one: KnowledgeOptions(llms={…})")
         return next(iter(given.items()))
@@ -165,31 +162,3 @@ class KnowledgeControl:
 
     def _count(self, usage: Usage) -> None:
         self._context.add_usage(used_tokens(usage), "llm", usage.made_by)
-
-
-async def _answer(llm: LLM, request: GenerateRequest, count: CountUsage) -> str:
-    """Return the text of an answer; its tokens are counted, by an estimate if it is cut.
-
-    Raises:
-        ProviderError: The model failed.
-    """
-    text, is_counted = "", False
-    step = guarded(partial(llm.generate, request), LLM_EVENTS, llm.provider)
-    try:
-        async with aclosing(step) as events:
-            async for event in events:
-                if isinstance(event, TextDelta):
-                    text += event.text
-                elif isinstance(event, Usage):
-                    is_counted = True
-                    count(event if event.made_by else replace(event, made_by=_name_of(llm)))
-    except anyio.get_cancelled_exc_class():
-        if not is_counted:
-            count(estimate(request, len(text.encode()), _name_of(llm)))
-        raise
-    return text.strip()
-
-
-def _name_of(llm: LLM) -> str:
-    """Return provider and model; of a fallback, those of the member in use."""
-    return llm.model if llm.members else name_of(llm)

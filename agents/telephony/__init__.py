@@ -3,6 +3,7 @@
 * `options`: `TelephonyOptions`; `key_entry`: how keys become an entry.
 * `session_telephony`: the part of one session; `telephony`: its face for applications.
 * `collector`, `key_input`: the pure rule of an entry, and the keys of a session; `tones`: keys as audio.
+* `detection`: who has answered a call out.
 * `calls`: calls out and transfers by the server's API; `outcome`: how they end; `numbers`: checks of numbers.
 """
 
@@ -14,6 +15,8 @@ from vivavoce.pipelines.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from vivavoce.agents.telephony.collector import EnteredKeys
+    from vivavoce.agents.telephony.detection.options import MachineDetection
+    from vivavoce.agents.telephony.detection.verdict import CallVerdict
     from vivavoce.agents.telephony.key_entry import KeyEntry
     from vivavoce.agents.telephony.options import TelephonyOptions
     from vivavoce.agents.telephony.outcome import CallOutcome
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "vivavoce.agents.telephony.collector": "EnteredKeys",
+    "vivavoce.agents.telephony.detection.options": "MachineDetection",
+    "vivavoce.agents.telephony.detection.verdict": "CallVerdict",
     "vivavoce.agents.telephony.key_entry": "KeyEntry",
     "vivavoce.agents.telephony.options": "TelephonyOptions",
     "vivavoce.agents.telephony.outcome": "CallOutcome",
@@ -29,7 +34,16 @@ _PLACES = {
     "vivavoce.pipelines.io": "CallerInfo",
 }
 
-__all__ = ["CallOutcome", "CallerInfo", "EnteredKeys", "KeyEntry", "Telephony", "TelephonyOptions"]
+__all__ = [
+    "CallOutcome",
+    "CallVerdict",
+    "CallerInfo",
+    "EnteredKeys",
+    "KeyEntry",
+    "MachineDetection",
+    "Telephony",
+    "TelephonyOptions",
+]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from vivavoce.agents.extension.extension import Attached, Extension
+from vivavoce.agents.telephony.detection.options import MachineDetection
 from vivavoce.agents.telephony.key_entry import KeyEntry
 from vivavoce.agents.telephony.numbers import checked_number
 from vivavoce.pipelines.core.checks import check_instance, check_text, shown
@@ -45,7 +46,12 @@ class TelephonyOptions(Extension):
     number: str = ""
     """The number that calls out come from; "": the trunk's own."""
 
+    machine_detection: MachineDetection | None = None
+    """How to find out who has answered a call out, before the agent speaks (event `call_answered_by`); None: nobody is
+    judged, as for calls in."""
+
     def __post_init__(self) -> None:
+        check_instance("machine_detection", self.machine_detection, MachineDetection, or_none=True)
         check_text("trunk", self.trunk)
         if check_text("number", self.number):
             object.__setattr__(self, "number", checked_number("number", self.number))
@@ -63,8 +69,13 @@ class TelephonyOptions(Extension):
         from vivavoce.agents.telephony.key_input import KeyInput
         from vivavoce.agents.telephony.session_telephony import SessionTelephony
 
-        calls = Calls(host, self.trunk, self.number)
-        return SessionTelephony(host, KeyInput(host, self.keys, self.keys_as_turn), calls)
+        keys, calls = KeyInput(host, self.keys, self.keys_as_turn), Calls(host, self.trunk, self.number)
+        if self.machine_detection is None:
+            return SessionTelephony(host, keys, calls)
+        from vivavoce.agents.telephony.detection.detecting import DetectingTelephony
+        from vivavoce.agents.telephony.detection.detection import AnswerDetection
+
+        return DetectingTelephony(host, keys, calls, AnswerDetection(host, self.machine_detection))
 
 
 def telephony_of(extensions: Attachments) -> Telephony:

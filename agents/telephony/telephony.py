@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -18,6 +19,11 @@ from vivavoce.pipelines.core.checks import check_flag, check_instance, check_num
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, SessionNotStartedError
 from vivavoce.pipelines.io import CallerInfo, Transport
 
+if TYPE_CHECKING:
+    from vivavoce.agents.states import BeepEnd
+    from vivavoce.agents.telephony.detection.detection import AnswerDetection
+    from vivavoce.agents.telephony.detection.verdict import CallVerdict
+
 KEY_PAUSE = 0.5
 """Seconds of a "w" among keys, as LiveKit's SIP service counts it."""
 
@@ -29,12 +35,14 @@ class Telephony:
         host: The session.
         keys: The keys that its caller presses.
         calls: Its calls out and transfers.
+        detection: Finds out who has answered; None without `MachineDetection`.
     """
 
-    def __init__(self, host: Host, keys: KeyInput, calls: Calls) -> None:
+    def __init__(self, host: Host, keys: KeyInput, calls: Calls, detection: AnswerDetection | None = None) -> None:
         self._host = host
         self._keys = keys
         self._calls = calls
+        self._detection = detection
 
     @property
     def caller(self) -> CallerInfo | None:
@@ -164,6 +172,53 @@ class Telephony:
             ringing=ringing_timeout,
             headers=_checked_headers(headers),
         )
+
+    async def answered_by(self, *, again: bool = False) -> CallVerdict:
+        """Wait for the verdict on who has answered the call; the event `call_answered_by` comes as well.
+
+        Nothing is judged before the call is answered. The agent's speech waits for the verdict, and the verdict comes
+        within `MachineDetection.limit` of the answer. The end of the call ends the wait, with reason `hung_up`.
+
+        Args:
+            again: Whether to listen anew, since somebody else may be there now: behind a key for a menu, or behind the
+                agent's name for call screening. Speech that has not begun waits again, so await it before.
+        Raises:
+            ConfigurationError: The session has no `MachineDetection`.
+            SessionError: The session was not started, or is closed.
+        """
+        check_flag("again", again)
+        self._host.context.check_open()
+        self._host.context.check_here("answered_by()")
+        if again:
+            self._detects.begin()
+        return await self._detects.verdict()
+
+    async def wait_for_beep(self, limit: float = 30.0, *, silence: float = 3.0) -> BeepEnd:
+        """Wait until a voicemail records: until its beep, at once if that has come.
+
+        Args:
+            limit: Seconds for the wait.
+            silence: Seconds without speech and without a beep that end the wait.
+        Returns:
+            `beep`, `silence`, `limit`, or `hung_up`, since the call has ended.
+        Raises:
+            ConfigurationError: The session has no `MachineDetection`, or an argument is no such number.
+            SessionError: The session was not started, or is closed.
+        """
+        check_number("limit", limit, above=0, unit="s")
+        check_number("silence", silence, above=0, unit="s")
+        self._host.context.check_open()
+        self._host.context.check_here("wait_for_beep()")
+        return await self._detects.beep(limit, silence)
+
+    @property
+    def _detects(self) -> AnswerDetection:
+        if self._detection is None:
+            raise ConfigurationError(
+                "the session does not find out who has answered; give it "
+                "TelephonyOptions(machine_detection=MachineDetection())"
+            )
+        return self._detection
 
     async def _play(self, keys: str, transport: Transport) -> None:
         caller = transport.caller

@@ -12,7 +12,7 @@ from typing import Protocol
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.core.words import count_words
-from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
+from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 
 LOUD = 1000
 """Sample value of the caller's sounds; silence is 0. `ScriptedVAD` distinguishes the two."""
@@ -49,6 +49,8 @@ class Caller:
         """Texts that were typed, or that are scripted to be typed."""
         self._recognises = recognises
         self._sounds = _Sounds()
+        self._given: dict[int, AudioFrame] = {}
+        """Frames of given sound, by their number."""
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count(1)
         self._frames = 0
@@ -102,6 +104,18 @@ class Caller:
         if self._is_silent:
             self._frames, self._is_silent = round(self._soon() / FRAME_SECONDS), False
             self._arm()
+
+    def plays(self, sound: AudioFrame, start: float) -> float:
+        """Play recorded sound, such as a beep, in place of any other at that time; return when it ends.
+
+        Args:
+            sound: Mono, at the room's `input_rate`; the last frame is filled up with silence.
+        """
+        size = BYTES_PER_SAMPLE * round(FRAME_SECONDS * sound.sample_rate)
+        first = _frames(start)
+        for number, at in enumerate(range(0, len(sound.data), size), first):
+            self._given[number] = AudioFrame(sound.data[at : at + size].ljust(size, b"\0"), sound.sample_rate)
+        return (first + -(-len(sound.data) // size)) * FRAME_SECONDS
 
     def is_recognised(self, text: str, at: float, *, is_final: bool = True) -> None:
         """Have words recognised at `at`, independent of the sound: late, early, or without any."""
@@ -203,7 +217,8 @@ class Caller:
     def _push_frame(self) -> None:
         rate, number = self._room.input_rate, self._frames
         self._frames += 1
-        self._room.push_audio(_frame(self._sounds.level_at(number), rate))
+        sounding = _frame(self._sounds.level_at(number), rate)
+        self._room.push_audio(self._given.pop(number, sounding))
 
 
 class _Sounds:

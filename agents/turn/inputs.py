@@ -70,6 +70,7 @@ __all__ = [
     "SpeechEnded",
     "SpeechKind",
     "SpeechProtected",
+    "SpeechWithheld",
     "SpeechRequested",
     "TextReceived",
     "Tick",
@@ -227,6 +228,13 @@ class SpeechProtected:
     """That speech must not be cut from now on, neither by the user's voice nor by `interrupt()` without force."""
 
     speech_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechWithheld:
+    """No speech begins from now on, or each may begin again; a speech that has begun goes on."""
+
+    is_withheld: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,6 +426,7 @@ TurnInput = (
     | TurnClearRequested
     | SpeechRequested
     | SpeechProtected
+    | SpeechWithheld
     | InterruptRequested
     | PlayoutStarted
     | PlayoutFinished

@@ -209,6 +209,8 @@ class TurnMachine:
                 self._queue.protect(event)
             case i.InterruptRequested():
                 self._queue.interrupt(event)
+            case i.SpeechWithheld():
+                self._floor.withhold(event.is_withheld and self._is_open)
             case i.PlayoutStarted():
                 sounding = self._queue.playout_started(event)
                 if sounding is not None:

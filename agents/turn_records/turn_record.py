@@ -115,6 +115,11 @@ class TurnRecordBuilder:
         self._user = _User(timing, speech_started_at)
         self.stages.committed(timing, is_server_vad=self._frame.has_server_vad)
 
+    @property
+    def user_onset(self) -> float | None:
+        """The true onset of the user's speech on the session clock; None where there was none, as for typed text."""
+        return self._user.started_at
+
     def amended(self, user_text: str, is_edited: bool) -> None:
         """Take the user's words as their message has them now; an edit replaces the recogniser's words too."""
         self.user_text = user_text

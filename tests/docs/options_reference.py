@@ -45,6 +45,7 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.peers.PeerOptions",
         "vivavoce.agents.telephony.TelephonyOptions",
         "vivavoce.agents.telephony.KeyEntry",
+        "vivavoce.agents.telephony.MachineDetection",
         "vivavoce.agents.ContextWindow",
         "vivavoce.agents.tasks.TaskOptions",
         "vivavoce.agents.ContentGuard",

@@ -87,7 +87,7 @@ ELSEWHERE = {
     "realtime_agent.py": "docs/test_realtime_agent_example.py",
     "screen_share.py": "docs/test_screen_share_example.py",
     "table_booking.py": "e2e/test_table_booking_example.py",
-    "telephone_call_out.py": "e2e/test_telephone_calls.py",
+    "telephone_call_out.py": "docs/test_telephone_call_out_example.py",
     "telephone_survey.py": "docs/test_telephone_survey_example.py",
     "wake_up.py": "docs/test_wake_up_example.py",
 }

@@ -14,13 +14,13 @@ from livekit import rtc
 from livekit.protocol.sip import CreateSIPParticipantRequest, SIPParticipantInfo
 
 from kit.e2e.room_endpoint import RoomEndpoint
-from kit.e2e.sdk_client import Watched, joined
+from kit.e2e.sdk_client import PEER_RATE, Peer, Watched, joined, tone
 from kit.limits import LIMIT
 from kit.servers.scripted_sip import Refused, ScriptedSip, scripted_sip, sip_refusal
 from vivavoce.agents import Agent, AgentSession, RoomOptions, SessionOptions
 from vivavoce.agents.events import CallProgress
 from vivavoce.agents.server_access import Credentials
-from vivavoce.agents.telephony import CallOutcome, TelephonyOptions
+from vivavoce.agents.telephony import CallOutcome, MachineDetection, TelephonyOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD
 from vivavoce.agents.transports.livekit import LiveKitTransport
 from vivavoce.pipelines.cascading import CascadingPipeline
@@ -55,11 +55,13 @@ class Call(Watched):
 
 
 @asynccontextmanager
-async def in_room(room: rtc.Room, scripts: dict[str, Any], trunk: str = "ST_1") -> AsyncIterator[Call]:
+async def in_room(
+    room: rtc.Room, scripts: dict[str, Any], trunk: str = "ST_1", **telephony: Any
+) -> AsyncIterator[Call]:
     async with scripted_sip(scripts) as sip:
         transport = LiveKitTransport(room, options=RoomOptions(), clock=LoopClock(), credentials=sip.credentials)
         pipeline = CascadingPipeline(vad=ScriptedVAD(), stt=ScriptedSTT(), llm=ScriptedLLM(), tts=ScriptedTTS())
-        options = SessionOptions(telephony=TelephonyOptions(trunk=trunk, number="+1 555 0199"))
+        options = SessionOptions(telephony=TelephonyOptions(trunk=trunk, number="+1 555 0199", **telephony))
         session = AgentSession(Agent("Help."), pipeline, options=options)
         call = Call(session, sip)
         await session.start(transport)
@@ -117,6 +119,38 @@ async def test_a_call_out_is_linked_when_it_is_answered_and_its_steps_are_events
     assert (request.ringing_timeout.seconds, request.max_call_duration.seconds) == (20, 60)
     assert dict(request.headers) == {"X-Case": "7"}
     assert request.wait_until_answered
+
+
+@pytest.mark.test_all("tones in real time")
+async def test_a_voicemail_is_judged_when_it_is_answered_and_the_agent_is_silent_until_its_beep(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+) -> None:
+    detection = MachineDetection(limit=60.0, no_speech=60.0)
+    async with in_room(agent_room, {}, machine_detection=detection) as call:
+        said = call.session.say("This is for people.")
+        ringing = {**PHONE, "sip.callStatus": "ringing"}
+        async with joined(room_server, room_name, "sip_1", "sip", ringing) as phone:
+            await phone.until(lambda: "agent" in phone.room.remote_participants)
+            assert call.session.current_speech is None
+            await phone.room.local_participant.set_attributes({"sip.callStatus": "active"})
+            with anyio.fail_after(LIMIT):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(beep_until_judged, phone)
+                    verdict = await call.telephony.answered_by()
+                    tasks.cancel_scope.cancel()
+                assert await call.telephony.wait_for_beep() == "beep"
+                await said
+    assert (verdict.kind, verdict.reason) == ("machine", "beep")
+    assert said.outcome == "cancelled"
+
+
+async def beep_until_judged(phone: Peer) -> None:
+    """Beep again and again: the first one may be lost while the track is being subscribed to."""
+    source = await phone.microphone()
+    while True:
+        for hertz, seconds in ((1000.0, 0.4), (0.0, 1.0)):
+            for frame in tone(hertz, seconds, PEER_RATE):
+                await source.capture_frame(rtc.AudioFrame(frame.data, PEER_RATE, 1, frame.samples))
 
 
 async def test_a_call_that_nobody_answers_says_why(agent_room: rtc.Room) -> None:

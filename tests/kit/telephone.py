@@ -106,6 +106,8 @@ class Twilio:
         """Times in `talk()` whose frames never come."""
         self.held: list[tuple[float, float]] = []
         """Times in `talk()` whose frames come at once, at the end."""
+        self.sounds: dict[int, bytes] = {}
+        """Codes of other sounds in `talk()`, by the number of their frame of 20 ms."""
 
     def begin(self) -> None:
         self.wire.give({"event": "connected", "protocol": "Call", "version": "1.0.0"})
@@ -138,6 +140,7 @@ class Twilio:
                 return
             at = number / 50
             frame = LOUD if any(start <= at < end for start, end in speech) else SILENT
+            frame = self.sounds.get(number, frame)
             if any(start <= at < end for start, end in self.lost):
                 self._chunk += 1
                 continue

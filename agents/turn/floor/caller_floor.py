@@ -60,7 +60,9 @@ class CallerFloor:
 
     def spares(self, turn: UserTurn | None, speech: Speech) -> bool:
         """Return whether that turn must not cut that speech: it was asked for after the onset, and the caller has not
-        spoken since it sounds."""
+        spoken since it sounds; or it is withheld, so that the caller cannot mean it."""
+        if self._floor.is_withheld and speech.asked is not None and not speech.has_begun:
+            return True
         if turn is None or not self.is_asked_since(turn, speech) or speech.hook_of:
             return False
         burst = None if turn is self._noise else turn.burst

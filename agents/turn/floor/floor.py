@@ -36,6 +36,8 @@ class Floor:
         """The handoffs that wait and begin a task."""
         self._ending: set[str] = set()
         """The tasks that are about to give the conversation back, by the handoffs that began them."""
+        self.is_withheld = False
+        """Whether no speech may begin."""
         self.was_handoff_heard = False
         """Whether any speech of the handoff that holds the floor was heard."""
         self.last_ended_at = float("-inf")
@@ -44,6 +46,13 @@ class Floor:
     def begin_step(self, now: float) -> None:
         """Set the time of a step of the machine."""
         self.now = now
+
+    def withhold(self, is_withheld: bool) -> None:
+        """Let no speech begin from now on, or let them begin again, as if they were asked for now."""
+        if self.is_withheld and not is_withheld:
+            for speech in self.waiting:
+                speech.ask_anew(self.now)
+        self.is_withheld = is_withheld
 
     def add(
         self,

@@ -93,7 +93,8 @@ class SpeechQueue:
 
     def grant_next(self) -> Speech | None:
         """Give the floor to the next speech if the floor is free; return that speech, or None."""
-        speech = None if self._floor.active is not None else self._caller.next_speech()
+        is_taken = self._floor.active is not None or self._floor.is_withheld
+        speech = None if is_taken else self._caller.next_speech()
         if speech is not None:
             speech.take_floor()
             self._out.append(GrantFloor(speech.speech_id))
@@ -148,8 +149,9 @@ class SpeechQueue:
         self._stops.cancel_waiting(force=event.force, but=event.hook_of)
 
     def cancel_all(self) -> None:
-        """Stop every speech, protected ones too, and every handoff."""
+        """Stop every speech, protected ones too, and every handoff; speech that is asked for later may begin."""
         floor = self._floor
+        floor.withhold(False)
         for speech in floor.live:
             self._stops.cancel(speech)
         self._out += [DropHandoff(handoff_id) for handoff_id in floor.drop_handoffs()]

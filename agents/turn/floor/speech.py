@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Literal
 
 from vivavoce.agents.turn.inputs import SpeechKind, SpeechRequested
@@ -74,6 +75,11 @@ class Speech:
     def is_over(self) -> bool:
         """Whether it is cancelled, or played to its end; its report is still to come."""
         return self.phase == "ending"
+
+    def ask_anew(self, at: float) -> None:
+        """Count an application's request as made at that time, unless the speech has begun."""
+        if self.asked is not None and not self.has_begun and isfinite(self.asked_at):
+            self.asked_at = at
 
     def take_floor(self) -> None:
         """Take the floor: generate and play."""

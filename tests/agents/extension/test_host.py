@@ -371,3 +371,44 @@ def test_speech_that_an_extension_asks_for_as_it_closes_is_spoken_though_the_age
 
     harness = harness_of(First(make=Farewell)).run(until=2.0)
     harness.expect_played((2.2, 0.4)).expect_history(("assistant", "Good bye."))
+
+
+class Withholding(Attached):
+    """Withholds speech from the start on; the face lets it begin again."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.face = self
+
+    async def begin(self) -> None:
+        self._host.withhold_speech(True)
+
+    def let_speak(self) -> None:
+        self._host.withhold_speech(False)
+
+
+def test_speech_begins_when_no_extension_withholds_it_any_more() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        _ = harness.session.say("Good day, this is the clinic.")
+        await harness.until(3.0)
+        for kind in (First, Second):
+            part = harness.session.extension(kind)
+            assert isinstance(part, Withholding)
+            await harness.until(harness.now + 1.0)
+            part.let_speak()
+
+    harness = harness_of(First(Withholding), Second(Withholding))
+    harness.caller.says("hello", 0.5, 1.0)
+    harness.run(scenario, until=9.0)
+    [(opening_at, _), _] = harness.played
+    assert opening_at >= 5.0
+    harness.expect_history(("user", "hello"), ("assistant", "Good day, this is the clinic."), ("assistant", "Fine."))
+
+
+def test_speech_is_no_longer_withheld_when_the_close_begins() -> None:
+    class Polite(Agent):
+        async def on_exit(self) -> None:
+            await self.session.say("Good bye.")
+
+    harness = harness_of(First(Withholding), agent=Polite("Help.")).run(until=2.0)
+    harness.expect_history(("assistant", "Good bye."))

@@ -443,6 +443,7 @@ class TurnLaws(RuleBasedStateMachine):
 
     def _come_to_rest(self) -> None:
         """The user falls silent and every speech ends: nothing may stay open."""
+        self._feed(i.SpeechWithheld(False))
         self.voice(False, 0.0)
         if self.is_manual:
             self._feed(i.TurnCommitRequested())

@@ -192,6 +192,40 @@ def test_an_unheard_answer_that_is_protected_is_not_taken_back_by_further_words(
     assert [entry[1] for entry in talk.plays(5.5).played(6.5).take()] == ["commit", "grant"]
 
 
+# --- speech that is withheld
+
+
+def test_speech_that_is_withheld_waits_and_then_begins_in_its_order() -> None:
+    talk = Conversation().at(1.0, i.SpeechWithheld(True)).asks(1.5, "a").asks(1.6, "b", priority=1)
+    assert talk.until(9.0).take() == []
+    assert talk.at(9.0, i.SpeechWithheld(False)).take() == [(9.0, "grant", "b")]
+
+
+def test_the_answer_to_a_turn_is_prepared_while_speech_is_withheld_and_the_caller_does_not_cut_what_waits() -> None:
+    talk = Conversation().at(0.2, i.SpeechWithheld(True)).asks(0.3, "opening").says("hello", 0.5, 1.0).until(3.0)
+    assert [entry[1] for entry in talk.take()] == ["commit", "prepare"]
+    assert talk.at(3.0, i.SpeechWithheld(False)).take() == [(3.0, "grant", "opening")]
+
+
+def test_speech_that_was_withheld_is_not_cut_by_the_turn_that_was_open_meanwhile() -> None:
+    talk = Conversation().at(0.2, i.SpeechWithheld(True)).asks(0.3, "opening").starts(0.5)
+    talk.at(0.8, i.SpeechWithheld(False)).stops(1.0).at(1.2, i.UserFinal(text="hello")).until(3.0)
+    assert [entry[1:] for entry in talk.take()][1:3] == [("grant", "opening"), ("prepare", "answer_1")]
+
+
+def test_speech_that_has_begun_goes_on_while_speech_is_withheld() -> None:
+    talk = Conversation().speaking().at(1.5, i.SpeechWithheld(True)).asks(1.6, "next").played(2.0)
+    assert talk.take() == []
+    assert talk.at(2.5, i.InterruptRequested(force=True), i.SpeechWithheld(False)).take() == [
+        (2.5, "cancelled", "next")
+    ]
+
+
+def test_the_last_words_of_a_call_are_not_withheld() -> None:
+    talk = Conversation().at(1.0, i.SpeechWithheld(True)).at(2.0, i.SessionClosing(), i.SpeechWithheld(True))
+    assert talk.asks(2.5, "goodbye").take() == [(2.5, "grant", "goodbye")]
+
+
 # --- the end of a speech
 
 

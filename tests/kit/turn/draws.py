@@ -112,6 +112,8 @@ DECISIONS = st.sampled_from(
         i.WakeUpPaused(),
         i.WakeUpResumed(),
         i.WakeUpReset(),
+        i.SpeechWithheld(True),
+        i.SpeechWithheld(False),
     ]
 )
 TELLING = ["final", "backchannel", "final of the interim", "interim", "typed", "nothing", "past", "past of the interim"]

@@ -41,6 +41,7 @@ class FloorWatch:
         """Speeches that wait for the end of a task, by the handoff that began it."""
         self._is_forced = False
         self._is_nobody_there = False
+        self._is_withheld = self._has_closed = False
 
     @property
     def unfinished(self) -> list[str]:
@@ -73,6 +74,10 @@ class FloorWatch:
                 self._begin_tasks |= {handoff} if event.begins_task else set()
             case i.HandoffReady(handoff_id=handoff):
                 self.opening.discard(handoff)
+            case i.SpeechWithheld(is_withheld=is_withheld):
+                self._is_withheld = is_withheld and not self._has_closed
+            case i.SessionClosing() | i.SessionClosed():
+                self._is_withheld, self._has_closed = False, True
             case i.SpeechRequested(speech_id=speech) if event.priority <= 0 and not (event.hook_of or event.by_hook):
                 self._asked_behind[speech] = set(self.handoffs)
             case i.HandoffEnded(handoff_id=handoff):
@@ -90,6 +95,7 @@ class FloorWatch:
                 self.known.append(speech)
             case fx.GrantFloor(speech_id=speech):
                 assert not self.holder, "two speeches have the floor"
+                assert not self._is_withheld, "a speech begins while speech is withheld"
                 assert not self.handoff or speech in self.hooks, "a speech gets the floor that a handoff holds"
                 assert speech not in self.over, "a speech that is over got the floor"
                 assert speech not in self.behind, "a speech behind a task gets the floor"
@@ -168,6 +174,7 @@ class CallerWatch:
         self._may_speak_over = may_speak_over
         self._onsets: dict[str, float] = {}
         self._asked: dict[str, float] = {}
+        self._begun: set[str] = set()
         self._turn = ""
         self._is_typed_over = False
 
@@ -185,6 +192,9 @@ class CallerWatch:
             self._onsets.setdefault(turn, onset)
         if isinstance(event, i.SpeechRequested):
             self._asked[event.speech_id] = now
+        if isinstance(event, i.SpeechWithheld) and not event.is_withheld:  # what waited counts as asked for now
+            self._asked |= dict.fromkeys(set(self._asked) - self._begun, now)
+        self._begun |= {one.speech_id for one in effects if isinstance(one, fx.GrantFloor)}
         if isinstance(event, i.TextReceived):
             self._is_typed_over = self._shows_words
         elif turn != self._turn or (isinstance(event, i.UserInterim | i.UserFinal) and event.text):

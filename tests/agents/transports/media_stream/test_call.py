@@ -14,7 +14,7 @@ import pytest
 
 from kit.telephone import Twilio, Wire
 from vivavoce.agents import Agent, AgentSession, SessionOptions, events
-from vivavoce.agents.telephony import TelephonyOptions
+from vivavoce.agents.telephony import MachineDetection, TelephonyOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD, run_virtual
 from vivavoce.agents.transports.media_stream.plivo.wire import PlivoWire
 from vivavoce.agents.transports.media_stream.transport import MediaStreamTransport, wait_for_start
@@ -22,6 +22,7 @@ from vivavoce.agents.transports.media_stream.twilio.wire import TwilioWire
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.io import CallerInfo
+from vivavoce.pipelines.media import g711
 
 COUNT = "one two three four five six seven eight nine ten eleven twelve"
 
@@ -264,3 +265,46 @@ def test_a_socket_that_takes_no_bytes_ends_the_call() -> None:
     phone = hold(says=[], speech=[], until=20.0, scenario=stick, agent=Host("Help."))
     assert phone.closed_at is not None
     assert phone.closed_at < 12.0
+
+
+def test_a_message_is_left_after_the_beep_of_a_voicemail() -> None:
+    async def leave_message(phone: Phone) -> None:
+        times = np.arange(8000 // 2) / 8000
+        codes = g711.encode((8000 * np.sin(2 * np.pi * 1400 * times)).astype(np.int16).tobytes(), "mulaw")
+        phone.vendor.sounds = {250 + number: codes[160 * number : 160 * (number + 1)] for number in range(25)}
+        await anyio.sleep(0.2)  # the session has started
+        telephony = phone.session.telephony
+        assert (await telephony.answered_by()).kind == "machine"
+        assert await telephony.wait_for_beep() == "beep"
+        await phone.session.say("Call back please.")
+
+    phone = hold(
+        says=["please leave a message after the tone"],
+        speech=[(0.5, 3.0)],
+        until=8.0,
+        scenario=leave_message,
+        telephony=TelephonyOptions(machine_detection=MachineDetection()),
+    )
+    assert phone.history() == [("assistant", "Call back please.")]
+    assert phone.errors == []
+
+
+def test_a_call_without_audio_from_the_other_side_is_judged_too() -> None:
+    verdicts: list[tuple[str, str]] = []
+
+    async def judge(phone: Phone) -> None:
+        await anyio.sleep(0.2)  # the session has started
+        verdict = await phone.session.telephony.answered_by()
+        verdicts.append((verdict.kind, verdict.reason))
+        await phone.session.say("Good day.")
+
+    phone = hold(
+        says=[],
+        speech=[],
+        until=8.0,
+        scenario=judge,
+        lost=((0.0, 60.0),),
+        telephony=TelephonyOptions(machine_detection=MachineDetection()),
+    )
+    assert verdicts == [("unknown", "silence")]
+    assert phone.seconds_heard > 0.1
