@@ -272,7 +272,8 @@ class PreConnectAudio:
         self._cancel_limit()  # decoding has bounds of its own
         now = self._clock.now()
         ended_at = began_at - came_before if now - began_at < AT_ONCE else now
-        audio = await audio_of(bytes(data), kind, self._rate)
+        with self._clock.hold():
+            audio = await audio_of(bytes(data), kind, self._rate)
         most = round(MAX_SECONDS * self._rate) * BYTES_PER_SAMPLE
         if len(audio) > most:
             seconds = len(audio) / BYTES_PER_SAMPLE / self._rate

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 REPORT_LAG = 0.5
-"""Seconds from an edge of speech to its report, at most, where audio is heard as it comes. A later report is of audio that
-was kept, and that the recogniser has only just got."""
+"""Seconds from an edge of speech to its report, at most, where audio is heard as it comes. A later report is of audio
+that was kept, and that the recogniser has only just got.
+"""
 LONGEST_VOICE = 30.0
 """Seconds for which a voice without a new word may hold the agent if the recogniser gives no interims."""
 
