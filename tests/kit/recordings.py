@@ -27,7 +27,8 @@ def babble(seconds: float, *, rate: int = RATE, seed: int = 1, level: float = 40
     noise = np.convolve(random.standard_normal(samples), np.hanning(rate // 1000), mode="same")
     syllables = 0.6 + 0.4 * np.sin(2 * np.pi * 4 * np.arange(samples) / rate)
     sound = noise * syllables
-    return (level * sound / np.sqrt(np.mean(sound**2))).clip(-32768, 32767).astype(np.int16)
+    scaled: npt.NDArray[np.int16] = (level * sound / np.sqrt(np.mean(sound**2))).clip(-32768, 32767).astype(np.int16)
+    return scaled
 
 
 def frames(samples: npt.NDArray[np.int16], rate: int = RATE) -> list[AudioFrame]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from livekit import rtc
+from livekit.rtc.data_stream import ByteStreamHandler
 
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 
@@ -100,7 +101,7 @@ class AgentRoom(rtc.Room):
         self.recordings = SentStreams(self, LoopClock())
         self.recordings.open()
 
-    def register_byte_stream_handler(self, topic: str, handler: rtc.room.ByteStreamHandler) -> None:
+    def register_byte_stream_handler(self, topic: str, handler: ByteStreamHandler) -> None:
         """Register a handler; one of the application takes the recordings in place of the session."""
         if topic == PRE_CONNECT_TOPIC and handler != self.recordings.add:
             self.recordings.close()

@@ -6,15 +6,19 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from vivavoce.agents.transports.livekit.overlap import COMPARED_SECONDS, is_quiet, live_begin
+from vivavoce.agents.transports.livekit.overlap import is_quiet, is_silent, live_begin
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.media.buffer import FrameChunker
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 
-LIVE_LIMIT = 0.5
-"""Seconds that a recording waits for enough live audio to find where that begins."""
+LIVE_LIMIT = 0.8
+"""Seconds that a recording waits for live audio, and for finding where that begins."""
+FIRST_LOOK, NEXT_LOOK = 15, 5
+"""Frames of live audio (0.3 s) after which its begin is looked for, and frames until it is looked for again."""
 PAUSE = 0.5
 """A longer time between the end of the recording and the live audio is a pause, of audio that is not known."""
+MOST_LOOKED = 50
+"""Frames of live audio in which it is looked for: the client stops recording when that begins."""
 SLICE = 50
 """Frames (1 s) that are handed on in one step of the event loop."""
 
@@ -61,6 +65,8 @@ class Joining:
         self._recorded: Recorded | None = None
         self._live: list[AudioFrame] = []
         self._live_began_at: float | None = None
+        self._begin: int | None = None
+        """The sample of the recording at which the live audio begins, if it is found."""
         self._is_stopped = False
         self._due: deque[AudioFrame] = deque()
         self._behind = 0.0
@@ -78,8 +84,9 @@ class Joining:
         if self._live_began_at is None:
             self._live_began_at = self._clock.now() - frame.duration
         self._live.append(frame)
-        if self._recorded is not None and len(self._live) >= round(COMPARED_SECONDS / FRAME_SECONDS):
-            self._join()
+        more = len(self._live) - FIRST_LOOK
+        if self._recorded is not None and more >= 0 and more % NEXT_LOOK == 0:
+            self._look(self._recorded)
 
     def stop(self) -> None:
         """Note that the live audio stops for now."""
@@ -90,11 +97,12 @@ class Joining:
         if self._recorded is not None or self._is_handing_on:
             return
         self._recorded = recorded
-        enough = len(self._live) >= round(COMPARED_SECONDS / FRAME_SECONDS)
-        if enough or is_quiet(recorded.data, self._rate):
+        if is_quiet(recorded.data, self._rate):
             self._join()
-        else:
-            self._timer = self._clock.call_at(self._clock.now() + LIVE_LIMIT, self._join)
+            return
+        self._timer = self._clock.call_at(self._clock.now() + LIVE_LIMIT, self._join)
+        if len(self._live) >= FIRST_LOOK:
+            self._look(recorded)
 
     def give_up(self) -> None:
         """Hand the live audio on without a recording."""
@@ -108,12 +116,19 @@ class Joining:
         self._due.clear()
         self._end()
 
+    def _look(self, recorded: Recorded) -> None:
+        """Look where the live audio begins, and join if that is known."""
+        live = b"".join(frame.data for frame in self._live[:MOST_LOOKED])
+        self._begin = live_begin(recorded.data, live, self._rate)
+        if self._begin is not None or is_silent(live) or len(self._live) >= MOST_LOOKED:
+            self._join()
+
     def _join(self) -> None:
         self._cancel()
         self._is_handing_on = True
         live, self._live = self._live, []
         if self._recorded is not None:
-            data = self._before(self._recorded, b"".join(frame.data for frame in live))
+            data = self._before(self._recorded)
             if not live:
                 self._behind = max(0.0, self._clock.now() - self._recorded.ended_at)
                 self._is_stopped = not is_quiet(data, self._rate)
@@ -122,11 +137,10 @@ class Joining:
         self._due.extend(live)
         self._hand_on()
 
-    def _before(self, recorded: Recorded, live: bytes) -> bytes:
+    def _before(self, recorded: Recorded) -> bytes:
         """Return the audio before the live audio: what only the recording has, and a pause behind it."""
-        begin = live_begin(recorded.data, live, self._rate)
-        if begin is not None:
-            return recorded.data[: begin * BYTES_PER_SAMPLE]
+        if self._begin is not None:
+            return recorded.data[: self._begin * BYTES_PER_SAMPLE]
         pause = 0.0 if self._live_began_at is None else self._live_began_at - recorded.ended_at
         silence = AudioFrame.silence(pause, self._rate).data if pause > PAUSE else b""
         return recorded.data + silence

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 SEARCHED_SECONDS = 3.0
 """The end of the recording in which the live audio is looked for."""
-COMPARED_SECONDS = 0.3
-"""Live audio that is compared at most: over more, the stretching of a jitter buffer would show."""
+COMPARED_SECONDS = 0.2
+"""Live audio that is compared in one piece: over more, the stretching of a jitter buffer would show."""
+STEP_SECONDS = 0.1
+"""From one piece to the next: the first ones of a call may be damaged."""
 LEAST_SECONDS = 0.06
 """Least overlap that can be found."""
 SHORT_SECONDS = 0.15
@@ -38,6 +40,14 @@ def is_quiet(recorded: bytes, rate: int) -> bool:
     return not len(pieces) or float(np.sqrt((pieces**2).mean(axis=1)).max()) < QUIET
 
 
+def is_silent(live: bytes) -> bool:
+    """Return whether live audio, 16-bit mono PCM, has no sound so far."""
+    from vivavoce.pipelines.core.native_threads import numpy as np
+
+    samples = np.frombuffer(live, dtype=np.int16)
+    return not (samples > LOUD_SAMPLE).any()
+
+
 def live_begin(recorded: bytes, live: bytes, rate: int) -> int | None:
     """Return the sample of the recording at which the live audio begins; None: it is not found in it.
 
@@ -51,18 +61,18 @@ def live_begin(recorded: bytes, live: bytes, rate: int) -> int | None:
     tail = whole[skipped:].astype(np.float64)
     samples = np.frombuffer(live, dtype=np.int16).astype(np.float64)
     sounding = np.flatnonzero(np.abs(samples) > LOUD_SAMPLE)
-    if not len(sounding) or not len(tail):
-        return None
-    first = int(sounding[0])
-    head = samples[first : first + round(COMPARED_SECONDS * rate)]
     least = round(LEAST_SECONDS * rate)
-    if len(head) < least or len(tail) < least:
+    if not len(sounding) or len(tail) < least:
         return None
-    alike, lengths = _correlation(tail, head)
-    needed = np.where(lengths >= round(SHORT_SECONDS * rate), ALIKE, ALIKE_SHORT)
-    alike[(lengths < least) | (alike < needed)] = 0.0
-    best = int(np.argmax(alike))
-    return max(0, skipped + best - first) if alike[best] > 0.0 else None
+    found, alike_most = None, 0.0
+    for at in range(int(sounding[0]), len(samples) - least, round(STEP_SECONDS * rate)):
+        alike, lengths = _correlation(tail, samples[at : at + round(COMPARED_SECONDS * rate)])
+        needed = np.where(lengths >= round(SHORT_SECONDS * rate), ALIKE, ALIKE_SHORT)
+        alike[(lengths < least) | (alike < needed)] = 0.0
+        best = int(np.argmax(alike))
+        if alike[best] > alike_most:
+            found, alike_most = max(0, skipped + best - at), alike[best]
+    return found
 
 
 def _correlation(

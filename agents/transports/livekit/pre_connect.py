@@ -35,7 +35,9 @@ logger = logging.getLogger(__name__)
 ANNOUNCES = int(AudioTrackFeature.TF_PRECONNECT_BUFFER)
 """The feature of a track whose client sends a recording."""
 LIMIT = 3.0
-"""Seconds that live audio waits for a recording that the caller's track announces, or that has begun to arrive."""
+"""Seconds that live audio waits for a recording that the caller's track announces, and for its next piece."""
+WHOLE_LIMIT = 10.0
+"""Seconds in which a recording must come whole."""
 UNSURE_LIMIT = 0.5
 """Seconds for it to begin to arrive where it may have been sent before, to another agent or before the session."""
 SENT_WITHIN = 10.0
@@ -259,10 +261,10 @@ class PreConnectAudio:
         kind = format_of(stream.reader.info)
         data = bytearray()
         try:
-            with anyio.CancelScope() as self._reading:
-                await pieces_of(stream.reader, data)
+            with anyio.CancelScope(deadline=anyio.current_time() + WHOLE_LIMIT) as self._reading:
+                await pieces_of(stream.reader, data, lambda: self._set_limit(LIMIT, is_sure=True))
             if self._reading.cancelled_caught:
-                raise RecordingProblem("incomplete", f"it took more than {LIMIT:g} s")
+                raise RecordingProblem("incomplete", f"nothing came for {LIMIT:g} s, or not all in {WHOLE_LIMIT:g} s")
         except RecordingProblem as error:
             if error.outcome != "incomplete" or kind.mime_type or not data:
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import anyio
@@ -76,8 +76,8 @@ def _number(name: str, attributes: Mapping[str, str], allowed: range) -> int:
     return number
 
 
-async def pieces_of(reader: rtc.ByteStreamReader, into: bytearray) -> None:
-    """Read the stream to its end.
+async def pieces_of(reader: rtc.ByteStreamReader, into: bytearray, on_piece: Callable[[], None]) -> None:
+    """Read the stream to its end; `on_piece` is called for each piece.
 
     Raises:
         RecordingProblem: It broke off (`into` has the part that came), or is too large.
@@ -85,6 +85,7 @@ async def pieces_of(reader: rtc.ByteStreamReader, into: bytearray) -> None:
     try:
         async for piece in reader:
             into += piece
+            on_piece()
             if len(into) > MAX_BYTES:
                 raise RecordingProblem(
                     "malformed", f"it has more than {MAX_BYTES} bytes; send at most {MAX_SECONDS:g} s"
