@@ -10,13 +10,14 @@ import { ConnectionQuality, DisconnectReason } from './schema.js';
 import { CallError, LeaveAction, Signalling } from './signalling.js';
 
 const AGENT = 4;                                         // ParticipantInfo.kind
-const DISCONNECTED = 3;                                  // ParticipantInfo.state
+const ACTIVE = 2, DISCONNECTED = 3;                      // ParticipantInfo.state
 const SIGNAL_LOST = 1, MEDIA_LOST = 2;                   // ReconnectReason
 const RETURN_PAUSES = [0, 500, 1000, 2000, 3000, 4000, 5000, 5000, 5000, 5000];  // ms before each try: a server starts in that time
 const TRIES_IN_SILENCE = 2;
 const CLIENT_INITIATED = 1;
 const FAILURE = 'vivavoce.error';                        // attribute of an agent under development: the error of its code
 const PARTS = 'vivavoce.parts';                          // topic of rich replies
+const RECORDING = 'lk.agent.pre-connect-audio-buffer';   // topic of the sound before the agent came
 const MOST_BUFFERED = 250_000;                           // bytes
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -29,6 +30,8 @@ export class Room extends EventTarget {
   #agent = null;
   #failure;                                              // the error of an agent's code: none comes any more
   #microphone = null;
+  #recording = null;                                     // of the microphone, until the agent has got it
+  #isHeard = false;                                      // whether the microphone has a subscriber
   #messages = Promise.resolve();
   #early = null;                                         // data that came before the agent is known; null: nothing is held
   #abort;
@@ -69,9 +72,10 @@ export class Room extends EventTarget {
     return this.#signalling.roundTrip;
   }
 
-  /** Join; `microphone` is a MediaStream or null for none. Throws CallError. */
-  async join(microphone) {
+  /** Join; `microphone` is a MediaStream or null for none, `recording` the Recording of it. Throws CallError. */
+  async join(microphone, recording = null) {
     this.#microphone = microphone;
+    this.#recording = recording;
     this.#become('connecting');
     try {
       const { join } = await this.#soon(this.#signalling.open());
@@ -94,7 +98,8 @@ export class Room extends EventTarget {
     this.#peer = new Peer(iceServers(this.url, join.ice_servers), this.#peerEvents());
     this.#signalling.keepAlive(join.ping_interval, join.ping_timeout);
     for (const participant of join.other_participants ?? []) this.#follow(participant);
-    if (this.#microphone) this.#peer.publish(this.#microphone);
+    this.#isHeard = false;
+    if (this.#microphone) this.#peer.publish(this.#microphone, { isRecorded: this.#recording !== null });
     await this.#peer.offer();
     await this.#soon(this.#peer.ready());
   }
@@ -151,7 +156,7 @@ export class Room extends EventTarget {
     else if (message.media_sections_requirement) await this.#peer.addSections(message.media_sections_requirement);
     else if (message.update) for (const participant of message.update.participants ?? []) this.#follow(participant);
     else if (message.track_published) this.#published(message.track_published.track);
-    else if (message.track_subscribed) this.#emit('heard', message.track_subscribed.track_sid);
+    else if (message.track_subscribed) this.#heard(message.track_subscribed.track_sid);
     else if (message.connection_quality) this.#rate(message.connection_quality.updates ?? []);
     else if (message.mute && message.mute.sid === this.#peer.published?.sid) this.#muted(!!message.mute.muted);
     else if (message.leave) this.#left(message.leave);
@@ -184,6 +189,29 @@ export class Room extends EventTarget {
     if (!agent && !this.#agent) return;
     this.#agent = agent;
     this.#emit('agent', agent);
+    void this.#sendRecording();
+  }
+
+  #heard(sid) {
+    this.#isHeard ||= sid === this.#peer.published?.sid;
+    this.#emit('heard', sid);
+    void this.#sendRecording();
+  }
+
+  /** Send the agent what was said before it came, once it hears the rest. */
+  async #sendRecording() {
+    const recording = this.#recording, agent = this.#agent;
+    if (!recording || !this.#isHeard || this.state !== 'connected' || agent?.state !== ACTIVE) return;
+    this.#recording = null;
+    const { sid } = this.#peer.published;
+    try {
+      const { bytes, rate } = await recording.finish();
+      const attributes = { trackId: sid, sampleRate: `${rate}`, channels: '1' };
+      await this.#data.sendFile({ name: 'recording', type: '', bytes, attributes }, RECORDING, [agent.identity], () => this.#drained());
+      this.#signalling.send({ update_audio_track: { track_sid: sid, features: [] } });  // the next agent need not wait for one
+    } catch (error) {
+      console.info('what was said before the agent came is not sent', error);
+    }
   }
 
   /** The data channel may open, and the agent send, before the call counts as connected. */
@@ -339,6 +367,8 @@ export class Room extends EventTarget {
 
   #end(problem) {
     if (this.state === 'closed') return;
+    this.#recording?.close();
+    this.#recording = null;
     this.#signalling.close();
     this.#peer?.close();
     this.#data.close();

@@ -1,5 +1,6 @@
 // Sound: the microphone, the players of other voices, and the level of each.
 
+import { Recording } from './recording.js';
 import { CallError } from './signalling.js';
 
 const MICROPHONE_PROBLEMS = {
@@ -78,6 +79,11 @@ export class Sound {
     this.#input = this.#context.createMediaStreamSource(stream);
     this.#input.connect(this.#spoken.node);
     return stream;
+  }
+
+  /** Record what the microphone carries, this one or one that replaces it. */
+  record() {
+    return new Recording(this.#context, this.#spoken.node);
   }
 
   /** The id of the microphone in use. */
