@@ -130,9 +130,7 @@ export class Call {
     this.#animate(this.room);
   }
 
-  #every(ms, act) {
-    this.#timers.add(setInterval(act, ms));
-  }
+  #every(ms, act) { this.#timers.add(setInterval(act, ms)); }
 
   #animate(room) {
     if (this.room !== room || room.state === 'closed') return;

@@ -76,7 +76,7 @@ export class DataLink {
    * @param ready Returns a promise, which is awaited before each piece.
    * @param began Called with the stream's id.
    */
-  async sendFile({ name, type, bytes, attributes = {} }, topic, to, ready, began = () => {}) {
+  async sendFile({ name, type, bytes, attributes = {} }, topic, to, ready, began) {
     const stream_id = newId();
     this.#send({ stream_header: { stream_id, timestamp: Date.now(), topic, mime_type: type, total_length: bytes.length, attributes, byte_header: { name } } }, to);
     began(stream_id);

@@ -12,19 +12,27 @@ export class Recording {
   #samples = 0;
   #isOver = false;
 
+  /** Load what records, for recordings in `context`; call it early. */
+  static load(context) {
+    const loaded = context.audioWorklet ? context.audioWorklet.addModule('tap.js') : Promise.reject(new Error('no AudioWorklet'));
+    loaded.catch(() => {});                              // the recording reports it
+    return loaded;
+  }
+
   /**
    * @param context The AudioContext, which runs.
    * @param source The node whose sound is recorded from now on.
+   * @param loaded The promise of `load`.
    */
-  constructor(context, source) {
+  constructor(context, source, loaded) {
     this.#context = context;
     this.#source = source;
-    void this.#begin();
+    void this.#begin(loaded);
   }
 
-  async #begin() {
+  async #begin(loaded) {
     try {
-      await this.#context.audioWorklet.addModule('tap.js');
+      await loaded;
     } catch (error) {
       console.info('nothing is recorded before the agent comes', error);
       return;

@@ -5,19 +5,19 @@
 // rejoined, ended ({ code, detail }). Each is a CustomEvent whose `detail` is the value.
 
 import { DataLink } from './data.js';
+import { FirstWords } from './first.js';
 import { Peer, iceServers } from './media.js';
 import { ConnectionQuality, DisconnectReason } from './schema.js';
 import { CallError, LeaveAction, Signalling } from './signalling.js';
 
 const AGENT = 4;                                         // ParticipantInfo.kind
-const ACTIVE = 2, DISCONNECTED = 3;                      // ParticipantInfo.state
+const DISCONNECTED = 3;                                  // ParticipantInfo.state
 const SIGNAL_LOST = 1, MEDIA_LOST = 2;                   // ReconnectReason
 const RETURN_PAUSES = [0, 500, 1000, 2000, 3000, 4000, 5000, 5000, 5000, 5000];  // ms before each try: a server starts in that time
 const TRIES_IN_SILENCE = 2;
 const CLIENT_INITIATED = 1;
 const FAILURE = 'vivavoce.error';                        // attribute of an agent under development: the error of its code
 const PARTS = 'vivavoce.parts';                          // topic of rich replies
-const RECORDING = 'lk.agent.pre-connect-audio-buffer';   // topic of the sound before the agent came
 const MOST_BUFFERED = 250_000;                           // bytes
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -30,8 +30,7 @@ export class Room extends EventTarget {
   #agent = null;
   #failure;                                              // the error of an agent's code: none comes any more
   #microphone = null;
-  #recording = null;                                     // of the microphone, until the agent has got it
-  #isHeard = false;                                      // whether the microphone has a subscriber
+  #firstWords = null;
   #messages = Promise.resolve();
   #early = null;                                         // data that came before the agent is known; null: nothing is held
   #abort;
@@ -64,18 +63,16 @@ export class Room extends EventTarget {
     return this;
   }
 
-  get agent() {
-    return this.#agent;
-  }
+  get agent() { return this.#agent; }
 
-  get roundTrip() {
-    return this.#signalling.roundTrip;
-  }
+  get roundTrip() { return this.#signalling.roundTrip; }
+
+  get microphoneSid() { return this.#peer?.published?.sid; }
 
   /** Join; `microphone` is a MediaStream or null for none, `recording` the Recording of it. Throws CallError. */
   async join(microphone, recording = null) {
     this.#microphone = microphone;
-    this.#recording = recording;
+    this.#firstWords = recording && new FirstWords(this, recording);
     this.#become('connecting');
     try {
       const { join } = await this.#soon(this.#signalling.open());
@@ -98,8 +95,7 @@ export class Room extends EventTarget {
     this.#peer = new Peer(iceServers(this.url, join.ice_servers), this.#peerEvents());
     this.#signalling.keepAlive(join.ping_interval, join.ping_timeout);
     for (const participant of join.other_participants ?? []) this.#follow(participant);
-    this.#isHeard = false;
-    if (this.#microphone) this.#peer.publish(this.#microphone, { isRecorded: this.#recording !== null });
+    if (this.#microphone) this.#peer.publish(this.#microphone, { isRecorded: this.#firstWords?.isDue });
     await this.#peer.offer();
     await this.#soon(this.#peer.ready());
   }
@@ -130,9 +126,7 @@ export class Room extends EventTarget {
     channel.send(bytes);
   }
 
-  #emit(type, detail) {
-    this.dispatchEvent(new CustomEvent(type, { detail }));
-  }
+  #emit(type, detail) { this.dispatchEvent(new CustomEvent(type, { detail })); }
 
   #become(state) {
     if (this.state === state) return;
@@ -156,7 +150,7 @@ export class Room extends EventTarget {
     else if (message.media_sections_requirement) await this.#peer.addSections(message.media_sections_requirement);
     else if (message.update) for (const participant of message.update.participants ?? []) this.#follow(participant);
     else if (message.track_published) this.#published(message.track_published.track);
-    else if (message.track_subscribed) this.#heard(message.track_subscribed.track_sid);
+    else if (message.track_subscribed) this.#emit('heard', message.track_subscribed.track_sid);
     else if (message.connection_quality) this.#rate(message.connection_quality.updates ?? []);
     else if (message.mute && message.mute.sid === this.#peer.published?.sid) this.#muted(!!message.mute.muted);
     else if (message.leave) this.#left(message.leave);
@@ -189,29 +183,6 @@ export class Room extends EventTarget {
     if (!agent && !this.#agent) return;
     this.#agent = agent;
     this.#emit('agent', agent);
-    void this.#sendRecording();
-  }
-
-  #heard(sid) {
-    this.#isHeard ||= sid === this.#peer.published?.sid;
-    this.#emit('heard', sid);
-    void this.#sendRecording();
-  }
-
-  /** Send the agent what was said before it came, once it hears the rest. */
-  async #sendRecording() {
-    const recording = this.#recording, agent = this.#agent;
-    if (!recording || !this.#isHeard || this.state !== 'connected' || agent?.state !== ACTIVE) return;
-    this.#recording = null;
-    const { sid } = this.#peer.published;
-    try {
-      const { bytes, rate } = await recording.finish();
-      const attributes = { trackId: sid, sampleRate: `${rate}`, channels: '1' };
-      await this.#data.sendFile({ name: 'recording', type: '', bytes, attributes }, RECORDING, [agent.identity], () => this.#drained());
-      this.#signalling.send({ update_audio_track: { track_sid: sid, features: [] } });  // the next agent need not wait for one
-    } catch (error) {
-      console.info('what was said before the agent came is not sent', error);
-    }
   }
 
   /** The data channel may open, and the agent send, before the call counts as connected. */
@@ -237,7 +208,7 @@ export class Room extends EventTarget {
   /** Tell everyone whether the microphone is muted; silencing its track is up to its owner. */
   setMuted(isMuted) {
     this.isMuted = isMuted;
-    const sid = this.#peer?.published?.sid;
+    const sid = this.microphoneSid;
     if (sid) this.#signalling.send({ mute: { sid, muted: isMuted } });
   }
 
@@ -267,11 +238,14 @@ export class Room extends EventTarget {
     this.#data.sendText(JSON.stringify(answer), PARTS, [this.#agent.identity]);
   }
 
-  /** Send the agent a file `{ name, type, bytes }`; `began` gets the id of the transfer. Throws CallError. */
-  async sendFile(file, began) {
+  /** Send the agent a file `{ name, type, bytes, attributes }`; `began` gets the id of the transfer. Throws CallError. */
+  async sendFile(file, began, topic = PARTS) {
     if (!this.#agent) throw new CallError('no-agent');
-    await this.#data.sendFile(file, PARTS, [this.#agent.identity], () => this.#drained(), began);
+    await this.#data.sendFile(file, topic, [this.#agent.identity], () => this.#drained(), began);
   }
+
+  /** Announce no recording of the microphone any more. */
+  recordingSent() { this.#signalling.send({ update_audio_track: { track_sid: this.microphoneSid, features: [] } }); }
 
   /** Wait until the data channel has sent most of what it holds: captions should not wait behind a file. */
   async #drained() {
@@ -288,9 +262,7 @@ export class Room extends EventTarget {
   }
 
   /** Return loss, jitter and round trip. */
-  async statistics() {
-    return this.#peer?.statistics();
-  }
+  async statistics() { return this.#peer?.statistics(); }
 
   /** Leave the room; works while the page is being closed too. `problem` says why, if the caller did not hang up. */
   leave(problem = new CallError('left')) {
@@ -367,8 +339,6 @@ export class Room extends EventTarget {
 
   #end(problem) {
     if (this.state === 'closed') return;
-    this.#recording?.close();
-    this.#recording = null;
     this.#signalling.close();
     this.#peer?.close();
     this.#data.close();

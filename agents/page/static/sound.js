@@ -47,6 +47,7 @@ export class Sound {
   #heard = null;
   #input = null;
   #spoken = null;
+  #loaded = null;                                        // what records
 
   /** @param parent The parent of the audio elements. */
   constructor(parent) {
@@ -57,6 +58,7 @@ export class Sound {
   /** Call it in the click that joins: a browser plays no sound before a click. */
   start() {
     this.#context ??= new AudioContext();
+    this.#loaded ??= Recording.load(this.#context);
     this.#heard ??= new Level(this.#context);
     this.#spoken ??= new Level(this.#context);
     void this.#context.resume();
@@ -83,7 +85,7 @@ export class Sound {
 
   /** Record what the microphone carries, this one or one that replaces it. */
   record() {
-    return new Recording(this.#context, this.#spoken.node);
+    return new Recording(this.#context, this.#spoken.node, this.#loaded);
   }
 
   /** The id of the microphone in use. */
@@ -143,7 +145,7 @@ export class Sound {
   close() {
     this.closeMicrophone();
     this.closePlayers();
-    this.#heard = this.#spoken = null;
+    this.#heard = this.#spoken = this.#loaded = null;
     void this.#context?.close();
     this.#context = null;
   }
