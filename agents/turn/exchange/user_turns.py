@@ -160,7 +160,7 @@ class UserTurns:
 
     def _end_burst(self, burst: Burst, at: float, now: float) -> None:
         burst.end(at, now)
-        self._turn_commit.speech_ended(burst.settles_from)
+        self._turn_commit.speech_ended(at)
 
     def interim(self, text: str, now: float, item_id: str = "") -> None:
         """Take a guess at the present utterance."""

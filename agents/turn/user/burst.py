@@ -87,10 +87,9 @@ class Burst:
         """Return when the burst becomes noise if no word comes. If words come late, a voice is believed for longer, and
         again after each word.
         """
-        started_at = max(self.started_at, self.heard_from)
         if self.emits_interims:
-            return started_at + max_pause
-        heard_at = started_at if self.word_at is None else self.word_at
+            return max(self.started_at, self.heard_from) + max_pause
+        heard_at = self.started_at if self.word_at is None else self.word_at
         return heard_at + max(max_pause, LONGEST_VOICE)
 
     def hear(self) -> None:
