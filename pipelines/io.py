@@ -117,8 +117,13 @@ class OfferedFile:
 class TransportEvents(Protocol):
     """The session's side of a transport. Synchronous; each call only enqueues, except `audio`."""
 
-    def audio(self, frame: AudioFrame) -> None:
-        """Take 20 ms of the linked participant, mono, at the transport's input rate."""
+    def audio(self, frame: AudioFrame, late: float = 0.0) -> None:
+        """Take 20 ms of the linked participant, mono, at the transport's input rate.
+
+        Args:
+            late: Seconds since the end of the frame was said, if the transport has kept it: frames that were kept come
+                as fast as they are taken, in order, before those of now.
+        """
 
     def audio_stopped(self) -> None:
         """No more frames come for now: the linked participant's microphone is muted, unpublished or lost.

@@ -67,7 +67,8 @@ class KeptAudio:
 
     def timed(self, event: PipelineEvent) -> PipelineEvent:
         """Return the event of the connection in use, with the time at which its audio came."""
-        return replace(event, at=event.at - self._behind) if isinstance(event, _TIMED) else event
+        behind = self._behind + self._live.late
+        return replace(event, at=event.at - behind) if isinstance(event, _TIMED) else event
 
 
 def _both(first: Callable[[AudioFrame], None], then: Callable[[AudioFrame], None], frame: AudioFrame) -> None:

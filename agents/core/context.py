@@ -63,6 +63,7 @@ class Live:
         "hear",
         "interruption",
         "is_shown",
+        "late",
         "transport",
     )
 
@@ -83,6 +84,8 @@ class Live:
         """The session's way to its caller, from when the start has connected it. Writer: `Caller`."""
         self.hear: Callable[[AudioFrame], None] | None = None
         """Takes each frame of the caller; None until a pipeline is open. Writer: `KeptAudio`."""
+        self.late = 0.0
+        """Seconds since the end of the frame was said that the pipeline is hearing right now. Writer: `Caller`."""
         self._connection: PipelineConnection | None = None
 
     @property

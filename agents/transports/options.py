@@ -128,6 +128,10 @@ class RoomOptions:
 
     audio_input: bool = True
     """Listen to the linked participant's microphone."""
+    pre_connect_audio: bool = True
+    """Hear what the linked participant's client has recorded before the agent came (byte streams on topic
+    `lk.agent.pre-connect-audio-buffer`), in front of its live audio.
+    """
     video_input: VideoInputOptions | bool = False
     """Show the linked participant's video to the model; True: with the default options. A cascade shows pictures in the
     user's turns, and a realtime model that takes video gets them as they come. Other pipelines refuse it. In a LiveKit

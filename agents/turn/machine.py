@@ -272,7 +272,7 @@ class TurnMachine:
     def _dispatch_user(self, event: i.TurnInput, now: float) -> None:
         match event:
             case i.UserSpeechStarted():
-                self._user_turns.speech_started(min(event.at, now))
+                self._user_turns.speech_started(min(event.at, now), now)
             case i.UserSpeechEnded():
                 self._user_turns.speech_ended(min(event.at, now), now)
             case i.UserVoicePaused():

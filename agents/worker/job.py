@@ -88,10 +88,15 @@ class RoomJob(JobControl):
     def room(self) -> rtc.Room:
         """The job's room, made on first use."""
         if self._room is None:
-            from vivavoce.pipelines.core.native_threads import first_use, rtc
+            from vivavoce.pipelines.core.native_threads import (
+                first_use,
+                rtc,  # noqa: F401 - loaded with its threads bounded
+            )
 
             with first_use("livekit.rtc"):
-                self._room = rtc.Room(self._loop)
+                from vivavoce.agents.transports.livekit.agent_room import AgentRoom
+
+                self._room = AgentRoom(self._loop)
             self._room.on("disconnected", self._on_disconnected)
             self._room.on("participant_connected", self._on_news)
         return self._room

@@ -16,7 +16,8 @@ VoiceError
 │   └── TaskError                 an `AgentTask` ended without a result; it is a ToolError too
 ├── AudioFileError                an audio file is broken, or of a kind that nothing here reads
 ├── RoomError                     joining, publishing or media transport failed
-│   └── AvatarError               the avatar that plays the agent's audio is missing, lost or broken
+│   ├── AvatarError               the avatar that plays the agent's audio is missing, lost or broken
+│   └── PreConnectAudioError      the audio that a caller recorded before the agent came is missing or broken
 ├── WorkerError                   registration or job dispatch failed
 ├── TraceError                    a file that is no trace, or one that cannot be replayed
 ├── ReportError                   a file that is no session report
@@ -190,6 +191,29 @@ class AvatarError(RoomError):
     """
 
     def __init__(self, message: str, *, identity: str, outcome: Literal["own_audio", "closed"]) -> None:
+        super().__init__(message)
+        self.identity = identity
+        self.outcome = outcome
+
+
+PreConnectOutcome = Literal[
+    "missing", "late", "second", "other_track", "malformed", "unreadable", "too_long", "incomplete", "too_old"
+]
+"""What is the matter with the audio that a caller's client recorded before the agent came."""
+
+
+class PreConnectAudioError(RoomError):
+    """The audio that a caller's client recorded before the agent came is missing, in part or whole.
+
+    Args:
+        identity: The caller's.
+        outcome: `missing` (announced, and not sent within the limit), `incomplete` (the sending broke off: the part
+            that came is heard), `too_long` (its end is heard), or why none of it is heard: `late` (live audio was heard
+            before it), `second` (of the same track), `other_track` (not of the microphone that is heard), `malformed`
+            (its description or its data), `unreadable` (no decoder for its kind), `too_old`.
+    """
+
+    def __init__(self, message: str, *, identity: str, outcome: PreConnectOutcome) -> None:
         super().__init__(message)
         self.identity = identity
         self.outcome = outcome

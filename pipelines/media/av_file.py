@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 
 import av
 from av.audio.resampler import AudioResampler
@@ -18,15 +19,18 @@ from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 class AvDecoder:
     """Reads the first audio stream of a file piece by piece, as 16-bit mono at its own rate.
 
+    Args:
+        source: The file's path, or its content.
     Raises:
         ValueError: It is broken, of no known kind, or has no audio in it.
         OSError: It cannot be opened.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, source: str | bytes) -> None:
         # A playlist must not make the decoder fetch things from elsewhere.
         with _as_value_error():
-            self._container = av.open(path, options={"protocol_whitelist": "file"})
+            file = BytesIO(source) if isinstance(source, bytes) else source
+            self._container = av.open(file, mode="r", options={"protocol_whitelist": "file"})
         if not self._container.streams.audio:
             self._container.close()
             raise ValueError("it has no audio stream")

@@ -53,9 +53,10 @@ export class Call {
     this.sound.start();                                  // before the first await: this click allows sound
     try {
       const stream = withMicrophone ? await this.sound.openMicrophone(deviceId) : null;
+      const recording = stream && this.sound.record();   // the caller may speak before the agent is there
       const { url, token } = await this.#connection();
       this.room = this.#follow(new Room(url, token));
-      await this.room.join(stream);
+      await this.room.join(stream, recording);
     } catch (error) {
       this.#failed(error);
       return;
@@ -129,9 +130,7 @@ export class Call {
     this.#animate(this.room);
   }
 
-  #every(ms, act) {
-    this.#timers.add(setInterval(act, ms));
-  }
+  #every(ms, act) { this.#timers.add(setInterval(act, ms)); }
 
   #animate(room) {
     if (this.room !== room || room.state === 'closed') return;

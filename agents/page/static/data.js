@@ -72,12 +72,13 @@ export class DataLink {
 
   /**
    * Send bytes as a stream to these identities; throws if they cannot be sent whole.
+   * @param file `{ name, type, bytes, attributes }`.
    * @param ready Returns a promise, which is awaited before each piece.
    * @param began Called with the stream's id.
    */
-  async sendFile({ name, type, bytes }, topic, to, ready, began) {
+  async sendFile({ name, type, bytes, attributes = {} }, topic, to, ready, began) {
     const stream_id = newId();
-    this.#send({ stream_header: { stream_id, timestamp: Date.now(), topic, mime_type: type, total_length: bytes.length, byte_header: { name } } }, to);
+    this.#send({ stream_header: { stream_id, timestamp: Date.now(), topic, mime_type: type, total_length: bytes.length, attributes, byte_header: { name } } }, to);
     began(stream_id);
     for (let start = 0, chunk_index = 0; start < bytes.length; start += CHUNK, chunk_index++) {
       await ready();

@@ -3,6 +3,7 @@
 import { CallError, within } from './signalling.js';
 
 const AUDIO = 0, MICROPHONE = 2;
+const PRE_CONNECT_BUFFER = 6;                            // AudioTrackFeature: a recording of the time before comes too
 const FIRST_AUDIO_SECTIONS = 3;                          // Firefox plays only sections of the first offer
 const CONNECT_LIMIT = 10_000;                            // ms
 
@@ -51,12 +52,12 @@ export class Peer {
     return [this.reliable, this.lossy];
   }
 
-  /** Send `stream`'s microphone; the caller makes the offer for it next. */
-  publish(stream) {
+  /** Send `stream`'s microphone; the caller makes the offer for it next. `isRecorded`: a recording will be sent too. */
+  publish(stream, { isRecorded = false } = {}) {
     const [track] = stream.getAudioTracks();
     this.cid = track.id;
     this.#sender = this.pc.addTransceiver(track, { direction: 'sendonly', streams: [stream], sendEncodings: [{ maxBitrate: 48_000 }] }).sender;
-    this.on.signal({ add_track: { cid: track.id, name: 'microphone', type: AUDIO, source: MICROPHONE, disable_red: true } });
+    this.on.signal({ add_track: { cid: track.id, name: 'microphone', type: AUDIO, source: MICROPHONE, disable_red: true, audio_features: isRecorded ? [PRE_CONNECT_BUFFER] : [] } });
   }
 
   /** Replace the sent microphone by another; no negotiation is needed. */

@@ -5,6 +5,7 @@
 // rejoined, ended ({ code, detail }). Each is a CustomEvent whose `detail` is the value.
 
 import { DataLink } from './data.js';
+import { FirstWords } from './first.js';
 import { Peer, iceServers } from './media.js';
 import { ConnectionQuality, DisconnectReason } from './schema.js';
 import { CallError, LeaveAction, Signalling } from './signalling.js';
@@ -29,6 +30,7 @@ export class Room extends EventTarget {
   #agent = null;
   #failure;                                              // the error of an agent's code: none comes any more
   #microphone = null;
+  #firstWords = null;
   #messages = Promise.resolve();
   #early = null;                                         // data that came before the agent is known; null: nothing is held
   #abort;
@@ -61,17 +63,16 @@ export class Room extends EventTarget {
     return this;
   }
 
-  get agent() {
-    return this.#agent;
-  }
+  get agent() { return this.#agent; }
 
-  get roundTrip() {
-    return this.#signalling.roundTrip;
-  }
+  get roundTrip() { return this.#signalling.roundTrip; }
 
-  /** Join; `microphone` is a MediaStream or null for none. Throws CallError. */
-  async join(microphone) {
+  get microphoneSid() { return this.#peer?.published?.sid; }
+
+  /** Join; `microphone` is a MediaStream or null for none, `recording` the Recording of it. Throws CallError. */
+  async join(microphone, recording = null) {
     this.#microphone = microphone;
+    this.#firstWords = recording && new FirstWords(this, recording);
     this.#become('connecting');
     try {
       const { join } = await this.#soon(this.#signalling.open());
@@ -94,7 +95,7 @@ export class Room extends EventTarget {
     this.#peer = new Peer(iceServers(this.url, join.ice_servers), this.#peerEvents());
     this.#signalling.keepAlive(join.ping_interval, join.ping_timeout);
     for (const participant of join.other_participants ?? []) this.#follow(participant);
-    if (this.#microphone) this.#peer.publish(this.#microphone);
+    if (this.#microphone) this.#peer.publish(this.#microphone, { isRecorded: this.#firstWords?.isDue });
     await this.#peer.offer();
     await this.#soon(this.#peer.ready());
   }
@@ -125,9 +126,7 @@ export class Room extends EventTarget {
     channel.send(bytes);
   }
 
-  #emit(type, detail) {
-    this.dispatchEvent(new CustomEvent(type, { detail }));
-  }
+  #emit(type, detail) { this.dispatchEvent(new CustomEvent(type, { detail })); }
 
   #become(state) {
     if (this.state === state) return;
@@ -209,7 +208,7 @@ export class Room extends EventTarget {
   /** Tell everyone whether the microphone is muted; silencing its track is up to its owner. */
   setMuted(isMuted) {
     this.isMuted = isMuted;
-    const sid = this.#peer?.published?.sid;
+    const sid = this.microphoneSid;
     if (sid) this.#signalling.send({ mute: { sid, muted: isMuted } });
   }
 
@@ -239,11 +238,14 @@ export class Room extends EventTarget {
     this.#data.sendText(JSON.stringify(answer), PARTS, [this.#agent.identity]);
   }
 
-  /** Send the agent a file `{ name, type, bytes }`; `began` gets the id of the transfer. Throws CallError. */
-  async sendFile(file, began) {
+  /** Send the agent a file `{ name, type, bytes, attributes }`; `began` gets the id of the transfer. Throws CallError. */
+  async sendFile(file, began, topic = PARTS) {
     if (!this.#agent) throw new CallError('no-agent');
-    await this.#data.sendFile(file, PARTS, [this.#agent.identity], () => this.#drained(), began);
+    await this.#data.sendFile(file, topic, [this.#agent.identity], () => this.#drained(), began);
   }
+
+  /** Announce no recording of the microphone any more. */
+  recordingSent() { this.#signalling.send({ update_audio_track: { track_sid: this.microphoneSid, features: [] } }); }
 
   /** Wait until the data channel has sent most of what it holds: captions should not wait behind a file. */
   async #drained() {
@@ -260,9 +262,7 @@ export class Room extends EventTarget {
   }
 
   /** Return loss, jitter and round trip. */
-  async statistics() {
-    return this.#peer?.statistics();
-  }
+  async statistics() { return this.#peer?.statistics(); }
 
   /** Leave the room; works while the page is being closed too. `problem` says why, if the caller did not hang up. */
   leave(problem = new CallError('left')) {

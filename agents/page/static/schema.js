@@ -34,6 +34,7 @@ export const SCHEMA = {
     leave: [8, 'LeaveRequest'],
     sync_state: [12, 'SyncState'],
     ping_req: [16, 'Ping'],
+    update_audio_track: [17, 'UpdateLocalAudioTrack'],
   },
   'SignalResponse': {
     join: [1, 'JoinResponse'],
@@ -112,6 +113,11 @@ export const SCHEMA = {
     muted: [6, 'bool'],
     source: [8, 'int'],
     disable_red: [13, 'bool'],
+    audio_features: [17, '*int'],
+  },
+  'UpdateLocalAudioTrack': {
+    track_sid: [1, 'string'],
+    features: [2, '*int'],
   },
   'TrackPublishedResponse': {
     cid: [1, 'string'],

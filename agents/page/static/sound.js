@@ -1,5 +1,6 @@
 // Sound: the microphone, the players of other voices, and the level of each.
 
+import { Recording } from './recording.js';
 import { CallError } from './signalling.js';
 
 const MICROPHONE_PROBLEMS = {
@@ -46,6 +47,7 @@ export class Sound {
   #heard = null;
   #input = null;
   #spoken = null;
+  #loaded = null;                                        // what records
 
   /** @param parent The parent of the audio elements. */
   constructor(parent) {
@@ -56,6 +58,7 @@ export class Sound {
   /** Call it in the click that joins: a browser plays no sound before a click. */
   start() {
     this.#context ??= new AudioContext();
+    this.#loaded ??= Recording.load(this.#context);
     this.#heard ??= new Level(this.#context);
     this.#spoken ??= new Level(this.#context);
     void this.#context.resume();
@@ -78,6 +81,11 @@ export class Sound {
     this.#input = this.#context.createMediaStreamSource(stream);
     this.#input.connect(this.#spoken.node);
     return stream;
+  }
+
+  /** Record what the microphone carries, this one or one that replaces it. */
+  record() {
+    return new Recording(this.#context, this.#spoken.node, this.#loaded);
   }
 
   /** The id of the microphone in use. */
@@ -137,7 +145,7 @@ export class Sound {
   close() {
     this.closeMicrophone();
     this.closePlayers();
-    this.#heard = this.#spoken = null;
+    this.#heard = this.#spoken = this.#loaded = null;
     void this.#context?.close();
     this.#context = null;
   }

@@ -172,13 +172,15 @@ class Caller(TransportEvents):
 
     # --- TransportEvents
 
-    def audio(self, frame: AudioFrame) -> None:
-        hear = self._context.live.hear
-        if hear is None or not self._has_input:
+    def audio(self, frame: AudioFrame, late: float = 0.0) -> None:
+        live = self._context.live
+        if live.hear is None or not self._has_input:
             return
         if self._is_muted or self._is_waiting:  # silence, not nothing: speech that was cut by the muting has to end
             frame = AudioFrame(bytes(len(frame.data)), frame.sample_rate, frame.num_channels)
-        hear(frame)
+        live.late = late
+        live.hear(frame)
+        live.late = 0.0
         self._recording.heard(frame)
         self._frame_hooks.heard(frame)
 

@@ -20,6 +20,7 @@ from vivavoce.agents.transports.livekit.inbound import MicrophoneReader, TextRea
 from vivavoce.agents.transports.livekit.link import ParticipantLink, find_microphone, is_reachable, reason_name
 from vivavoce.agents.transports.livekit.outbound import StateSender, TextSender
 from vivavoce.agents.transports.livekit.parts import RoomParts
+from vivavoce.agents.transports.livekit.pre_connect import PreConnectAudio
 from vivavoce.agents.transports.livekit.remote import interrupt_method, texts_arrived
 from vivavoce.agents.transports.livekit.sink import LiveKitSink
 from vivavoce.agents.transports.livekit.video import VideoReader, check_encoder, find_video
@@ -97,6 +98,13 @@ class LiveKitTransport(Transport):
         self._is_subscribed = False
         self._on_audible: list[Callable[[], None]] = []
         self._parts = RoomParts(room, options)
+        self._recordings = PreConnectAudio(
+            room,
+            clock,
+            options.input_rate,
+            is_wanted=options.audio_input and options.pre_connect_audio,
+            on_change=self._wake,
+        )
         self._texts: TextSender | None = None
         self._states: StateSender | None = None
         self._closed_reason: str | None = None
@@ -138,12 +146,13 @@ class LiveKitTransport(Transport):
     async def _serve(self, events: TransportEvents, task_status: TaskStatus[None]) -> None:
         assert self._texts is not None
         assert self._states is not None
-        microphone = MicrophoneReader(self._options.input_rate, events.audio, events.audio_stopped, self._clock)
+        recordings = self._recordings
+        microphone = MicrophoneReader(self._options.input_rate, recordings.frame, recordings.stopped, self._clock)
         typed = TextReader(self._link.identity, events.text)
         wanted = self._options.video or VideoInputOptions()
         video = VideoReader(events.wants_video, events.video, events.video_stopped, max_size=wanted.max_size)
         taking_parts = self._parts.taking(self._link.identity, events)
-        with self._listening(typed), self._taking_keys(events), taking_parts:
+        with self._listening(typed), self._taking_keys(events), taking_parts, recordings.taking(events):
             await self._publish()
             if self._avatar is None:
                 await self._run_parts(events, microphone, typed, video, task_status)
@@ -171,6 +180,7 @@ class LiveKitTransport(Transport):
             tasks.start_soon(self._parts.run)
             if self._options.audio_input:
                 tasks.start_soon(microphone.run)
+                tasks.start_soon(self._recordings.run)
             if self._options.text_input:
                 tasks.start_soon(typed.run)
             if self._options.video_input:
@@ -229,6 +239,7 @@ class LiveKitTransport(Transport):
                 events.participant_linked(change.identity)
                 typed.link(change.identity)
         publication = self._microphone()
+        self._recordings.follow(present.get(self._link.identity or ""), publication)
         track = None if publication is None else publication.track
         if publication is not None and isinstance(track, rtc.RemoteAudioTrack):
             microphone.follow(track, is_muted=publication.muted)
@@ -367,11 +378,11 @@ class LiveKitTransport(Transport):
 
     @property
     def is_audible(self) -> bool:
-        """Whether the linked participant is present and the agent's track has a subscriber.
+        """Whether the linked participant is present, and was heard so far, and the agent's track has a subscriber.
 
         The room does not name the subscriber: with other listeners in the room it may be one of them.
         """
-        return self._is_subscribed and self._link.is_present
+        return self._is_subscribed and self._link.is_present and not self._recordings.is_awaited
 
     def on_audible(self, callback: Callable[[], None]) -> None:
         if self.is_audible:

@@ -12,7 +12,7 @@ from vivavoce.agents.turn.exchange.commit import TurnCommit
 from vivavoce.agents.turn.exchange.noise import Noise
 from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.options_in_use import OptionsInUse
-from vivavoce.agents.turn.user.burst import Burst
+from vivavoce.agents.turn.user.burst import REPORT_LAG, Burst
 from vivavoce.agents.turn.user.endpointing import Endpointing
 from vivavoce.agents.turn.user.learned_delay import REACTION
 from vivavoce.agents.turn.user.limits import TurnLimits
@@ -78,12 +78,18 @@ class UserTurns:
 
     # --- voice
 
-    def speech_started(self, at: float) -> None:
-        """Note that the VAD hears speech."""
+    def speech_started(self, at: float, now: float) -> None:
+        """Note that the VAD hears speech, since `at`."""
         if self._user.is_speaking:
             return
         traits = self._options.traits
-        burst = Burst(at, voice_lag=traits.voice_lag, emits_interims=traits.emits_interims, onset=at)
+        burst = Burst(
+            at,
+            voice_lag=traits.voice_lag,
+            emits_interims=traits.emits_interims,
+            onset=at,
+            heard_from=now - REPORT_LAG,
+        )
         self._user.pace.burst_began(at, silence=self._silence_before(at))
         committed_at = self._turn_commit.speech_began(at)
         if committed_at is not None:

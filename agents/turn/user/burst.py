@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+REPORT_LAG = 0.5
+"""Seconds from an edge of speech to its report, at most, where audio is heard as it comes. A later report is of audio
+that was kept, and that the recogniser has only just got.
+"""
 LONGEST_VOICE = 30.0
 """Seconds for which a voice without a new word may hold the agent if the recogniser gives no interims."""
 
@@ -24,6 +28,7 @@ class Burst:
         emits_interims: Whether words of it come while it sounds (`PipelineTraits.emits_interims`).
         voice_lag: Seconds after which silence within it shows (`PipelineTraits.voice_lag`).
         voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
+        heard_from: The time from which the wait for its first word counts, if the onset was reported late.
         onset: `started_at` where the VAD reported it; None for the rest of a burst after a commit.
         is_settled: Whether its audio was committed, or its turn was dropped.
         is_answered: Whether a turn that it ended was committed.
@@ -40,6 +45,7 @@ class Burst:
     voice_lag: float = 0.0
     voiced_until: float | None = None
     onset: float | None = None
+    heard_from: float = float("-inf")
     is_settled: bool = False
     is_answered: bool = False
 
@@ -61,6 +67,13 @@ class Burst:
         """Return when the burst ended, or `now` while it goes on."""
         return now if self.ended_at is None else self.ended_at
 
+    @property
+    def settles_from(self) -> float:
+        """The time from which the wait for its last words counts: its end, if that was reported in time."""
+        assert self.ended_at is not None
+        assert self.reported_at is not None
+        return max(self.ended_at, self.reported_at - REPORT_LAG)
+
     def is_heard_at(self, at: float) -> bool:
         """Return whether the burst goes on and had begun before that time."""
         return self.is_going_on and self.started_at < at
@@ -75,7 +88,7 @@ class Burst:
         again after each word.
         """
         if self.emits_interims:
-            return self.started_at + max_pause
+            return max(self.started_at, self.heard_from) + max_pause
         heard_at = self.started_at if self.word_at is None else self.word_at
         return heard_at + max(max_pause, LONGEST_VOICE)
 

@@ -1,7 +1,8 @@
 """Endpointing: the rule by which a pause ends the caller's turn.
 
-The wait counts from the true end of speech. Its length depends on the facts that are known of the turn: whether a final
-is still owed, and the verdict of the turn detector. Without a verdict, or with "complete", it is the learned delay.
+The wait counts from the true end of speech; the wait for a final, from at most `REPORT_LAG` before the report of it.
+Its length depends on the facts that are known of the turn: whether a final is still owed, and the verdict of the turn
+detector. Without a verdict, or with "complete", it is the learned delay.
 
 A recogniser that judges the ends of turns takes the place of the detector and of these waits, from the first word of
 the turn that it shows. `max_delay` limits the wait for its judgement. The waits hold as ever for words of a recogniser
@@ -34,7 +35,10 @@ class Endpointing:
         the turn."""
         if turn.over is not None:
             return turn.over.at if turn.has_words else turn.over.at + self._options.endpointing.transcript_timeout
-        return turn.silence_since + self.delay(turn)
+        since, burst = turn.silence_since, turn.burst
+        if turn.owes_final and burst is not None and not burst.is_going_on:
+            since = max(since, burst.settles_from)
+        return since + self.delay(turn)
 
     def waits_for_recogniser(self, turn: UserTurn) -> bool:
         """Return whether the recogniser will judge the end of that turn."""

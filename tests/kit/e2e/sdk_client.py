@@ -51,7 +51,7 @@ class Heard(Watched):
         self.stops: list[int] = []
         """How many frames had come at each stop."""
 
-    def audio(self, frame: AudioFrame) -> None:
+    def audio(self, frame: AudioFrame, late: float = 0.0) -> None:
         self.frames.append(frame)
         self.changed()
 

@@ -17,7 +17,7 @@ MESSAGES = {
     "JoinRequest": "client_info connection_settings reconnect reconnect_reason participant_sid",
     "ClientInfo": "sdk version protocol os browser browser_version client_protocol",
     "ConnectionSettings": "auto_subscribe adaptive_stream",
-    "SignalRequest": "offer trickle add_track mute leave sync_state ping_req",
+    "SignalRequest": "offer trickle add_track mute leave sync_state ping_req update_audio_track",
     "SignalResponse": "join answer trickle update track_published leave mute speakers_changed room_update "
     "connection_quality refresh_token track_unpublished reconnect pong_resp track_subscribed "
     "media_sections_requirement",
@@ -30,7 +30,8 @@ MESSAGES = {
     "ParticipantInfo": "sid identity state tracks metadata name version kind attributes disconnect_reason",
     "ParticipantUpdate": "participants",
     "TrackInfo": "sid type name muted source mid",
-    "AddTrackRequest": "cid name type muted source disable_red",
+    "AddTrackRequest": "cid name type muted source disable_red audio_features",
+    "UpdateLocalAudioTrack": "track_sid features",
     "TrackPublishedResponse": "cid track",
     "TrackUnpublishedResponse": "track_sid",
     "TrackSubscribed": "track_sid",
