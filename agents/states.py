@@ -90,5 +90,7 @@ USER_TRANSITIONS: dict[UserState, frozenset[UserState]] = {state: frozenset(User
 
 CallStatus = Literal["dialing", "ringing", "answered", "busy", "declined", "no_answer", "no_route", "failed"]
 """A step or the end of a call out, or of a transfer."""
+HoldState = Literal["talking", "on_hold", "connected"]
+"""With whom the caller talks: with the agent; with none, on hold; or with the person of a warm transfer."""
 KeysEnd = Literal["terminator", "length", "pause", "limit", "none"]
 """The end of an entry by the keys of a telephone."""

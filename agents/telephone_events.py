@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from vivavoce.agents.session_event import SessionEvent
-from vivavoce.agents.states import CallStatus, KeysEnd
+from vivavoce.agents.states import CallStatus, HoldState, KeysEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,3 +53,16 @@ class CallProgress(SessionEvent):
     identity: str = field(repr=False)
     sip_code: int | None = None
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldChanged(SessionEvent):
+    """The caller was put on hold, was connected with a person, or talks with the agent again.
+
+    Args:
+        state: With whom the caller talks: the agent (`talking`), none (`on_hold`), or the person of a warm transfer
+            (`connected`).
+    """
+
+    name: ClassVar[str] = "hold_changed"
+    state: HoldState

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vivavoce.agents.extension.extension import Attached, Host
 from vivavoce.agents.telephony.calls import Calls
+from vivavoce.agents.telephony.hold import Hold
 from vivavoce.agents.telephony.key_input import KeyInput
 from vivavoce.agents.telephony.telephony import Telephony
 
@@ -13,8 +14,10 @@ class SessionTelephony(Attached):
 
     def __init__(self, host: Host, keys: KeyInput, calls: Calls) -> None:
         self._keys = keys
-        self.face = Telephony(host, keys, calls)
+        self._hold = Hold(host.context)
+        self.face = Telephony(host, keys, calls, self._hold)
 
     def end(self) -> None:
-        """Take no more keys: the close begins."""
+        """Take no more keys, and end the hold: the close begins."""
         self._keys.end()
+        self._hold.change("talking")

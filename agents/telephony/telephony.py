@@ -7,8 +7,10 @@ from collections.abc import Mapping
 import anyio
 
 from vivavoce.agents.extension.extension import Host
+from vivavoce.agents.states import HoldState
 from vivavoce.agents.telephony.calls import Calls
 from vivavoce.agents.telephony.collector import EnteredKeys
+from vivavoce.agents.telephony.hold import Hold
 from vivavoce.agents.telephony.key_entry import KEYS, KeyEntry
 from vivavoce.agents.telephony.key_input import KeyInput
 from vivavoce.agents.telephony.numbers import checked_number, checked_target
@@ -23,24 +25,49 @@ KEY_PAUSE = 0.5
 
 
 class Telephony:
-    """Keys of the caller and to the line, calls out and transfers.
+    """Keys of the caller and to the line, hold, calls out and transfers.
 
     Args:
         host: The session.
         keys: The keys that its caller presses.
         calls: Its calls out and transfers.
+        hold: Its hold.
     """
 
-    def __init__(self, host: Host, keys: KeyInput, calls: Calls) -> None:
+    def __init__(self, host: Host, keys: KeyInput, calls: Calls, hold: Hold) -> None:
         self._host = host
         self._keys = keys
         self._calls = calls
+        self._hold = hold
 
     @property
     def caller(self) -> CallerInfo | None:
         """The caller as the line names them; None as long as none is there."""
         transport = self._host.context.live.transport
         return None if transport is None else transport.caller
+
+    @property
+    def hold_state(self) -> HoldState:
+        """With whom the caller talks: the agent, none (on hold), or the person of a warm transfer."""
+        return self._hold.state
+
+    def hold(self) -> None:
+        """Put the caller on hold, until `resume()` or the close. Call it from any thread; on hold it does nothing.
+
+        The caller hears the music of `BackgroundAudioConfig(…, hold_only=True)`, if the session has some. Nothing that
+        they say, type or show is a turn, an open turn is dropped, and no wake-up comes; keys are events, and no entries
+        but for `collect_keys()`. The speech that plays goes on to its end, and the agent may speak: the music is then
+        quieter. The event `hold_changed` tells it.
+
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is no caller now.
+            SessionError: The caller talks with the person of a warm transfer.
+        """
+        self._hold.ask("on_hold")
+
+    def resume(self) -> None:
+        """Talk with the caller again; fine if there is no hold. Raises as `hold()`."""
+        self._hold.ask("talking")
 
     async def collect_keys(self, entry: KeyEntry | None = None, *, first_within: float = 10.0) -> EnteredKeys:
         """Wait for one entry of the caller, which is then no turn; ask for it before, such as by `say()`.

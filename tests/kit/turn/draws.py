@@ -112,6 +112,9 @@ DECISIONS = st.sampled_from(
         i.WakeUpPaused(),
         i.WakeUpResumed(),
         i.WakeUpReset(),
+        i.CallerHeld(True),
+        i.CallerHeld(False),
+        i.CallerHeld(False),
     ]
 )
 TELLING = ["final", "backchannel", "final of the interim", "interim", "typed", "nothing", "past", "past of the interim"]
