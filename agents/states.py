@@ -88,7 +88,11 @@ USER_TRANSITIONS: dict[UserState, frozenset[UserState]] = {state: frozenset(User
 """From each user state, the states that may follow."""
 
 
-CallStatus = Literal["dialing", "ringing", "answered", "busy", "declined", "no_answer", "no_route", "failed"]
+CallKind = Literal["call", "transfer", "warm_transfer"]
+"""A call out, the caller's transfer to another telephone, or to a person who is briefed before."""
+CallStatus = Literal[
+    "dialing", "ringing", "briefing", "answered", "busy", "declined", "no_answer", "no_route", "failed"
+]
 """A step or the end of a call out, or of a transfer."""
 HoldState = Literal["talking", "on_hold", "connected"]
 """With whom the caller talks: with the agent; with none, on hold; or with the person of a warm transfer."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from vivavoce.agents.session_event import SessionEvent
-from vivavoce.agents.states import CallStatus, HoldState, KeysEnd
+from vivavoce.agents.states import CallKind, CallStatus, HoldState, KeysEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +40,16 @@ class CallProgress(SessionEvent):
     """A call or a transfer by `session.telephony` has got further, or has ended.
 
     Args:
-        what: A `call`, or a `transfer` of the caller.
-        status: `dialing`, `ringing`; at the end `answered`, `busy`, `declined`, `no_answer`, `no_route` or `failed`.
+        what: A `call`, or a `transfer` or `warm_transfer` of the caller.
+        status: `dialing`, `ringing`, in a warm transfer `briefing`; at the end `answered`, `busy`, `declined`,
+            `no_answer`, `no_route` or `failed`.
         identity: The participant that is called, or transferred.
         sip_code: The SIP code of a refusal; None without one.
         reason: Of a call that was not answered, in the words of the line or the server.
     """
 
     name: ClassVar[str] = "call_progress"
-    what: Literal["call", "transfer"]
+    what: CallKind
     status: CallStatus
     identity: str = field(repr=False)
     sip_code: int | None = None

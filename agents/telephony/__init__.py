@@ -4,6 +4,7 @@
 * `session_telephony`: the part of one session; `telephony`: its face for applications.
 * `collector`, `key_input`: the pure rule of an entry, and the keys of a session; `tones`: keys as audio.
 * `calls`: calls out and transfers by the server's API; `outcome`: how they end; `numbers`: checks of numbers.
+* `hold`: the caller on hold; `warm_transfer`, `briefing`, `side_room`: transfers to a person who is briefed before.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from vivavoce.pipelines.core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from vivavoce.agents.telephony.briefing import Briefing
     from vivavoce.agents.telephony.collector import EnteredKeys
     from vivavoce.agents.telephony.key_entry import KeyEntry
     from vivavoce.agents.telephony.options import TelephonyOptions
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.io import CallerInfo
 
 _PLACES = {
+    "vivavoce.agents.telephony.briefing": "Briefing",
     "vivavoce.agents.telephony.collector": "EnteredKeys",
     "vivavoce.agents.telephony.key_entry": "KeyEntry",
     "vivavoce.agents.telephony.options": "TelephonyOptions",
@@ -29,7 +32,7 @@ _PLACES = {
     "vivavoce.pipelines.io": "CallerInfo",
 }
 
-__all__ = ["CallOutcome", "CallerInfo", "EnteredKeys", "KeyEntry", "Telephony", "TelephonyOptions"]
+__all__ = ["Briefing", "CallOutcome", "CallerInfo", "EnteredKeys", "KeyEntry", "Telephony", "TelephonyOptions"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import anyio
 
 from vivavoce.agents.extension.extension import Host
+from vivavoce.agents.session_type import Session
 from vivavoce.agents.states import HoldState
-from vivavoce.agents.telephony.calls import Calls
+from vivavoce.agents.telephony.calls import Calls, Dial
 from vivavoce.agents.telephony.collector import EnteredKeys
 from vivavoce.agents.telephony.hold import Hold
 from vivavoce.agents.telephony.key_entry import KEYS, KeyEntry
@@ -16,6 +17,7 @@ from vivavoce.agents.telephony.key_input import KeyInput
 from vivavoce.agents.telephony.numbers import checked_number, checked_target
 from vivavoce.agents.telephony.outcome import CallOutcome
 from vivavoce.agents.telephony.tones import key_tones
+from vivavoce.agents.telephony.warm_transfer import WarmTransfers
 from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, SessionNotStartedError
 from vivavoce.pipelines.io import CallerInfo, Transport
@@ -32,13 +34,15 @@ class Telephony:
         keys: The keys that its caller presses.
         calls: Its calls out and transfers.
         hold: Its hold.
+        transfers: Its warm transfers.
     """
 
-    def __init__(self, host: Host, keys: KeyInput, calls: Calls, hold: Hold) -> None:
+    def __init__(self, host: Host, keys: KeyInput, calls: Calls, hold: Hold, transfers: WarmTransfers) -> None:
         self._host = host
         self._keys = keys
         self._calls = calls
         self._hold = hold
+        self._transfers = transfers
 
     @property
     def caller(self) -> CallerInfo | None:
@@ -140,20 +144,7 @@ class Telephony:
             SessionError: A participant of that identity is in the room or is being called, or the session closes.
         """
         number = checked_number("number", number)
-        if identity is not None and not check_text("identity", identity).strip():
-            raise ConfigurationError("need identity as a name or None, got an empty one")
-        check_text("name", name)
-        check_number("ringing_timeout", ringing_timeout, above=0, unit="s")
-        check_number("max_duration", max_duration, above=0, unit="s", or_none=True)
-        return await self._calls.call(
-            number,
-            identity=identity or f"sip_{number}",
-            name=name,
-            keys=_checked_keys(keys).replace("W", "w") if keys else "",
-            ringing=ringing_timeout,
-            longest=max_duration,
-            headers=_checked_headers(headers),
-        )
+        return await self._calls.call(_dial(number, identity, name, keys, ringing_timeout, max_duration, headers))
 
     async def transfer(
         self,
@@ -192,6 +183,47 @@ class Telephony:
             headers=_checked_headers(headers),
         )
 
+    async def warm_transfer(
+        self,
+        number: str,
+        desk: Session,
+        *,
+        identity: str | None = None,
+        name: str = "",
+        keys: str = "",
+        ringing_timeout: float = 30.0,
+        briefing_timeout: float = 60.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> CallOutcome:
+        """Put the caller on hold, call a person into a second room, have them briefed there, and connect the two.
+
+        It returns when they are connected (`answered`), or when the caller is back, off hold: no answer, declined,
+        hung up, or a failure. Nothing that the line, the servers or the briefing does raises; the event `call_progress`
+        tells the steps. Connected, the agent is silent and deaf (`hold_changed`: `connected`), until one of the two
+        leaves: then the other one is hung up, and the session closes. Cancelled before, it leads back to the caller. In
+        a tool, its time does not count to the tool's limit.
+
+        Args:
+            number: The person's, such as `"+15550123"`.
+            desk: A session with a `Briefing` as its agent, and a pipeline of its own, which is not started; it serves
+                one call that is answered.
+            identity: Of the participant that the person becomes; None: `sip_` and the number.
+            name: Of that participant; "" for the server's choice.
+            keys: Pressed when the person's telephone is answered, such as an extension: `"w12#"`.
+            ringing_timeout: Seconds until nobody has answered.
+            briefing_timeout: Seconds from the answer in which the person must take the call.
+            headers: SIP headers of the call.
+        Raises:
+            ConfigurationError: An argument is none that it needs to be, there is no caller, no trunk, or no key for
+                the server.
+            CapabilityError: The session is not in a LiveKit room.
+            SessionError: Another transfer is under way, or the session closes.
+        """
+        number = checked_number("number", number)
+        check_number("briefing_timeout", briefing_timeout, above=0, unit="s")
+        dial = _dial(number, identity, name, keys, ringing_timeout, None, headers)
+        return await self._transfers.transfer(dial, desk, briefing_timeout)
+
     async def _play(self, keys: str, transport: Transport) -> None:
         caller = transport.caller
         if caller is not None and caller.line == "room":
@@ -209,6 +241,31 @@ class Telephony:
         if transport is None:
             raise SessionNotStartedError("the session is not in its room yet; call this from on_enter on")
         return transport
+
+
+def _dial(
+    number: str,
+    identity: str | None,
+    name: str,
+    keys: str,
+    ringing: float,
+    longest: float | None,
+    headers: Mapping[str, str] | None,
+) -> Dial:
+    if identity is not None and not check_text("identity", identity).strip():
+        raise ConfigurationError("need identity as a name or None, got an empty one")
+    check_text("name", name)
+    check_number("ringing_timeout", ringing, above=0, unit="s")
+    check_number("max_duration", longest, above=0, unit="s", or_none=True)
+    return Dial(
+        number=number,
+        identity=identity or f"sip_{number}",
+        name=name,
+        keys=_checked_keys(keys).replace("W", "w") if keys else "",
+        ringing=ringing,
+        longest=longest,
+        headers=_checked_headers(headers),
+    )
 
 
 def _checked_keys(keys: object) -> str:
