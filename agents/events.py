@@ -9,6 +9,7 @@ from vivavoce.agents.records import CloseReport, ComponentRecord, GraphEvent, Re
 from vivavoce.agents.session_event import SessionEvent as SessionEvent
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.telephone_events import CallProgress as CallProgress
+from vivavoce.agents.telephone_events import EgressChanged as EgressChanged
 from vivavoce.agents.telephone_events import HoldChanged as HoldChanged
 from vivavoce.agents.telephone_events import KeyPressed as KeyPressed
 from vivavoce.agents.telephone_events import KeysEntered as KeysEntered

@@ -94,6 +94,8 @@ CallStatus = Literal[
     "dialing", "ringing", "briefing", "answered", "busy", "declined", "no_answer", "no_route", "failed"
 ]
 """A step or the end of a call out, or of a transfer."""
+EgressStatus = Literal["starting", "active", "ending", "complete", "failed", "aborted", "limit_reached"]
+"""The state of a recording by LiveKit's egress, in LiveKit's words."""
 HoldState = Literal["talking", "on_hold", "connected"]
 """With whom the caller talks: with the agent; with none, on hold; or with the person of a warm transfer."""
 KeysEnd = Literal["terminator", "length", "pause", "limit", "none"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from vivavoce.agents.session_event import SessionEvent
 from vivavoce.agents.states import CallKind, CallStatus, HoldState, KeysEnd
@@ -67,3 +67,19 @@ class HoldChanged(SessionEvent):
 
     name: ClassVar[str] = "hold_changed"
     state: HoldState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EgressChanged(SessionEvent):
+    """The recording by LiveKit's egress, of `session.telephony`, runs, ends, or has not started.
+
+    Args:
+        status: `started` when it runs, `stopping` when it was stopped and its file is being written, or `failed`.
+        egress_id: Of LiveKit, in its webhooks too; empty if there is none.
+        reason: Of a failure.
+    """
+
+    name: ClassVar[str] = "egress_changed"
+    status: Literal["started", "stopping", "failed"]
+    egress_id: str
+    reason: str = ""

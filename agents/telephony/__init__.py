@@ -5,6 +5,7 @@
 * `collector`, `key_input`: the pure rule of an entry, and the keys of a session; `tones`: keys as audio.
 * `calls`: calls out and transfers by the server's API; `outcome`: how they end; `numbers`: checks of numbers.
 * `hold`: the caller on hold; `warm_transfer`, `briefing`, `side_room`: transfers to a person who is briefed before.
+* `egress`: the recording of the room by LiveKit's egress.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from vivavoce.pipelines.core.lazy import lazy_names
 if TYPE_CHECKING:
     from vivavoce.agents.telephony.briefing import Briefing
     from vivavoce.agents.telephony.collector import EnteredKeys
+    from vivavoce.agents.telephony.egress import EgressRecording
     from vivavoce.agents.telephony.key_entry import KeyEntry
     from vivavoce.agents.telephony.options import TelephonyOptions
     from vivavoce.agents.telephony.outcome import CallOutcome
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "vivavoce.agents.telephony.briefing": "Briefing",
     "vivavoce.agents.telephony.collector": "EnteredKeys",
+    "vivavoce.agents.telephony.egress": "EgressRecording",
     "vivavoce.agents.telephony.key_entry": "KeyEntry",
     "vivavoce.agents.telephony.options": "TelephonyOptions",
     "vivavoce.agents.telephony.outcome": "CallOutcome",
@@ -32,7 +35,16 @@ _PLACES = {
     "vivavoce.pipelines.io": "CallerInfo",
 }
 
-__all__ = ["Briefing", "CallOutcome", "CallerInfo", "EnteredKeys", "KeyEntry", "Telephony", "TelephonyOptions"]
+__all__ = [
+    "Briefing",
+    "CallOutcome",
+    "CallerInfo",
+    "EgressRecording",
+    "EnteredKeys",
+    "KeyEntry",
+    "Telephony",
+    "TelephonyOptions",
+]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _PLACES)

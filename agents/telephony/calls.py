@@ -135,7 +135,9 @@ class Calls:
         from livekit import api
 
         transport, credentials = self.line()
-        whom = self._telephone(transport, identity)
+        if identity is None and transport.caller is not None:
+            identity = transport.caller.identity
+        whom = self._telephone(transport.room, identity, "a transfer")
         request = api.TransferSIPParticipantRequest(
             participant_identity=whom,
             room_name=transport.room.name,
@@ -211,8 +213,24 @@ class Calls:
         finally:
             self._under_way.discard(identity)
 
+    async def send_keys(self, keys: str, identity: str) -> bool:
+        """Press keys for one telephone of the room; return whether the line has a message for it."""
+        from vivavoce.agents.transports.livekit import phone
+
+        room = self._room_line("keys for one of several telephones").room
+        return await phone.send_keys(room, keys, self._telephone(room, identity, "send_keys()"))
+
     def line(self) -> tuple[LiveKitTransport, Credentials]:
         """Return the way to the caller, and the keys for the server's API."""
+        transport = self._room_line("calls out, transfers and egress")
+        if transport.credentials is None:
+            raise ConfigurationError(
+                "calls and transfers need the server's API, but URL, API key and API secret are not all known: set "
+                "LIVEKIT_URL, LIVEKIT_API_KEY and LIVEKIT_API_SECRET, or start the session in a worker's job"
+            )
+        return transport, transport.credentials
+
+    def _room_line(self, what: str) -> LiveKitTransport:
         from vivavoce.agents.transports.livekit import LiveKitTransport
 
         self._context.check_open()
@@ -221,25 +239,18 @@ class Calls:
             raise SessionNotStartedError("the session is not in its room yet; call this from on_enter on")
         if not isinstance(transport, LiveKitTransport):
             remedy = "start the session in a LiveKit room with a SIP service"
-            raise CapabilityError(type(transport).__name__, "calls out and transfers", remedy)
-        if transport.credentials is None:
-            raise ConfigurationError(
-                "calls and transfers need the server's API, but URL, API key and API secret are not all known: set "
-                "LIVEKIT_URL, LIVEKIT_API_KEY and LIVEKIT_API_SECRET, or start the session in a worker's job"
-            )
-        return transport, transport.credentials
+            raise CapabilityError(type(transport).__name__, what, remedy)
+        return transport
 
-    def _telephone(self, transport: LiveKitTransport, identity: str | None) -> str:
-        """Return the identity of the telephone to transfer: the caller's, or the given one."""
+    def _telephone(self, room: rtc.Room, identity: str | None, what: str) -> str:
+        """Return that identity, if it is a telephone's in the room."""
         from vivavoce.agents.transports.livekit.phone import SIP
 
-        whom = identity
-        if whom is None and transport.caller is not None:
-            whom = transport.caller.identity
-        participant = transport.room.remote_participants.get(whom or "")
+        participant = room.remote_participants.get(identity or "")
         if participant is None or participant.kind != SIP:
-            found = "nobody is on the line" if participant is None else f"{whom!r} has a LiveKit client"
-            raise ConfigurationError(f"a transfer needs a telephone in the room, and {found}")
+            missing = "nobody is on the line" if identity is None else f"{identity!r} is not there"
+            found = missing if participant is None else f"{identity!r} has a LiveKit client"
+            raise ConfigurationError(f"{what} needs a telephone in the room, and {found}")
         return participant.identity
 
 

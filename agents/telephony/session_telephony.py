@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vivavoce.agents.extension.extension import Attached, Host
 from vivavoce.agents.telephony.calls import Calls
+from vivavoce.agents.telephony.egress import Egress
 from vivavoce.agents.telephony.hold import Hold
 from vivavoce.agents.telephony.key_input import KeyInput
 from vivavoce.agents.telephony.telephony import Telephony
@@ -17,7 +18,8 @@ class SessionTelephony(Attached):
         self._keys = keys
         self._hold = Hold(host.context)
         self._transfers = WarmTransfers(host, calls, self._hold)
-        self.face = Telephony(host, keys, calls, self._hold, self._transfers)
+        self._egress = Egress(host.context, calls)
+        self.face = Telephony(host, keys, calls, self._hold, self._transfers, self._egress)
 
     def end(self) -> None:
         """Take no more keys, and end the hold: the close begins."""
@@ -26,9 +28,10 @@ class SessionTelephony(Attached):
 
     @property
     def has_work(self) -> bool:
-        """Whether a warm transfer is under way."""
-        return self._transfers.is_under_way
+        """Whether a warm transfer is under way, or an egress runs."""
+        return self._transfers.is_under_way or self._egress.may_run
 
     async def aclose(self) -> None:
-        """End the warm transfer."""
+        """End the warm transfer, and stop the egress."""
         await self._transfers.aclose()
+        await self._egress.aclose()

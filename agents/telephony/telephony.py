@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -11,6 +12,7 @@ from vivavoce.agents.session_type import Session
 from vivavoce.agents.states import HoldState
 from vivavoce.agents.telephony.calls import Calls, Dial
 from vivavoce.agents.telephony.collector import EnteredKeys
+from vivavoce.agents.telephony.egress import Egress, EgressRecording
 from vivavoce.agents.telephony.hold import Hold
 from vivavoce.agents.telephony.key_entry import KEYS, KeyEntry
 from vivavoce.agents.telephony.key_input import KeyInput
@@ -21,6 +23,9 @@ from vivavoce.agents.telephony.warm_transfer import WarmTransfers
 from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, SessionNotStartedError
 from vivavoce.pipelines.io import CallerInfo, Transport
+
+if TYPE_CHECKING:
+    from livekit.api import RoomCompositeEgressRequest
 
 KEY_PAUSE = 0.5
 """Seconds of a "w" among keys, as LiveKit's SIP service counts it."""
@@ -35,14 +40,18 @@ class Telephony:
         calls: Its calls out and transfers.
         hold: Its hold.
         transfers: Its warm transfers.
+        egress: Its recording by LiveKit's egress.
     """
 
-    def __init__(self, host: Host, keys: KeyInput, calls: Calls, hold: Hold, transfers: WarmTransfers) -> None:
+    def __init__(
+        self, host: Host, keys: KeyInput, calls: Calls, hold: Hold, transfers: WarmTransfers, egress: Egress
+    ) -> None:
         self._host = host
         self._keys = keys
         self._calls = calls
         self._hold = hold
         self._transfers = transfers
+        self._egress = egress
 
     @property
     def caller(self) -> CallerInfo | None:
@@ -90,17 +99,18 @@ class Telephony:
         self._host.context.check_open()
         return await self._keys.collect(entry or KeyEntry(), first_within)
 
-    async def send_keys(self, keys: str) -> None:
+    async def send_keys(self, keys: str, *, identity: str | None = None) -> None:
         """Press keys for the other side, such as an automatic menu.
 
-        In a LiveKit room each telephone gets them at once, by a message of the line. Elsewhere the tones are played in
-        the agent's own audio, behind the speech that is under way.
+        In a LiveKit room each telephone gets them at once, or the one of `identity`, by a message of the line.
+        Elsewhere the tones are played in the agent's own audio, behind the speech that is under way.
 
         Args:
             keys: 0 to 9, *, #, A to D; a "w" waits for half a second.
+            identity: The one telephone of a LiveKit room that gets them; None: all of the line.
         Raises:
-            ConfigurationError: There are other characters, or none, or the caller has no telephone.
-            CapabilityError: The line needs tones, and the session has no audio.
+            ConfigurationError: There are other characters, or none, or the caller, or `identity`, has no telephone.
+            CapabilityError: The line needs tones, and the session has no audio, or it has no telephones with names.
             SessionError: The session is not in its room, or closes.
             RoomError: The line did not take them.
         """
@@ -110,7 +120,9 @@ class Telephony:
         for number, part in enumerate(pressed.split("W")):
             if number:
                 await anyio.sleep(KEY_PAUSE)
-            if part and not await transport.send_keys(part):
+            if part and identity is not None:
+                await self._calls.send_keys(part, check_text("identity", identity))
+            elif part and not await transport.send_keys(part):
                 await self._play(part, transport)
 
     async def call(
@@ -223,6 +235,32 @@ class Telephony:
         check_number("briefing_timeout", briefing_timeout, above=0, unit="s")
         dial = _dial(number, identity, name, keys, ringing_timeout, None, headers)
         return await self._transfers.transfer(dial, desk, briefing_timeout)
+
+    async def start_egress(self, output: str | RoomCompositeEgressRequest) -> EgressRecording:
+        """Have LiveKit's egress service record the room, and wait until the recording runs.
+
+        It is independent of `session.recording`, which records in the agent's process. The close of the session stops
+        it. The event `egress_changed` tells start, stop and failure.
+
+        Args:
+            output: The path of an Ogg file with the agent on one channel and all others on the other one, such as
+                `"calls/{room_name}-{time}.ogg"`; or LiveKit's own request, for a storage, video or a layout.
+        Raises:
+            RoomError: The server refused it, or did not answer within 5 s, or the recording did not begin within 30 s.
+            ConfigurationError: `output` is neither, or there is no key for the server.
+            CapabilityError: The session is not in a LiveKit room.
+            SessionError: An egress of the session runs, or the session closes.
+        """
+        return await self._egress.start(output)
+
+    async def stop_egress(self) -> EgressRecording:
+        """Stop that recording. Its file comes later: the status is `ending`, and the webhook `egress_ended` tells it.
+
+        Raises:
+            RoomError: The server refused it, or did not answer within 5 s.
+            SessionError: No egress of the session runs.
+        """
+        return await self._egress.stop()
 
     async def _play(self, keys: str, transport: Transport) -> None:
         caller = transport.caller

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from vivavoce.agents.core.call_site import calling_tool
+from vivavoce.agents.events import SpeechCreated
 from vivavoce.agents.extension.extension import Host
 from vivavoce.agents.session_type import Session
 from vivavoce.agents.states import CloseReason
@@ -135,7 +136,6 @@ class WarmTransfers:
             outcome = transfer.failed(describe(error))
         finally:
             self._transfer = None
-            transfer.transport.mute_voice(False)
             if not self._context.closing.is_asked:
                 self._hold.change(before)
             self._decide(transfer, outcome)
@@ -238,17 +238,25 @@ class WarmTransfers:
 
         identity = transfer.dial.identity
         answered = CallOutcome(status="answered", identity=identity, way="moved" if way == "moved" else "bridged")
-        with presence(where, identity) as person:
-            self._host.interrupt(force=True)
-            transfer.transport.mute_voice(True)
-            self._hold.change("connected")
-            self._decide(transfer, answered)
-            await person.end()
+        emitter = self._context.log.emitter
+        emitter.on(SpeechCreated, self._cut)
+        try:
+            with presence(where, identity) as person:
+                self._host.interrupt(force=True)
+                self._hold.change("connected")
+                self._decide(transfer, answered)
+                await person.end()
+        finally:
+            emitter.off(SpeechCreated, self._cut)
         if not where.isconnected() and where is not transfer.transport.room:
             return transfer.failed("the agent has lost the room of the person")
         self._host.hang_up(CloseReason.PARTICIPANT_LEFT)
         await anyio.sleep_forever()  # the close cuts it; until then the agent stays silent
         raise AssertionError("unreachable")
+
+    def _cut(self, _: SpeechCreated) -> None:
+        """Cut a speech before it sounds: the agent has no voice in the call of the two."""
+        self._host.interrupt(force=True)
 
     def _decide(self, transfer: Transfer, outcome: CallOutcome) -> None:
         """Note the outcome: the first one that the application gets, and a later loss of the person."""

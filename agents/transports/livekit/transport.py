@@ -350,14 +350,6 @@ class LiveKitTransport(Transport):
         self._track = rtc.LocalAudioTrack.create_audio_track(self._options.track_name, self._sink.open())
         self._publication = await publish(self._room, self._track)
 
-    def mute_voice(self, is_muted: bool) -> None:
-        """Mute the agent's track, so that nothing of its own is heard, or unmute it."""
-        if self._track is not None and self._publication is not None and self._room.isconnected():
-            if is_muted:
-                self._track.mute()
-            else:
-                self._track.unmute()
-
     @property
     def is_audible(self) -> bool:
         """Whether the linked participant is present and the agent's track has a subscriber.

@@ -1,4 +1,4 @@
-"""A server of rooms with a scripted SIP service: it answers the scripted methods, and passes all else on to a room server.
+"""A server of rooms with a scripted SIP service: it answers the scripted methods, and a room server all else.
 
 Media do not go through it: the clients send them to the room server's own ports.
 """
