@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 
@@ -130,7 +130,7 @@ class WarmTransfers:
         try:
             with self._context.closing.cuts(transfer.scope):
                 self._hold.change("on_hold")
-                outcome = await self._in_side_room(transfer)
+                outcome = await self._carry_out(transfer)
         except Exception as error:  # noqa: BLE001 - rooms and servers are foreign: any failure leads back to the caller
             logger.debug("The warm transfer failed", exc_info=error)
             outcome = transfer.failed(describe(error))
@@ -141,16 +141,18 @@ class WarmTransfers:
             self._decide(transfer, outcome)
             transfer.ended.set()
 
-    async def _in_side_room(self, transfer: Transfer) -> CallOutcome:
+    async def _carry_out(self, transfer: Transfer) -> CallOutcome:
         room = transfer.transport.room
         name = new_id(f"{room.name}-transfer")
         async with side_room(transfer.credentials, name, room.local_participant.identity) as side:
             outcome = await self._calls.dial("warm_transfer", transfer.dial, side, transfer.credentials)
             if outcome.is_answered:
                 outcome = await self._brief(transfer, side)
-            if outcome.is_answered:
-                outcome = await self._connect(transfer, side)
-            return outcome
+            if not outcome.is_answered:
+                return outcome
+            if not await self._move(transfer, side):
+                return await self._bridge(transfer, side)
+        return await self._until_left(transfer, room, "moved")
 
     async def _brief(self, transfer: Transfer, side: rtc.Room) -> CallOutcome:
         """Have the person briefed; the outcome is answered if they take the call."""
@@ -190,23 +192,21 @@ class WarmTransfers:
         reason = f"the person did not decide within {transfer.limit:g} s"
         return CallOutcome(status="no_answer", identity=identity, reason=reason)
 
-    async def _connect(self, transfer: Transfer, side: rtc.Room) -> CallOutcome:
-        """Connect the two until one of them leaves; return how it ended, if the caller is to be taken back."""
+    async def _bridge(self, transfer: Transfer, side: rtc.Room) -> CallOutcome:
+        """Carry the voices until one of the two leaves; returns as `_until_left`."""
         from vivavoce.agents.transports.livekit.bridge import bridge
 
         room, identity = transfer.transport.room, transfer.dial.identity
-        if await self._move(transfer, side):
-            return await self._until_left(transfer, room, "moved")
         if identity not in side.remote_participants:
             return transfer.failed("the person was lost while they were being connected")
+        ended: list[CallOutcome] = []
+
+        async def until_left() -> None:
+            ended.append(await self._until_left(transfer, side, "bridged"))
+
         async with bridge(room, transfer.caller, side, identity, self._context.clock) as voices:
-            ended: list[CallOutcome] = []
-
-            async def until_left() -> None:
-                ended.append(await self._until_left(transfer, side, "bridged"))
-
             await _first(voices.run, until_left)
-            return ended[0]
+        return ended[0]
 
     async def _move(self, transfer: Transfer, side: rtc.Room) -> bool:
         """Move the person into the caller's room; return whether they are there."""
@@ -232,12 +232,12 @@ class WarmTransfers:
             return False
         return True
 
-    async def _until_left(self, transfer: Transfer, where: rtc.Room, way: str) -> CallOutcome:
-        """Be silent until the person leaves; then the call ends, unless the agent has lost the second room."""
+    async def _until_left(self, transfer: Transfer, where: rtc.Room, way: Literal["moved", "bridged"]) -> CallOutcome:
+        """Be silent until the person leaves. The call then ends; it returns if the agent has lost the second room."""
         from vivavoce.agents.transports.livekit.presence import presence
 
         identity = transfer.dial.identity
-        answered = CallOutcome(status="answered", identity=identity, way="moved" if way == "moved" else "bridged")
+        answered = CallOutcome(status="answered", identity=identity, way=way)
         emitter = self._context.log.emitter
         emitter.on(SpeechCreated, self._cut)
         try:

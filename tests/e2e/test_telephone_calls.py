@@ -228,6 +228,7 @@ async def test_keys_reach_only_the_telephone_that_is_named(
         for name, phone in (("first", first), ("second", second)):
             phone.room.on("sip_dtmf_received", partial(take, name))
         await call.linked()
+        agent_room.on("participant_connected", lambda _: call.changed())
         await call.until(lambda: len(agent_room.remote_participants) == 2)
         await call.telephony.send_keys("1#", identity="sip_2")
         await call.telephony.send_keys("9")

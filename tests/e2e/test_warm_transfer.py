@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import numpy as np
 import pytest
-from livekit import rtc
+from livekit import api, rtc
 from livekit.protocol.room import MoveParticipantResponse
 from livekit.protocol.sip import CreateSIPParticipantRequest, SIPParticipantInfo
 
+from kit.e2e.examples import has_said, worker_of
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import PEER_RATE, Peer, Watched, joined, tone
+from kit.e2e.working import Working
 from kit.limits import LIMIT
 from kit.servers.scripted_sip import sip_refusal
 from kit.servers.sip_before_room import SipBeforeRoom, sip_before_room
@@ -29,6 +32,8 @@ from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+SLOW = pytest.mark.test_all("make test has the bridge, and a transfer that is given up")
 
 CREATE = "SIP/CreateSIPParticipant"
 MOVE = "RoomService/MoveParticipant"
@@ -95,7 +100,7 @@ class Person:
             self.peer = peer
             peer.room.on("disconnected", lambda _: self.is_over.set())
             is_there.set()
-            await peer.until(lambda: "agent" in peer.audio_from)
+            await peer.until(lambda: bool(peer.audio_from))
             if self._act is not None:
                 await self._act(peer)
             await self.is_over.wait()
@@ -106,6 +111,11 @@ class Person:
         async with anyio.create_task_group() as self.tasks:
             yield self
             self.is_over.set()
+
+
+async def was_hung_up(peer: Peer) -> None:
+    peer.room.on("disconnected", lambda _: peer.changed())
+    await peer.until(lambda: not peer.room.isconnected())
 
 
 async def presses(peer: Peer, code: int) -> None:
@@ -176,9 +186,10 @@ async def test_the_agent_bridges_the_rooms_where_the_server_cannot_move_anybody(
         person.is_over.set()
         report = await call.end()
         assert (report.reason, report.is_clean) == ("participant_left", True)
-        await call.caller.until(lambda: not call.caller.room.isconnected())
+        await was_hung_up(call.caller)
 
 
+@SLOW
 async def test_a_caller_who_leaves_ends_the_call_of_the_person(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
@@ -192,6 +203,7 @@ async def test_a_caller_who_leaves_ends_the_call_of_the_person(
             await person.has_left.wait()
 
 
+@SLOW
 async def test_the_person_is_moved_where_the_server_can_do_that(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
@@ -218,6 +230,24 @@ async def test_the_person_is_moved_where_the_server_can_do_that(
             assert (await call.end()).reason == "participant_left"
 
 
+@SLOW
+async def test_the_caller_is_back_when_the_agent_loses_the_person_s_room(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+) -> None:
+    person = Person(room_server, lambda peer: presses(peer, 1))
+    async with person(), a_call(room_server, room_name, agent_room, {CREATE: person.answers}) as call:
+        assert (await call.warm(AgentSession(Briefing("A caller."), pipeline()))).is_answered
+        speech = call.session.say("You do not hear this.")
+        await speech
+        assert speech.outcome == "cancelled"
+        where = call.sip.credentials
+        async with api.LiveKitAPI(where.url, where.api_key, where.api_secret) as server:
+            await server.room.delete_room(api.DeleteRoomRequest(room=person.room_name))
+        await call.until(lambda: call.steps[-2:] == ["talking", "failed"])
+        await call.session.say("I am sorry, the line was lost.")
+
+
+@SLOW
 @pytest.mark.parametrize("code", [2, 486])
 async def test_a_person_who_does_not_take_the_call_leads_back_to_the_caller(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room, code: int
@@ -241,6 +271,7 @@ async def test_a_person_who_does_not_take_the_call_leads_back_to_the_caller(
                 await person.has_left.wait()
 
 
+@SLOW
 @pytest.mark.parametrize("way", ["hangs up", "says nothing"])
 async def test_a_person_who_hangs_up_or_says_nothing_leads_back_to_the_caller(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room, way: str
@@ -258,6 +289,7 @@ async def test_a_person_who_hangs_up_or_says_nothing_leads_back_to_the_caller(
             await person.has_left.wait()
 
 
+@SLOW
 async def test_a_briefing_that_fails_leads_back_to_the_caller(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
@@ -295,6 +327,7 @@ async def test_a_transfer_that_is_given_up_leads_back_to_the_caller(
         await call.until(lambda: "talking" in call.steps)
 
 
+@SLOW
 async def test_a_close_ends_a_transfer_that_rings(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
@@ -329,3 +362,43 @@ async def test_a_warm_transfer_needs_a_caller_and_a_second_session(
             await call.telephony.warm_transfer("desk", AgentSession(Briefing("A caller."), pipeline()))
         with pytest.raises(ConfigurationError, match="take_key must be one of"):
             Briefing("A caller.", take_key="yes")
+
+
+@SLOW
+@pytest.mark.parametrize("code", [1, 2])
+async def test_the_example_connects_its_caller_with_a_person_or_says_that_nobody_is_free(
+    room_server: RoomEndpoint, room_name: str, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setenv("SIP_TRUNK", "ST_1")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    async def decide(peer: Peer) -> None:
+        await peer.until(lambda: any("a person please" in "".join(stream.chunks) for stream in peer.streams))
+        await presses(peer, code)
+
+    person = Person(room_server, decide)
+    async with person(), sip_before_room({CREATE: person.answers}, room_server) as sip:
+        where = replace(room_server, url=sip.credentials.url)
+        async with (
+            Working(worker_of("warm_transfer.py", where)),
+            api.LiveKitAPI(where.url, where.api_key, where.api_secret) as server,
+            joined(room_server, room_name, "sip_1", "sip", PHONE) as caller,
+        ):
+            await server.agent_dispatch.create_dispatch(
+                api.CreateAgentDispatchRequest(agent_name="shop", room=room_name)
+            )
+            await caller.until(lambda: has_said(caller, "Bicycle shop, hello! How can I help you?"))
+            await caller.room.local_participant.send_text("a person please", topic="lk.chat")
+            if code == 2:
+                await caller.until(lambda: has_said(caller, "Nobody is free. Shall we call you back?"))
+                return
+            await caller.until(lambda: any(voice(caller, identity) for identity in caller.room.remote_participants))
+            assert has_said(caller, "One moment, please.")
+            person.is_over.set()
+            await was_hung_up(caller)
+
+
+def voice(peer: Peer, identity: str) -> bool:
+    """Whether that participant carries the person's voice."""
+    tracks = peer.room.remote_participants[identity].track_publications.values()
+    return any(track.name == f"voice of {PERSON}" for track in tracks)

@@ -42,7 +42,9 @@ PUBLIC = {
         "AgentTask AskYesOrNo GetDateTime GetDigitCode GetEmailAddress GetPhoneNumber GetPostalAddress "
         "PostalAddress TaskError TaskGroup TaskOptions"
     ),
-    "vivavoce.agents.telephony": "CallOutcome CallerInfo EnteredKeys KeyEntry Telephony TelephonyOptions",
+    "vivavoce.agents.telephony": (
+        "Briefing CallOutcome CallerInfo EgressRecording EnteredKeys KeyEntry Telephony TelephonyOptions"
+    ),
     "vivavoce.agents.telemetry": "SessionLogHandler Telemetry TelemetryOptions",
     "vivavoce.agents.transports": "AgentText AvatarOptions FileInputOptions LocalTransport TextTransport avatar_token",
     "vivavoce.agents.turn": "InterruptionMoment InterruptionPolicy backchannels_for",
