@@ -98,10 +98,15 @@ class Person:
     async def _be_there(self, identity: str, is_there: anyio.Event) -> None:
         async with joined(self._room, self.room_name, identity, "sip", PHONE) as peer:
             self.peer = peer
-            peer.room.on("disconnected", lambda _: self.is_over.set())
+
+            def hung_up(_: object) -> None:
+                self.is_over.set()
+                peer.changed()
+
+            peer.room.on("disconnected", hung_up)
             is_there.set()
-            await peer.until(lambda: bool(peer.audio_from))
-            if self._act is not None:
+            await peer.until(lambda: bool(peer.audio_from) or self.is_over.is_set())
+            if self._act is not None and not self.is_over.is_set():
                 await self._act(peer)
             await self.is_over.wait()
         self.has_left.set()
