@@ -89,7 +89,6 @@ class WarmTransfers:
             )
         transfer = Transfer(dial, desk, briefing, limit, transport, credentials, caller.identity)
         with self._calls.alone("warm_transfer", caller.identity), self._calls.alone("warm_transfer", dial.identity):
-            self._transfer = transfer
             self._context.inbox.call(lambda: self._begin(transfer))
             return await self._outcome_of(transfer)
 
@@ -123,6 +122,9 @@ class WarmTransfers:
 
     def _begin(self, transfer: Transfer) -> None:
         """Begin it in the session's own context: it is no part of the tool that asks for it."""
+        if self._context.closing.is_asked or transfer.scope.cancel_called:
+            return  # nobody waits for it any more
+        self._transfer = transfer
         self._context.group.start_soon(self._run, transfer, name="warm transfer")
 
     async def _run(self, transfer: Transfer) -> None:

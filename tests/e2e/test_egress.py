@@ -24,6 +24,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, Sessio
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
+SLOW = pytest.mark.test_all("make test has a recording that is started and stopped")
 START, STOP, LIST = "Egress/StartRoomCompositeEgress", "Egress/StopEgress", "Egress/ListEgress"
 FILE = "calls/{room_name}-{time}.ogg"
 
@@ -120,6 +121,7 @@ async def test_a_recording_has_started_when_it_is_active_and_is_ending_when_it_w
         await call.until(lambda: call.seen == [("started", "EG_1"), ("stopping", "EG_1")])
 
 
+@SLOW
 async def test_a_recording_that_fails_to_begin_says_why(agent_room: rtc.Room) -> None:
     async with in_room(agent_room, Service("STARTING", "FAILED", error="no disk").scripts) as call:
         with pytest.raises(RoomError, match="no disk"):
@@ -128,6 +130,7 @@ async def test_a_recording_that_fails_to_begin_says_why(agent_room: rtc.Room) ->
         assert STOP not in call.methods
 
 
+@SLOW
 async def test_a_refused_recording_says_why_and_is_not_looked_for(agent_room: rtc.Room) -> None:
     def refuse(_: object) -> bytes:
         raise Refused(400, "invalid_argument", "request has no output")
@@ -138,6 +141,7 @@ async def test_a_refused_recording_says_why_and_is_not_looked_for(agent_room: rt
     assert call.methods == [START]
 
 
+@SLOW
 async def test_a_recording_whose_start_got_no_answer_is_found_by_its_room(
     agent_room: rtc.Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +150,7 @@ async def test_a_recording_whose_start_got_no_answer_is_found_by_its_room(
         assert (await call.telephony.start_egress(FILE)).status == "active"
 
 
+@SLOW
 async def test_the_close_stops_a_recording(agent_room: rtc.Room) -> None:
     async with in_room(agent_room, Service("ACTIVE").scripts) as call:
         await call.telephony.start_egress(FILE)
@@ -161,6 +166,7 @@ async def test_an_output_that_is_none_is_refused(agent_room: rtc.Room) -> None:
     assert call.methods == []
 
 
+@SLOW
 @pytest.mark.real_server
 async def test_a_server_without_an_egress_service_says_so_within_the_limit(
     room_server: RoomEndpoint, agent_room: rtc.Room

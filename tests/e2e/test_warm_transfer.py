@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -21,7 +22,7 @@ from kit.e2e.working import Working
 from kit.limits import LIMIT
 from kit.servers.scripted_sip import sip_refusal
 from kit.servers.sip_before_room import SipBeforeRoom, sip_before_room
-from vivavoce.agents import Agent, AgentSession, RoomOptions, SessionOptions
+from vivavoce.agents import Agent, AgentSession, BackgroundAudioConfig, RoomOptions, SessionOptions
 from vivavoce.agents.events import CallProgress, HoldChanged
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.telephony import Briefing, CallOutcome, TelephonyOptions
@@ -30,6 +31,8 @@ from vivavoce.agents.transports.livekit import LiveKitTransport
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.wav import write_wav
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
@@ -164,14 +167,24 @@ async def hums(peer: Peer, hertz: float, until: Callable[[], bool]) -> None:
     await source.aclose()
 
 
-async def test_the_agent_bridges_the_rooms_where_the_server_cannot_move_anybody(
-    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+async def test_the_caller_hears_music_and_then_the_agent_bridges_the_rooms_where_nobody_can_be_moved(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room, tmp_path: Path
 ) -> None:
-    person = Person(room_server, lambda peer: presses(peer, 1))
+    callers: list[Peer] = []
+
+    async def takes_the_call(peer: Peer) -> None:
+        await callers[0].until(lambda: 800 in heard_pitches(callers[0]))
+        await presses(peer, 1)
+
+    music = tmp_path / "music.wav"
+    write_wav(music, AudioFrame(b"".join(frame.data for frame in tone(800.0, 1.0, PEER_RATE)), PEER_RATE))
+    person = Person(room_server, takes_the_call)
     async with (
         person(),
         a_call(room_server, room_name, agent_room, {CREATE: person.answers}) as call,
     ):
+        callers.append(call.caller)
+        call.session.play_background_audio(BackgroundAudioConfig(music, volume=1.0, hold_only=True))
         desk: AgentSession[None] = AgentSession(Briefing("A caller. Press 1 to take the call."), pipeline())
         outcome = await call.warm(desk)
         assert outcome == CallOutcome(status="answered", identity=PERSON, way="bridged")
