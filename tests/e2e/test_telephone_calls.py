@@ -71,7 +71,7 @@ async def in_room(room: rtc.Room, scripts: dict[str, Any], trunk: str = "ST_1") 
 
 
 async def test_a_call_out_is_linked_when_it_is_answered_and_its_steps_are_events(
-    embedded_room: RoomEndpoint, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     is_over = anyio.Event()
     async with anyio.create_task_group() as tasks:
@@ -81,7 +81,7 @@ async def test_a_call_out_is_linked_when_it_is_answered_and_its_steps_are_events
 
             async def phone() -> None:
                 ringing = {**PHONE, "sip.callStatus": "dialing"}
-                async with joined(embedded_room, room_name, request.participant_identity, "sip", ringing) as peer:
+                async with joined(room_server, room_name, request.participant_identity, "sip", ringing) as peer:
                     await peer.until(lambda: "agent" in peer.room.remote_participants)
                     await peer.room.local_participant.set_attributes({"sip.callStatus": "ringing"})
                     await rings.wait()
@@ -156,7 +156,7 @@ async def test_a_call_that_is_given_up_is_hung_up(agent_room: rtc.Room) -> None:
 
 
 async def test_a_transfer_hands_the_caller_over_or_leaves_the_call_as_it_is(
-    embedded_room: RoomEndpoint, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     answers: list[bytes | Refused] = [sip_refusal(603, "Decline", status=403, code="permission_denied"), b""]
 
@@ -169,7 +169,7 @@ async def test_a_transfer_hands_the_caller_over_or_leaves_the_call_as_it_is(
     async with in_room(agent_room, {TRANSFER: hand_over}) as call:
         with pytest.raises(ConfigurationError, match="nobody is on the line"):
             await call.telephony.transfer("+15550123")
-        async with joined(embedded_room, room_name, "sip_1", "sip", PHONE):
+        async with joined(room_server, room_name, "sip_1", "sip", PHONE):
             await call.linked()
             outcome = await call.telephony.transfer("+1 555 0123")
             assert (outcome.status, outcome.sip_code, outcome.identity) == ("declined", 603, "sip_1")
@@ -185,9 +185,9 @@ async def test_a_transfer_hands_the_caller_over_or_leaves_the_call_as_it_is(
 
 
 async def test_a_caller_with_a_browser_cannot_be_transferred_and_gets_no_keys(
-    embedded_room: RoomEndpoint, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
-    async with in_room(agent_room, {}) as call, joined(embedded_room, room_name, "caller"):
+    async with in_room(agent_room, {}) as call, joined(room_server, room_name, "caller"):
         await call.linked()
         with pytest.raises(ConfigurationError, match="'caller' has a LiveKit client"):
             await call.telephony.transfer("sip:desk@example.com")
@@ -196,10 +196,10 @@ async def test_a_caller_with_a_browser_cannot_be_transferred_and_gets_no_keys(
 
 
 async def test_keys_reach_the_telephone_by_the_room_s_message(
-    embedded_room: RoomEndpoint, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     got: list[tuple[int, str]] = []
-    async with in_room(agent_room, {}) as call, joined(embedded_room, room_name, "sip_1", "sip", PHONE) as phone:
+    async with in_room(agent_room, {}) as call, joined(room_server, room_name, "sip_1", "sip", PHONE) as phone:
 
         def take(key: rtc.SipDTMF) -> None:
             got.append((key.code, key.digit))
