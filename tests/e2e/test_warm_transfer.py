@@ -36,7 +36,7 @@ from vivavoce.pipelines.media.wav import write_wav
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
-SLOW = pytest.mark.test_all("make test has the bridge, and a transfer that is given up")
+SLOW = pytest.mark.test_all("make test has the bridge, and the errors of bad input")
 
 CREATE = "SIP/CreateSIPParticipant"
 MOVE = "RoomService/MoveParticipant"
@@ -322,6 +322,7 @@ async def test_a_briefing_that_fails_leads_back_to_the_caller(
         assert call.telephony.hold_state == "talking"
 
 
+@SLOW
 async def test_a_transfer_that_is_given_up_leads_back_to_the_caller(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:

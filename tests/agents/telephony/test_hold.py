@@ -40,10 +40,10 @@ def a_call(
     *answers: str,
     background: tuple[BackgroundAudioConfig, ...] = (),
     wake_up: float | None = None,
-    agent: Agent | None = None,
+    until: float = 16.0,
 ) -> SessionHarness:
     harness = SessionHarness(
-        agent or Agent("Help."),
+        Agent("Help."),
         ScriptedLLM(*answers),
         options=SessionOptions(telephony=TelephonyOptions()),
         wake_up=wake_up,
@@ -54,14 +54,14 @@ def a_call(
             harness.session.play_background_audio(one)
         await scenario(harness)
 
-    return harness.run(with_background, until=60.0)
+    return harness.run(with_background, until=until)
 
 
 def levels(harness: SessionHarness, start: float, end: float) -> set[int]:
     """The values that the caller has heard between two times."""
     sink = harness.room.sink
     assert isinstance(sink, VirtualSink)
-    whole = np.zeros(round(60.0 * RATE), np.int16)
+    whole = np.zeros(round(20.0 * RATE), np.int16)
     for played in sink.frames():
         at = round(played.at * RATE)
         samples = played.frame.to_numpy()[: len(whole) - at]
@@ -166,7 +166,7 @@ def test_a_caller_on_hold_is_not_woken_up_and_not_away() -> None:
         harness.session.telephony.resume()
         await harness.until(41.0)
 
-    harness = a_call(scenario, wake_up=10.0)
+    harness = a_call(scenario, wake_up=10.0, until=60.0)
     assert [round(one.at, 1) for one in harness.recording.of(WakeUpFired)] == [40.0]
     assert [(round(one.at, 1), one.state) for one in harness.recording.of(UserStateChanged)] == [(45.0, "away")]
 
