@@ -1,6 +1,6 @@
 """Bridge: carries the voices of two participants, each in a room of its own, to each other.
 
-The agent is in both rooms. Each voice is a track of the agent's in the other room, about 0.1 s later than in one room.
+The agent is in both rooms. Each voice is a track of the agent's in the other room, with one more jitter buffer.
 """
 
 from __future__ import annotations
