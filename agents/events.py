@@ -10,6 +10,8 @@ from vivavoce.agents.session_event import SessionEvent as SessionEvent
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.telephone_events import CallAnsweredBy as CallAnsweredBy
 from vivavoce.agents.telephone_events import CallProgress as CallProgress
+from vivavoce.agents.telephone_events import EgressChanged as EgressChanged
+from vivavoce.agents.telephone_events import HoldChanged as HoldChanged
 from vivavoce.agents.telephone_events import KeyPressed as KeyPressed
 from vivavoce.agents.telephone_events import KeysEntered as KeysEntered
 from vivavoce.pipelines.core.lazy import lazy_names

@@ -88,7 +88,11 @@ USER_TRANSITIONS: dict[UserState, frozenset[UserState]] = {state: frozenset(User
 """From each user state, the states that may follow."""
 
 
-CallStatus = Literal["dialing", "ringing", "answered", "busy", "declined", "no_answer", "no_route", "failed"]
+CallKind = Literal["call", "transfer", "warm_transfer"]
+"""A call out, the caller's transfer to another telephone, or to a person who is briefed before."""
+CallStatus = Literal[
+    "dialing", "ringing", "briefing", "answered", "busy", "declined", "no_answer", "no_route", "failed"
+]
 """A step or the end of a call out, or of a transfer."""
 AnsweredBy = Literal["human", "machine", "menu", "screening", "unavailable", "unknown"]
 """Who has answered a call out: a human, a voicemail, a menu, an assistant that asks who calls, or an announcement that
@@ -99,5 +103,9 @@ AnswerReason = Literal[
 """What such a verdict is drawn from."""
 BeepEnd = Literal["beep", "silence", "limit", "hung_up"]
 """The end of the wait for the beep of a voicemail."""
+EgressStatus = Literal["starting", "active", "ending", "complete", "failed", "aborted", "limit_reached"]
+"""The state of a recording by LiveKit's egress, in LiveKit's words."""
+HoldState = Literal["talking", "on_hold", "connected"]
+"""With whom the caller talks: with the agent; with none, on hold; or with the person of a warm transfer."""
 KeysEnd = Literal["terminator", "length", "pause", "limit", "none"]
 """The end of an entry by the keys of a telephone."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from vivavoce.agents.session_event import SessionEvent
-from vivavoce.agents.states import AnsweredBy, AnswerReason, CallStatus, KeysEnd
+from vivavoce.agents.states import AnsweredBy, AnswerReason, CallKind, CallStatus, HoldState, KeysEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +40,16 @@ class CallProgress(SessionEvent):
     """A call or a transfer by `session.telephony` has got further, or has ended.
 
     Args:
-        what: A `call`, or a `transfer` of the caller.
-        status: `dialing`, `ringing`; at the end `answered`, `busy`, `declined`, `no_answer`, `no_route` or `failed`.
+        what: A `call`, or a `transfer` or `warm_transfer` of the caller.
+        status: `dialing`, `ringing`, in a warm transfer `briefing`; at the end `answered`, `busy`, `declined`,
+            `no_answer`, `no_route` or `failed`.
         identity: The participant that is called, or transferred.
         sip_code: The SIP code of a refusal; None without one.
         reason: Of a call that was not answered, in the words of the line or the server.
     """
 
     name: ClassVar[str] = "call_progress"
-    what: Literal["call", "transfer"]
+    what: CallKind
     status: CallStatus
     identity: str = field(repr=False)
     sip_code: int | None = None
@@ -74,3 +75,32 @@ class CallAnsweredBy(SessionEvent):
     reason: AnswerReason
     transcript: str = field(default="", repr=False)
     after: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldChanged(SessionEvent):
+    """The caller was put on hold, was connected with a person, or talks with the agent again.
+
+    Args:
+        state: With whom the caller talks: the agent (`talking`), none (`on_hold`), or the person of a warm transfer
+            (`connected`).
+    """
+
+    name: ClassVar[str] = "hold_changed"
+    state: HoldState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EgressChanged(SessionEvent):
+    """The recording by LiveKit's egress, of `session.telephony`, runs, ends, or has not started.
+
+    Args:
+        status: `started` when it runs, `stopping` when it was stopped and its file is being written, or `failed`.
+        egress_id: Of LiveKit, in its webhooks too; empty if there is none.
+        reason: Of a failure.
+    """
+
+    name: ClassVar[str] = "egress_changed"
+    status: Literal["started", "stopping", "failed"]
+    egress_id: str
+    reason: str = ""

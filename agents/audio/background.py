@@ -54,10 +54,11 @@ class BackgroundAudioConfig:
         volume: Factor of the file's own level, 0 to 1.
         looping: Whether it starts again at its end, to the very sample; ends that do not fit are faded.
         thinking_only: Whether it plays only while the agent thinks, from its beginning each time.
+        hold_only: Whether it plays only while the caller is on hold (`session.telephony.hold()`), in place of all else.
         duck_volume: The volume while the agent speaks, if less than `volume`.
         fade: Seconds of fade at its start and its stop.
     Raises:
-        ConfigurationError: A volume is not from 0 to 1, or `fade` is negative.
+        ConfigurationError: A volume is not from 0 to 1, `fade` is negative, or both times of playing are given.
     """
 
     file_path: str | os.PathLike[str]
@@ -66,19 +67,22 @@ class BackgroundAudioConfig:
     volume: float = 0.3
     looping: bool = True
     thinking_only: bool = False
+    hold_only: bool = False
     duck_volume: float = 0.1
     fade: float = 0.1
 
     def __post_init__(self) -> None:
         if not isinstance(self.file_path, str | os.PathLike):
             raise ConfigurationError(f"need file_path as the path of an audio file, got {shown(self.file_path)}")
-        for name in ("enabled", "looping", "thinking_only"):
+        for name in ("enabled", "looping", "thinking_only", "hold_only"):
             check_flag(name, getattr(self, name))
         if not all(is_number(volume) and 0 <= volume <= 1 for volume in (self.volume, self.duck_volume)):
             raise ConfigurationError(
                 f"need volume and duck_volume from 0 to 1, got {shown(self.volume)} and {shown(self.duck_volume)}"
             )
         check_number("fade", self.fade, at_least=0, unit="s")
+        if self.thinking_only and self.hold_only:
+            raise ConfigurationError("need thinking_only or hold_only, got both; give the file twice, once for each")
 
 
 class BackgroundPlayer:

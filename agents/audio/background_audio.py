@@ -55,7 +55,8 @@ class BackgroundAudio:
     """Plays files under the speech of one session. A session without files has no players, no tasks and no mixing.
 
     All calls are made on the session's event loop. An ambience plays for the whole session, a file of `thinking_only`
-    while the agent thinks. While the caller is away both pause, as speech does.
+    while the agent thinks; on hold, music of `hold_only` plays in their place. While the caller is away all pause, as
+    speech does.
 
     Args:
         sources: Files that play from the start.
@@ -80,6 +81,7 @@ class BackgroundAudio:
         self._is_thinking = False
         self._is_held = False
         self._is_closed = False
+        context.hold.watch(self._turn)
 
     def check(self) -> None:
         """Check that the files exist.
@@ -113,7 +115,7 @@ class BackgroundAudio:
             self._begin(config)
 
     def play(self, source: BackgroundAudioSource) -> None:
-        """Play a file in place of those of its kind (ambience, or sound of thinking), as the application asks.
+        """Play a file in place of those of its kind (ambience, thinking, hold), as the application asks.
 
         Raises:
             SessionNotStartedError, SessionClosedError: Nothing can be played now.
@@ -134,7 +136,7 @@ class BackgroundAudio:
         if self._is_closed:
             return
         for player in self._players:
-            if player.config.thinking_only == config.thinking_only:
+            if _kind(player.config) == _kind(config):
                 player.end()
         self._begin(config)
 
@@ -191,4 +193,10 @@ class BackgroundAudio:
             player.turn(self._wants(player.config))
 
     def _wants(self, config: BackgroundAudioConfig) -> bool:
-        return not self._is_held and (self._is_thinking or not config.thinking_only)
+        if self._is_held or self._context.hold.is_deaf:
+            return config.hold_only and not self._is_held and self._context.hold.state == "on_hold"
+        return not config.hold_only and (self._is_thinking or not config.thinking_only)
+
+
+def _kind(config: BackgroundAudioConfig) -> tuple[bool, bool]:
+    return config.thinking_only, config.hold_only

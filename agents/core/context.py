@@ -17,6 +17,7 @@ from anyio import CancelScope
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent, AgentControl
+from vivavoce.agents.core.caller_hold import CallerHold
 from vivavoce.agents.core.done import Done
 from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
@@ -232,6 +233,7 @@ class SessionContext:
         self.log = SessionLog(session_id, clock, self.inbox, callback_timeout=limit)
         self.live = Live(agent, capabilities)
         self.closing = Closing()
+        self.hold = CallerHold()
         self.usage = UsageByModel()
         """The usage of each model, with estimates of the tokens that a model has not reported."""
         self.stage_observers = StageObservers(self.hooks, lambda: self.group, limit=limit)

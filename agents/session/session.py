@@ -448,7 +448,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         return self._parts.context.stage_observers.add(stage, observer, max_pending)
 
     def play_background_audio(self, source: BackgroundAudioSource) -> None:
-        """Let a file sound under the conversation. It replaces the sound of its kind (ambience, or thinking).
+        """Let a file sound under the conversation. It replaces the sound of its kind (ambience, thinking, hold).
 
         A file that turns out broken is an `error` event, and the conversation goes on.
 

@@ -18,6 +18,7 @@ from vivavoce.pipelines.events import (
     PipelineUsage,
     RemoteReplyStarted,
     UserFinal,
+    UserInterim,
 )
 from vivavoce.pipelines.pipeline import PipelineConnection, PipelineEvent
 
@@ -46,6 +47,8 @@ class PipelineReports:
             log.note(ev.ConnectionReplaced, component=component, gap=gap, reason=reason)
         elif isinstance(event, AgentTranscript):
             inbox.call(partial(self._history.settle_cut, event.item_id, event.text))
+        elif self._context.hold.is_deaf and isinstance(event, UserInterim | UserFinal):
+            logger.debug("Words from before the hold are left out")
         elif not isinstance(event, PipelineFailed):
             self._transcripts.take(event)
 

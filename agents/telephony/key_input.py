@@ -71,7 +71,8 @@ class KeyInput:
 
     def _press(self, event: KeyPressed) -> None:
         collector = self._collector
-        if collector is None or (self._asked is None and self._context.live.agent.takes_keys):
+        is_elsewhere = self._context.live.agent.takes_keys or self._context.hold.is_deaf
+        if collector is None or (self._asked is None and is_elsewhere):
             return
         if not collector.has_begun and collector.entry.interrupts:
             self._host.interrupt()

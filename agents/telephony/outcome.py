@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vivavoce.agents.states import CallStatus
 
@@ -37,13 +37,16 @@ class CallOutcome:
             answers at its address), or `failed`.
         identity: The participant that was called, or the one that was transferred.
         sip_code: The SIP code of the refusal; None without one.
-        reason: The reason in the words of the line or of the server; empty if answered.
+        reason: The reason in the words of the line or of the server, or of the person; empty if answered.
+        way: Of a warm transfer that was answered: the person was `moved` into the caller's room, or the agent has
+            `bridged` the two rooms; else empty.
     """
 
     status: CallStatus
     identity: str = field(default="", repr=False)
     sip_code: int | None = None
     reason: str = ""
+    way: Literal["", "moved", "bridged"] = ""
 
     @property
     def is_answered(self) -> bool:

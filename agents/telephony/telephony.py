@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING
 import anyio
 
 from vivavoce.agents.extension.extension import Host
-from vivavoce.agents.telephony.calls import Calls
+from vivavoce.agents.session_type import Session
+from vivavoce.agents.states import HoldState
+from vivavoce.agents.telephony.calls import Calls, Dial
 from vivavoce.agents.telephony.collector import EnteredKeys
+from vivavoce.agents.telephony.egress import Egress, EgressRecording
+from vivavoce.agents.telephony.hold import Hold
 from vivavoce.agents.telephony.key_entry import KEYS, KeyEntry
 from vivavoce.agents.telephony.key_input import KeyInput
 from vivavoce.agents.telephony.numbers import checked_number, checked_target
 from vivavoce.agents.telephony.outcome import CallOutcome
 from vivavoce.agents.telephony.tones import key_tones
+from vivavoce.agents.telephony.warm_transfer import WarmTransfers
 from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, SessionNotStartedError
 from vivavoce.pipelines.io import CallerInfo, Transport
 
 if TYPE_CHECKING:
+    from livekit.api import RoomCompositeEgressRequest
+
     from vivavoce.agents.states import BeepEnd
     from vivavoce.agents.telephony.detection.detection import AnswerDetection
     from vivavoce.agents.telephony.detection.verdict import CallVerdict
@@ -29,19 +36,34 @@ KEY_PAUSE = 0.5
 
 
 class Telephony:
-    """Keys of the caller and to the line, calls out and transfers.
+    """Keys of the caller and to the line, hold, calls out and transfers.
 
     Args:
         host: The session.
         keys: The keys that its caller presses.
         calls: Its calls out and transfers.
+        hold: Its hold.
+        transfers: Its warm transfers.
+        egress: Its recording by LiveKit's egress.
         detection: Finds out who has answered; None without `MachineDetection`.
     """
 
-    def __init__(self, host: Host, keys: KeyInput, calls: Calls, detection: AnswerDetection | None = None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        keys: KeyInput,
+        calls: Calls,
+        hold: Hold,
+        transfers: WarmTransfers,
+        egress: Egress,
+        detection: AnswerDetection | None = None,
+    ) -> None:
         self._host = host
         self._keys = keys
         self._calls = calls
+        self._hold = hold
+        self._transfers = transfers
+        self._egress = egress
         self._detection = detection
 
     @property
@@ -49,6 +71,29 @@ class Telephony:
         """The caller as the line names them; None as long as none is there."""
         transport = self._host.context.live.transport
         return None if transport is None else transport.caller
+
+    @property
+    def hold_state(self) -> HoldState:
+        """With whom the caller talks: the agent, none (on hold), or the person of a warm transfer."""
+        return self._hold.state
+
+    def hold(self) -> None:
+        """Put the caller on hold, until `resume()` or the close. Call it from any thread; on hold it does nothing.
+
+        The caller hears the music of `BackgroundAudioConfig(…, hold_only=True)`, if the session has some. Nothing that
+        they say, type or show is a turn, an open turn is dropped, and no wake-up comes; keys are events, and no entries
+        but for `collect_keys()`. The speech that plays goes on to its end, and the agent may speak: the music is then
+        quieter. The event `hold_changed` tells it.
+
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is no caller now.
+            SessionError: The caller talks with the person of a warm transfer.
+        """
+        self._hold.ask("on_hold")
+
+    def resume(self) -> None:
+        """Talk with the caller again; fine if there is no hold. Raises as `hold()`."""
+        self._hold.ask("talking")
 
     async def collect_keys(self, entry: KeyEntry | None = None, *, first_within: float = 10.0) -> EnteredKeys:
         """Wait for one entry of the caller, which is then no turn; ask for it before, such as by `say()`.
@@ -67,17 +112,18 @@ class Telephony:
         self._host.context.check_open()
         return await self._keys.collect(entry or KeyEntry(), first_within)
 
-    async def send_keys(self, keys: str) -> None:
+    async def send_keys(self, keys: str, *, identity: str | None = None) -> None:
         """Press keys for the other side, such as an automatic menu.
 
-        In a LiveKit room each telephone gets them at once, by a message of the line. Elsewhere the tones are played in
-        the agent's own audio, behind the speech that is under way.
+        In a LiveKit room each telephone gets them at once, or the one of `identity`, by a message of the line.
+        Elsewhere the tones are played in the agent's own audio, behind the speech that is under way.
 
         Args:
             keys: 0 to 9, *, #, A to D; a "w" waits for half a second.
+            identity: The one telephone of a LiveKit room that gets them; None: all of the line.
         Raises:
-            ConfigurationError: There are other characters, or none, or the caller has no telephone.
-            CapabilityError: The line needs tones, and the session has no audio.
+            ConfigurationError: There are other characters, or none, or the caller, or `identity`, has no telephone.
+            CapabilityError: The line needs tones, and the session has no audio, or it has no telephones with names.
             SessionError: The session is not in its room, or closes.
             RoomError: The line did not take them.
         """
@@ -87,7 +133,9 @@ class Telephony:
         for number, part in enumerate(pressed.split("W")):
             if number:
                 await anyio.sleep(KEY_PAUSE)
-            if part and not await transport.send_keys(part):
+            if part and identity is not None:
+                await self._calls.send_keys(part, check_text("identity", identity))
+            elif part and not await transport.send_keys(part):
                 await self._play(part, transport)
 
     async def call(
@@ -121,20 +169,7 @@ class Telephony:
             SessionError: A participant of that identity is in the room or is being called, or the session closes.
         """
         number = checked_number("number", number)
-        if identity is not None and not check_text("identity", identity).strip():
-            raise ConfigurationError("need identity as a name or None, got an empty one")
-        check_text("name", name)
-        check_number("ringing_timeout", ringing_timeout, above=0, unit="s")
-        check_number("max_duration", max_duration, above=0, unit="s", or_none=True)
-        return await self._calls.call(
-            number,
-            identity=identity or f"sip_{number}",
-            name=name,
-            keys=_checked_keys(keys).replace("W", "w") if keys else "",
-            ringing=ringing_timeout,
-            longest=max_duration,
-            headers=_checked_headers(headers),
-        )
+        return await self._calls.call(_dial(number, identity, name, keys, ringing_timeout, max_duration, headers))
 
     async def transfer(
         self,
@@ -172,6 +207,73 @@ class Telephony:
             ringing=ringing_timeout,
             headers=_checked_headers(headers),
         )
+
+    async def warm_transfer(
+        self,
+        number: str,
+        desk: Session,
+        *,
+        identity: str | None = None,
+        name: str = "",
+        keys: str = "",
+        ringing_timeout: float = 30.0,
+        briefing_timeout: float = 60.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> CallOutcome:
+        """Put the caller on hold, call a person into a second room, have them briefed there, and connect the two.
+
+        It returns when they are connected (`answered`), or when the caller is back, off hold: no answer, declined,
+        hung up, or a failure. Nothing that the line, the servers or the briefing does raises; the event `call_progress`
+        tells the steps. Connected, the agent is silent and deaf (`hold_changed`: `connected`), until one of the two
+        leaves: then the other one is hung up, and the session closes. Cancelled before, it leads back to the caller. In
+        a tool, its time does not count to the tool's limit.
+
+        Args:
+            number: The person's, such as `"+15550123"`.
+            desk: A session with a `Briefing` as its agent, and a pipeline of its own, which is not started; it serves
+                one call that is answered.
+            identity: Of the participant that the person becomes; None: `sip_` and the number.
+            name: Of that participant; "" for the server's choice.
+            keys: Pressed when the person's telephone is answered, such as an extension: `"w12#"`.
+            ringing_timeout: Seconds until nobody has answered.
+            briefing_timeout: Seconds from the answer in which the person must take the call.
+            headers: SIP headers of the call.
+        Raises:
+            ConfigurationError: An argument is none that it needs to be, there is no caller, no trunk, or no key for
+                the server.
+            CapabilityError: The session is not in a LiveKit room.
+            SessionError: Another transfer is under way, or the session closes.
+        """
+        number = checked_number("number", number)
+        check_number("briefing_timeout", briefing_timeout, above=0, unit="s")
+        dial = _dial(number, identity, name, keys, ringing_timeout, None, headers)
+        return await self._transfers.transfer(dial, desk, briefing_timeout)
+
+    async def start_egress(self, output: str | RoomCompositeEgressRequest) -> EgressRecording:
+        """Have LiveKit's egress service record the room, and wait until the recording runs.
+
+        It is independent of `session.recording`, which records in the agent's process. The close of the session stops
+        it. The event `egress_changed` tells start, stop and failure.
+
+        Args:
+            output: The path of an Ogg file with the agent on one channel and all others on the other one, such as
+                `"calls/{room_name}-{time}.ogg"`; or LiveKit's own request, for a storage, video or a layout.
+        Raises:
+            RoomError: The server refused it, or did not answer within 5 s, or the recording did not begin within 30 s.
+            ConfigurationError: `output` is neither, or there is no key for the server.
+            CapabilityError: The session is not in a LiveKit room.
+            SessionError: An egress of the session runs, or the session closes.
+        """
+        return await self._egress.start(output)
+
+    async def stop_egress(self) -> EgressRecording:
+        """Stop that recording. Its file comes later: the status is `ending`, and the webhook `egress_ended` tells it.
+
+        Raises:
+            RoomError: The server refused it, or did not answer within 5 s.
+            SessionError: No egress of the session runs.
+        """
+        return await self._egress.stop()
 
     async def answered_by(self, *, again: bool = False) -> CallVerdict:
         """Wait for the verdict on who has answered the call; the event `call_answered_by` comes as well.
@@ -237,6 +339,31 @@ class Telephony:
         if transport is None:
             raise SessionNotStartedError("the session is not in its room yet; call this from on_enter on")
         return transport
+
+
+def _dial(
+    number: str,
+    identity: str | None,
+    name: str,
+    keys: str,
+    ringing: float,
+    longest: float | None,
+    headers: Mapping[str, str] | None,
+) -> Dial:
+    if identity is not None and not check_text("identity", identity).strip():
+        raise ConfigurationError("need identity as a name or None, got an empty one")
+    check_text("name", name)
+    check_number("ringing_timeout", ringing, above=0, unit="s")
+    check_number("max_duration", longest, above=0, unit="s", or_none=True)
+    return Dial(
+        number=number,
+        identity=identity or f"sip_{number}",
+        name=name,
+        keys=_checked_keys(keys).replace("W", "w") if keys else "",
+        ringing=ringing,
+        longest=longest,
+        headers=_checked_headers(headers),
+    )
 
 
 def _checked_keys(keys: object) -> str:

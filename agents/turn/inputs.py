@@ -39,6 +39,7 @@ from vivavoce.pipelines.events import (
 __all__ = [
     "FIRST_PIPELINE",
     "AnswerOwed",
+    "CallerHeld",
     "EndedAs",
     "FloorYielded",
     "HandoffEnded",
@@ -399,6 +400,13 @@ class WakeUpReset:
 
 
 @dataclass(frozen=True, slots=True)
+class CallerHeld:
+    """The caller is on hold from now on, or no more: a silence is then not the caller's."""
+
+    is_held: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ParticipantLinked:
     """The participant that the session talks to is there."""
 
@@ -454,6 +462,7 @@ TurnInput = (
     | WakeUpPaused
     | WakeUpResumed
     | WakeUpReset
+    | CallerHeld
     | ParticipantLinked
     | ParticipantLeft
     | UserSpeechStarted

@@ -259,6 +259,8 @@ class TurnMachine:
                 self._pipelines.close()
             case i.ToolsRunning():
                 self._wake_ups.tools_running(event, now)
+            case i.CallerHeld():
+                self._wake_ups.caller_held(event, now)
             case i.WakeUpChanged() | i.WakeUpPaused() | i.WakeUpResumed() | i.WakeUpReset():
                 self._wake_ups.changed(event, now)
             case _ if self._is_open:

@@ -49,7 +49,7 @@ MEMBERS: dict[type, str] = {
         "takes_keys tools tts_stage update_instructions update_tools"
     ),
     AgentOverrides: "context denoise endpointing interruption llm stt tts turn_detector vad",
-    BackgroundAudioConfig: "duck_volume enabled fade file_path looping thinking_only volume",
+    BackgroundAudioConfig: "duck_volume enabled fade file_path hold_only looping thinking_only volume",
     Budget: "allocation attach set_allocation update_use usage use",
     CascadingPipeline: "capabilities fallback is_prepared name open parts prepare text_filters",  # the port's
     ConversationFlow: "cleanup model on_turn_end on_turn_start run session",

@@ -90,6 +90,7 @@ ELSEWHERE = {
     "telephone_call_out.py": "docs/test_telephone_call_out_example.py",
     "telephone_survey.py": "docs/test_telephone_survey_example.py",
     "wake_up.py": "docs/test_wake_up_example.py",
+    "warm_transfer.py": "e2e/test_warm_transfer.py",
 }
 """Examples with other callers -> their tests."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,35 @@ async def test_keys_reach_the_telephone_by_the_room_s_message(
         await call.linked()
         await call.telephony.send_keys("1w#a")
         await phone.until(lambda: got == [(1, "1"), (11, "#"), (12, "A")])
+
+
+async def test_keys_reach_only_the_telephone_that_is_named(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+) -> None:
+    got: list[tuple[str, str]] = []
+    async with (
+        in_room(agent_room, {}) as call,
+        joined(room_server, room_name, "sip_1", "sip", PHONE) as first,
+        joined(room_server, room_name, "sip_2", "sip", PHONE) as second,
+    ):
+
+        def take(name: str, key: rtc.SipDTMF) -> None:
+            got.append((name, key.digit))
+            first.changed()
+
+        for name, phone in (("first", first), ("second", second)):
+            phone.room.on("sip_dtmf_received", partial(take, name))
+        await call.linked()
+        agent_room.on("participant_connected", lambda _: call.changed())
+        await call.until(lambda: len(agent_room.remote_participants) == 2)
+        await call.telephony.send_keys("1#", identity="sip_2")
+        await call.telephony.send_keys("9")
+        await first.until(lambda: len(got) == 4)
+        assert [digit for name, digit in got if name == "first"] == ["9"]
+        assert [digit for name, digit in got if name == "second"] == ["1", "#", "9"]
+        for nobody in ("sip_3", "agent", ""):
+            with pytest.raises(ConfigurationError, match=r"send_keys\(\) needs a telephone in the room"):
+                await call.telephony.send_keys("1", identity=nobody)
 
 
 async def test_a_call_without_a_trunk_says_which_option_is_missing(agent_room: rtc.Room) -> None:

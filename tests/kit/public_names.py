@@ -43,7 +43,8 @@ PUBLIC = {
         "PostalAddress TaskError TaskGroup TaskOptions"
     ),
     "vivavoce.agents.telephony": (
-        "CallOutcome CallVerdict CallerInfo EnteredKeys KeyEntry MachineDetection Telephony TelephonyOptions"
+        "Briefing CallOutcome CallVerdict CallerInfo EgressRecording EnteredKeys KeyEntry MachineDetection Telephony "
+        "TelephonyOptions"
     ),
     "vivavoce.agents.telemetry": "SessionLogHandler Telemetry TelemetryOptions",
     "vivavoce.agents.transports": "AgentText AvatarOptions FileInputOptions LocalTransport TextTransport avatar_token",

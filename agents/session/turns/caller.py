@@ -176,7 +176,7 @@ class Caller(TransportEvents):
         live = self._context.live
         if live.hear is None or not self._has_input:
             return
-        if self._is_muted or self._is_waiting:  # silence, not nothing: speech that was cut by the muting has to end
+        if self._is_muted or self._is_waiting or self._context.hold.is_deaf:  # silence: speech that it cuts has to end
             frame = AudioFrame(bytes(len(frame.data)), frame.sample_rate, frame.num_channels)
         live.late = late
         live.hear(frame)
@@ -190,7 +190,7 @@ class Caller(TransportEvents):
 
     def wants_video(self) -> bool:
         """Return whether a picture is due and the pipeline may see it."""
-        if not self._has_input or self._is_muted or self._is_waiting:
+        if not self._has_input or self._is_muted or self._is_waiting or self._context.hold.is_deaf:
             return False
         return self.seeing.wants(self._clock.now())
 
@@ -202,7 +202,7 @@ class Caller(TransportEvents):
         self.seeing.stopped()
 
     def text(self, text: str) -> None:
-        if not self._has_input or self._is_waiting:
+        if not self._has_input or self._is_waiting or self._context.hold.is_deaf:
             return
         try:
             text = check_text("TransportEvents.text(text)", text, remedy="mend the transport; the text is left out")
@@ -245,7 +245,7 @@ class Caller(TransportEvents):
 
     def interrupt(self) -> None:
         """Ask the agent to stop, for the caller; protected speech goes on."""
-        if self._has_input:
+        if self._has_input and not self._context.hold.is_deaf:
             self._context.inbox.post(i.InterruptRequested(force=False))
 
     def participant_linked(self, identity: str) -> None:

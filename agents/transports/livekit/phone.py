@@ -72,8 +72,8 @@ def caller_in(room: rtc.Room, identity: str) -> CallerInfo | None:
     return None
 
 
-async def send_keys(room: rtc.Room, keys: str) -> bool:
-    """Send keys to each telephone in the room: LiveKit's message has no addressee.
+async def send_keys(room: rtc.Room, keys: str, to: str = "") -> bool:
+    """Send keys to each telephone in the room, or to the one of the identity `to`.
 
     Returns:
         Whether there is a telephone.
@@ -85,9 +85,32 @@ async def send_keys(room: rtc.Room, keys: str) -> bool:
     for number, key in enumerate(keys):
         try:
             with anyio.fail_after(KEY_LIMIT):
-                await room.local_participant.publish_dtmf(code=KEY_CODES[key], digit=key)
+                if to:
+                    await _send_key(room.local_participant, key, to)
+                else:
+                    await room.local_participant.publish_dtmf(code=KEY_CODES[key], digit=key)
         except TimeoutError:
             raise RoomError(f"the room did not take key {number + 1} of {len(keys)} within {KEY_LIMIT} s") from None
         except SDK_ERRORS as error:
             raise RoomError(f"the room did not take key {number + 1} of {len(keys)}: {describe(error)}") from error
     return True
+
+
+async def _send_key(agent: rtc.LocalParticipant, key: str, to: str) -> None:
+    """Send a key to one participant. The server takes an addressee; `publish_dtmf()` of livekit.rtc 1.2 has none."""
+    from livekit.rtc._ffi_client import FfiClient
+    from livekit.rtc._proto.ffi_pb2 import FfiRequest
+
+    request = FfiRequest()
+    message = request.publish_sip_dtmf
+    message.local_participant_handle = agent._ffi_handle.handle
+    message.code, message.digit = KEY_CODES[key], key
+    message.destination_identities.append(to)
+    answers = FfiClient.instance.queue.subscribe()
+    try:
+        sent = FfiClient.instance.request(request).publish_sip_dtmf.async_id
+        answer = await answers.wait_for(lambda event: event.publish_sip_dtmf.async_id == sent)
+    finally:
+        FfiClient.instance.queue.unsubscribe(answers)
+    if answer.publish_sip_dtmf.error:
+        raise rtc.participant.PublishDTMFError(answer.publish_sip_dtmf.error)

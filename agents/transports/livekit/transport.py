@@ -10,7 +10,6 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 from livekit import rtc
-from livekit.rtc.participant import PublishTrackError, UnpublishTrackError
 
 from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.transports.livekit import phone
@@ -21,6 +20,7 @@ from vivavoce.agents.transports.livekit.link import ParticipantLink, find_microp
 from vivavoce.agents.transports.livekit.outbound import StateSender, TextSender
 from vivavoce.agents.transports.livekit.parts import RoomParts
 from vivavoce.agents.transports.livekit.pre_connect import PreConnectAudio
+from vivavoce.agents.transports.livekit.publishing import publish, unpublish
 from vivavoce.agents.transports.livekit.remote import interrupt_method, texts_arrived
 from vivavoce.agents.transports.livekit.sink import LiveKitSink
 from vivavoce.agents.transports.livekit.video import VideoReader, check_encoder, find_video
@@ -38,8 +38,6 @@ ARRIVAL_LIMIT = 1.0
 """Seconds at the end until the clients in the room have the texts. A client that answers takes a round trip."""
 END_LIMIT = 5.0
 """Seconds that `leave` and `aclose` wait for `run` to end."""
-PUBLISH_LIMIT = 10.0
-UNPUBLISH_LIMIT = 2.0
 LEAVE_LIMIT = 3.0
 TAIL = 0.3
 """Seconds for the encoder, the network and the caller's jitter buffer; on one machine it is 0.07."""
@@ -360,21 +358,8 @@ class LiveKitTransport(Transport):
     # --- the agent's track
 
     async def _publish(self) -> None:
-        permissions = self._room.local_participant.permissions
-        if permissions.ByteSize() and not permissions.can_publish:  # the SDK would wait for its limit; empty: unknown
-            raise RoomError("the agent's token does not let it publish its audio track; grant canPublish")
         self._track = rtc.LocalAudioTrack.create_audio_track(self._options.track_name, self._sink.open())
-        options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
-        try:
-            with anyio.fail_after(PUBLISH_LIMIT):
-                self._publication = await self._room.local_participant.publish_track(self._track, options)
-        except TimeoutError:
-            raise RoomError(
-                f"the room did not take the agent's audio track within {PUBLISH_LIMIT} s; look whether "
-                "its token grants the microphone as a source and whether the server is reachable by UDP or TCP"
-            ) from None
-        except PublishTrackError as error:
-            raise RoomError(f"the room refused the agent's audio track: {error.message}") from error
+        self._publication = await publish(self._room, self._track)
 
     @property
     def is_audible(self) -> bool:
@@ -459,14 +444,7 @@ class LiveKitTransport(Transport):
     async def aclose(self) -> None:
         await self._end_run()
         publication, self._publication = self._publication, None
-        if publication is not None and self._room.isconnected():
-            with anyio.move_on_after(UNPUBLISH_LIMIT, shield=True) as limit:
-                try:
-                    await self._room.local_participant.unpublish_track(publication.sid)
-                except UnpublishTrackError as error:
-                    logger.warning("the agent's track could not be unpublished: %s", error.message)
-            if limit.cancelled_caught:
-                logger.warning("the room did not confirm within %s s that the track is unpublished", UNPUBLISH_LIMIT)
+        await unpublish(self._room, publication)
         await self._sink.aclose()
 
     async def _end_run(self) -> None:

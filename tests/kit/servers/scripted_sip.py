@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from livekit.protocol.egress import EgressInfo, ListEgressRequest, RoomCompositeEgressRequest, StopEgressRequest
-from livekit.protocol.room import RoomParticipantIdentity
+from livekit.protocol.room import MoveParticipantRequest, RoomParticipantIdentity
 from livekit.protocol.sip import CreateSIPParticipantRequest, TransferSIPParticipantRequest
 
 from vivavoce.agents.server_access import Credentials
@@ -20,6 +20,7 @@ Script = Callable[[Any], Awaitable[bytes] | bytes]
 REQUESTS: dict[str, Any] = {
     "SIP/CreateSIPParticipant": CreateSIPParticipantRequest,
     "SIP/TransferSIPParticipant": TransferSIPParticipantRequest,
+    "RoomService/MoveParticipant": MoveParticipantRequest,
     "RoomService/RemoveParticipant": RoomParticipantIdentity,
     "Egress/StartRoomCompositeEgress": RoomCompositeEgressRequest,
     "Egress/StopEgress": StopEgressRequest,

@@ -114,6 +114,9 @@ DECISIONS = st.sampled_from(
         i.WakeUpReset(),
         i.SpeechWithheld(True),
         i.SpeechWithheld(False),
+        i.CallerHeld(True),
+        i.CallerHeld(False),
+        i.CallerHeld(False),
     ]
 )
 TELLING = ["final", "backchannel", "final of the interim", "interim", "typed", "nothing", "past", "past of the interim"]

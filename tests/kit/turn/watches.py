@@ -396,7 +396,7 @@ class SilenceWatch:
         self._speeches: set[str] = set()
         self._handoff = self._requested = ""
         self._phase = "new"
-        self._is_present = self._has_tools = self._is_paused = self._is_away = False
+        self._is_present = self._has_tools = self._is_held = self._is_paused = self._is_away = False
         self._level = 0
         self._quiet_since = self._waiting_since = 0.0
 
@@ -417,6 +417,9 @@ class SilenceWatch:
             case i.ToolsRunning(is_any=is_any):
                 self._quiet_since = now if self._has_tools and not is_any else self._quiet_since
                 self._has_tools = is_any
+            case i.CallerHeld(is_held=is_held):
+                self._quiet_since = now if self._is_held and not is_held else self._quiet_since
+                self._is_held = is_held
             case i.ParticipantLeft() if self._phase != "closing":
                 self._is_present = False
                 if self._options.wake_up and self._options.wake_up.then == "hangup" and self._level > self._repeat:
@@ -481,7 +484,7 @@ class SilenceWatch:
     @property
     def _may_be_due(self) -> bool:
         has_handoff = bool(self._handoff or self._floor.handoffs)  # one may wait for its components
-        is_free = not (self._speeches - self._floor.behind.keys() or has_handoff or self._has_tools)
+        is_free = not (self._speeches - self._floor.behind.keys() or has_handoff or self._has_tools or self._is_held)
         return self._phase == "started" and self._is_present and is_free
 
     @property
