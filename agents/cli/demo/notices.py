@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from vivavoce.agents.caller.measuring import Check
     from vivavoce.agents.cli.demo.place import Place
+    from vivavoce.agents.cli.demo.speech import Speech
     from vivavoce.agents.records import TurnRecord
 
 
@@ -26,6 +27,18 @@ def show_place(console: Console, place: Place) -> None:
     if place.is_embedded:
         _line(console, "key", place.api_key)
         _line(console, "secret", place.api_secret)
+
+
+def show_speech(console: Console, speech: Speech, seed: int | None) -> None:
+    """Print the parts that speak and hear.
+
+    Args:
+        seed: Of the caller's phrases; None where it does not call.
+    """
+    hears = "any English sentence" if speech.is_free else "the sentences of a grammar"
+    _line(console, "speech", f"{speech.voice} speaks, {speech.ears} hears   [dim]{hears}[/dim]")
+    if speech.is_free and seed is not None:
+        _line(console, "seed", f"{seed}   [dim]of the caller's phrases; --seed {seed} has it say the same again[/dim]")
 
 
 def show_registered(console: Console, agent_name: str) -> None:
