@@ -13,6 +13,7 @@ import anyio
 from vivavoce.agents.caller.line import SAMPLE_RATE
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.gain import ramp
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.media.wav import read_wav
 
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.tts.base import TTS
 
 
-async def speak_all(tts: TTS, lines: Iterable[str], *, pitch: float = 1.0) -> dict[str, bytes]:
+async def speak_all(tts: TTS, lines: Iterable[str], *, pitch: float = 1.0, gain: float = 1.0) -> dict[str, bytes]:
     """Return each line as PCM of `SAMPLE_RATE`, mono.
 
     Args:
         pitch: Factor of the voice's pitch and pace, as of a tape that plays at another speed.
+        gain: Factor of its loudness.
     Raises:
         ProviderError: The voice failed.
     """
@@ -34,7 +36,7 @@ async def speak_all(tts: TTS, lines: Iterable[str], *, pitch: float = 1.0) -> di
         resampler = Resampler(rate, SAMPLE_RATE)
         async with aclosing(tts.synthesize(text)) as chunks:
             pieces = [resampler.push(AudioFrame(chunk.frame.data, rate)).data async for chunk in chunks]
-        spoken[text] = b"".join(pieces) + resampler.flush().data
+        spoken[text] = ramp(b"".join(pieces) + resampler.flush().data, gain, gain)
     return spoken
 
 

@@ -47,7 +47,7 @@ def best(kind: Kind) -> str:
     for name in OFFLINE[kind]:
         if is_here(name):
             return name
-    need_packages("demo", PACKAGES[OFFLINE[kind][0]])
+    need_packages("demo", [package for name in OFFLINE[kind] for package in PACKAGES[name]])
     raise AssertionError("none is here, so packages are missing")
 
 

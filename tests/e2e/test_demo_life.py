@@ -225,6 +225,8 @@ async def test_a_language_model_answers_only_when_asked_for_and_then_to_whoever_
 
 async def test_a_call_that_cannot_be_placed_says_why(embedded_room: RoomEndpoint, tmp_path: Path) -> None:
     expired = embedded_room.token("caller", "room", ttl=-600)
-    request = CallRequest(url=embedded_room.url, token=expired, wav=str(tmp_path / "call.wav"))
+    request = CallRequest(
+        url=embedded_room.url, token=expired, wav=str(tmp_path / "call.wav"), voice="hibari", ears="moonshine"
+    )
     with pytest.raises(RoomError, match=r"could not join.*expired"):
         await place_call(request, lambda event, data: None)

@@ -35,7 +35,7 @@ def test_the_call_succeeds_and_says_so(ran: Ran) -> None:
 
 
 def test_a_table_is_booked_and_then_corrected_by_tool_calls(ran: Ran) -> None:
-    assert ran.report["booking"] == {"day": "friday", "time": "20:00", "people": 4}
+    assert ran.report["booking"] == {"day": "friday", "time": "20:00", "people": 5}
     calls = [tool for turn in ran.report["turns"] for tool in turn["tools"]]
     times = [json.loads(call["arguments"])["time"] for call in calls]
     assert times[-1] == "20:00"

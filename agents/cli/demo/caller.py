@@ -50,9 +50,10 @@ async def _place_call(request: CallRequest) -> CallResult:
     from vivavoce.plugins import silero
 
     speech = Speech(voice=request.voice, ears=request.ears)
+    sound = speech.sound("caller")
     mind = AnsweringMind(script_of(request.seed, is_free=speech.is_free))
     async with speech.tts("caller") as tts:
-        voice = await speak_all(tts, mind.script.lines, pitch=speech.pitch("caller"))
+        voice = await speak_all(tts, mind.script.lines, pitch=sound.pitch, gain=sound.gain)
     to = Destination(url=request.url, token=request.token, limit=CALL_LIMIT)
     async with speech.stt("caller") as stt, silero.VAD() as vad:
         line = await hold_call(to, mind, Components(vad=vad, stt=stt, voice=voice), Path(request.wav))

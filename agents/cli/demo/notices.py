@@ -36,6 +36,8 @@ def show_speech(console: Console, speech: Speech, seed: int | None) -> None:
         seed: Of the caller's phrases; None where it does not call.
     """
     hears = "any English sentence" if speech.is_free else "the sentences of a grammar"
+    if speech.missing:
+        hears += f"; not installed here: {' and '.join(speech.missing)}"
     _line(console, "speech", f"{speech.voice} speaks, {speech.ears} hears   [dim]{hears}[/dim]")
     if speech.is_free and seed is not None:
         _line(console, "seed", f"{seed}   [dim]of the caller's phrases; --seed {seed} has it say the same again[/dim]")

@@ -8,8 +8,9 @@ from vivavoce.agents.caller.answering_mind import Script
 
 DAY = (
     "Hi, I'd like a table for Friday, please.",
-    "Good evening, could I have a table on Friday?",
-    "Hello, we would like to come on Friday.",
+    "Could I have a table on Friday, please?",
+    "Hello, we'd like to come on Friday.",
+    "Hi, do you have a table for Friday?",
 )
 TIME = (
     "At six, no, at seven.",
@@ -19,8 +20,8 @@ TIME = (
 )
 PEOPLE = (
     "For four, no, five people.",
-    "For four people, no, sorry, five people.",
     "There will be four of us, no, five of us.",
+    "For three, wait, no, for five people.",
 )
 BARGE_IN = ("Stop, please.", "Wait a moment, please.")
 CORRECTION = (
@@ -30,8 +31,8 @@ CORRECTION = (
 )
 GOODBYE = (  # in one breath: the agent answers a pause
     "Yes, thank you very much, goodbye.",
-    "That's right, thanks a lot, goodbye.",
     "Yes, that's perfect, goodbye.",
+    "Yes, that is right, goodbye.",
 )
 
 
@@ -49,7 +50,7 @@ def free_script(seed: int) -> Script:
         barge_in=("house rules", choose(BARGE_IN)),
         correction=("booking right", choose(CORRECTION)),
         read_back=(
-            (("eight", "8"), "No, at eight o'clock, please."),
+            (("eight", "8"), "No, it should be eight o'clock."),
             (("five", "5"), "No, for five people, please."),
             (("friday",), "No, on Friday, please."),
         ),

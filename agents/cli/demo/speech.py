@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
-from vivavoce.agents.cli.offline import CALLER_ESPEAK, best
+from vivavoce.agents.cli.offline import CALLER_ESPEAK, best, is_here
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -23,10 +23,32 @@ GRAMMARS: Mapping[Side, Path] = {
     "caller": Path(__file__).with_name("host_says.gram"),
 }
 """The sentences that pocketsphinx understands, by the side that hears them."""
-PITCHES: Mapping[Side, float] = {"host": 1.0, "caller": 0.88}
-"""Of hibari, which has one voice: the caller's is a lower one."""
-SPEEDS: Mapping[Side, float] = {"host": 1.0, "caller": 1.1}
-"""Of hibari: a lower voice is a slower one, too."""
+
+
+HOST_INTERIMS, CALLER_INTERIMS = 0.3, 0.5
+"""Seconds between two interims of moonshine: the host is interrupted by them, the caller only follows long answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sound:
+    """How a side sounds.
+
+    Args:
+        speed: Of the voice.
+        pitch: Factor of pitch and pace when it is played.
+        gain: Factor of its loudness.
+    """
+
+    speed: float = 1.0
+    pitch: float = 1.0
+    gain: float = 1.0
+
+
+HIBARI: Mapping[Side, Sound] = {
+    "host": Sound(),
+    "caller": Sound(speed=1.15, pitch=0.88, gain=2.2),
+}
+"""hibari has one voice, and the caller a lower one than the host; which makes it slower, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +58,12 @@ class Speech:
     Args:
         voice: `hibari` or `espeak`.
         ears: `moonshine`, or `pocketsphinx`, which understands the sentences of a grammar only.
+        missing: Better parts that are not installed here.
     """
 
     voice: str
     ears: str
+    missing: tuple[str, ...] = ()
 
     @property
     def is_free(self) -> bool:
@@ -57,7 +81,8 @@ class Speech:
         if self.is_free:
             from vivavoce.plugins import moonshine
 
-            return moonshine.STT()
+            interval = HOST_INTERIMS if side == "host" else CALLER_INTERIMS
+            return moonshine.STT(options=moonshine.STTOptions(interim_interval=interval))
         from vivavoce.plugins import pocketsphinx
 
         return pocketsphinx.STT(grammar=None if is_open else GRAMMARS[side])
@@ -71,7 +96,7 @@ class Speech:
         if self.voice == "hibari":
             from vivavoce.plugins import hibari
 
-            return hibari.TTS(speed=SPEEDS[side])
+            return hibari.TTS(speed=HIBARI[side].speed)
         from vivavoce.plugins import espeak
 
         return espeak.TTS(**CALLER_ESPEAK) if side == "caller" else espeak.TTS(voice="en-us+f5", rate=160)
@@ -92,9 +117,9 @@ class Speech:
 
                 tasks.start_soon(anyio.to_thread.run_sync, hibari.TTS().load)
 
-    def pitch(self, side: Side) -> float:
-        """Return the factor of the pitch with which the voice of a side is played."""
-        return PITCHES[side] if self.voice == "hibari" else 1.0
+    def sound(self, side: Side) -> Sound:
+        """Return how the voice of a side is played."""
+        return HIBARI[side] if self.voice == "hibari" else Sound()
 
 
 def choose(voice: str | None, ears: str | None, *, has_call: bool) -> Speech:
@@ -112,9 +137,10 @@ def choose(voice: str | None, ears: str | None, *, has_call: bool) -> Speech:
                 "moonshine does not understand the robot's voice of espeak: give --voice hibari, or --ears pocketsphinx"
             )
         ears = "pocketsphinx"
+    missing = [name for name, given in (("hibari", voice), ("moonshine", ears)) if given is None and not is_here(name)]
     voice = voice or best("tts")
     ears = ears or ("pocketsphinx" if has_call and voice == "espeak" else best("stt"))
-    speech = Speech(voice=voice, ears=ears)
+    speech = Speech(voice=voice, ears=ears, missing=tuple(missing))
     speech.tts("host")  # each raises where a package is missing, with what helps
     speech.stt("host")
     return speech

@@ -8,7 +8,7 @@ import numpy as np
 
 from vivavoce.agents.caller.answering_mind import MAX_REPEATS, PATIENCE, AnsweringMind
 from vivavoce.agents.caller.line import FRAME_SAMPLES, SAMPLE_RATE, Line
-from vivavoce.agents.cli.demo.script import DEMO_SCRIPT
+from vivavoce.agents.cli.demo.script import GRAMMAR_SCRIPT
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
 from vivavoce.pipelines.vad.base import VADEvent, VADSpeechEnded, VADSpeechStarted, VADStream
@@ -57,8 +57,8 @@ SPOKEN = b"\x20\x20" * (FRAME_SAMPLES * 3 + 7)
 
 def _line() -> tuple[Line, ListedSTT, list[tuple[str, str]]]:
     stt, told = ListedSTT(), []
-    voice = dict.fromkeys(DEMO_SCRIPT.lines, SPOKEN)
-    return Line(AnsweringMind(DEMO_SCRIPT), LoudnessVAD(), stt, voice, lambda *event: told.append(event)), stt, told
+    voice = dict.fromkeys(GRAMMAR_SCRIPT.lines, SPOKEN)
+    return Line(AnsweringMind(GRAMMAR_SCRIPT), LoudnessVAD(), stt, voice, lambda *event: told.append(event)), stt, told
 
 
 def _greeted() -> tuple[Line, ListedSTT, list[tuple[str, str]]]:
