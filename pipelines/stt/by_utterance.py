@@ -132,7 +132,7 @@ class UtteranceStream(base.STTStream):
         recognise: Returns the words of mono 16-bit PCM of 16 kHz; called in the thread.
         thread: The one for this network, whichever session's audio it is.
         language: Of all words.
-        interim_interval: Seconds of new audio between two interims; None for none but those of pauses.
+        interim_interval: Seconds of new audio between two interims; None for no interims.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class UtteranceStream(base.STTStream):
     def push(self, frame: AudioFrame) -> None:
         if self._cutter.push(frame):
             self._open.add(frame.data)
-            if self.wants_interim:
+            if self.wants_look:
                 self._news.set()
 
     def speech_started(self, ago: float) -> None:
@@ -190,7 +190,7 @@ class UtteranceStream(base.STTStream):
         while not self._is_closed:
             if self._over:
                 utterance = self._over[0]
-            elif self.wants_interim and not self._thread.is_busy:
+            elif self.wants_look and not self._thread.is_busy:
                 utterance = self._open
                 utterance.look()
             else:
@@ -207,7 +207,7 @@ class UtteranceStream(base.STTStream):
                 continue
             if paused_at is not None and paused_at == utterance.paused_at:
                 utterance.heard = heard
-            if not utterance.is_over and utterance.shows(heard.text):
+            if self._interval is not None and not utterance.is_over and utterance.shows(heard.text):
                 yield STTInterim(text=heard.text, language=self._language)
 
     async def aclose(self) -> None:
@@ -216,8 +216,8 @@ class UtteranceStream(base.STTStream):
         self._news.set()
 
     @property
-    def wants_interim(self) -> bool:
-        """Whether an interim is due: enough new audio has come, or the voice pauses."""
+    def wants_look(self) -> bool:
+        """Whether the words so far are wanted: enough new audio has come, or the voice pauses."""
         return self._cutter.is_open and self._open.wants_look(self._interval)
 
     async def _heard(self, utterance: Utterance) -> Heard:
