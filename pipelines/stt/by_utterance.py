@@ -75,6 +75,11 @@ class Utterance:
         """Note that the voice goes on."""
         self.paused_at = self.heard = None
 
+    def hear(self, heard: Heard, paused_at: float | None) -> None:
+        """Take the words so far: all of them, if they were asked for in a pause that lasts."""
+        if paused_at is not None and paused_at == self.paused_at:
+            self.heard = heard
+
     def wants_look(self, interval: float | None) -> bool:
         """Return whether its words are wanted before it is over: after some new audio, or once at a pause.
 
@@ -205,8 +210,7 @@ class UtteranceStream(base.STTStream):
                 self._over.popleft()
                 yield self._final(utterance, heard)
                 continue
-            if paused_at is not None and paused_at == utterance.paused_at:
-                utterance.heard = heard
+            utterance.hear(heard, paused_at)
             if self._interval is not None and not utterance.is_over and utterance.shows(heard.text):
                 yield STTInterim(text=heard.text, language=self._language)
 
