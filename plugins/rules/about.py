@@ -17,7 +17,7 @@ PROVIDERS = (
                 make=LLM,
                 arguments="TALK",
                 sample={"filling": SlotFilling(answers=(Answer("hello", "Hello!"),))},
-                note="It is no language model: it fills slots from patterns and calls one tool.",
+                note="It is no language model: it fills slots from free English sentences and calls one tool.",
             ),
         ),
     ),

@@ -91,6 +91,8 @@ class LLM(LLMPort):
                 return f"{self._small_talk(state)} {self._question(state)}"
             case Understood.NOTHING:
                 return f"{filling.fallback} {self._question(state)}"
+            case Understood.UNCLEAR:
+                return filling.change
             case Understood.NO if state.missing(filling) is None:
                 return filling.change
             case _:

@@ -51,17 +51,22 @@ class Answer:
             raise ConfigurationError(f"needed a regular expression, got {self.pattern!r}: {error}") from error
 
 
-YES = r"\b(?:yes|yeah|yep|sure|correct|right|please do|go ahead|okay|ok)\b"
-NO = r"\b(?:no|nope)\b"
-FAREWELL = r"\b(?:good ?bye|bye|that'?s all|that is all|nothing else|no,? thank you|no,? thanks|hang up)\b"
+YES = r"\b(?:yes|yeah|yep|(?<!not )(?:sure|correct|right|okay|ok)|please do|go ahead)\b"
+NO = r"\b(?:no(?! problem| worries| doubt)|nope|nah|not really|i don'?t think so)\b"
+FAREWELL = (
+    r"\b(?:good ?bye|bye|that'?s (?:all|it|everything)|that is (?:all|it|everything)|that (?:will|would) be all"
+    r"|nothing else|no,? thank you|no,? thanks|hang up)\b"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotFilling:
     """A conversation that fills slots and calls one tool with them.
 
-    A value mentioned later replaces the earlier one; once the tool has been called, it is called again with the new
-    values. Templates take the slots' spoken values by name, and `{output}`, the tool's result.
+    A value mentioned later replaces the earlier one, in the same sentence or later in the call; once the tool has been
+    called, it is called again with the new values. A value that the user takes back ("not Friday", "the time is wrong",
+    with the slot's name) is asked for again. Templates take the slots' spoken values by name, and `{output}`, the
+    tool's result.
 
     Args:
         slots: Asked for in this order; a user may give several at once, in any order.
@@ -71,7 +76,8 @@ class SlotFilling:
         failed: Spoken when the tool failed, before `retry`.
         retry: Whether to call the tool again with the same values.
         confirm: A yes-or-no question before the tool is called; empty: it is called at once.
-        change: Asked when the answer to `confirm` is no, or the answer to `anything_else` if `ends_on` is "yes".
+        change: Asked when the answer to `confirm` is no, or the answer to `anything_else` if `ends_on` is "yes", and
+            when a correction may be of several slots ("make it eight").
         anything_else: The question when all is done; the answer `ends_on` ends the conversation.
         answers: Small talk, tried in order.
         fallback: Spoken when no rule matched; the open question follows.

@@ -9,8 +9,14 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.plugins.rules.claims import Heard, find_values
+from vivavoce.plugins.rules.sentence import plain
 from vivavoce.plugins.rules.slot_filling import Slot, SlotFilling
-from vivavoce.plugins.rules.values import Mention, Value
+from vivavoce.plugins.rules.values import Value
+
+CHANGE = re.compile(r"\b(?:change|wrong|different|another|incorrect|not right|isn't right)\b")
+WRONG = re.compile(r"\b(?:wrong|incorrect|not (?:\w+ )?(?:right|correct)|isn't (?:\w+ )?(?:right|correct))\b")
+ONLY_A_NAME = re.compile(r"(?:(?:no|just|only|the|my|it's|um|uh|please|sorry|well|actually) ?)*x(?: please)?")
 
 
 class Understood(Enum):
@@ -22,8 +28,11 @@ class Understood(Enum):
     """No words yet."""
     VALUES = auto()
     """At least one slot got a value (perhaps its old one)."""
+    UNCLEAR = auto()
+    """A correction that does not say of which slot."""
     YES = auto()
     NO = auto()
+    """No, or a value was taken back."""
     FAREWELL = auto()
     SMALL_TALK = auto()
     TOOL = auto()
@@ -78,42 +87,50 @@ def hear(filling: SlotFilling, state: State, words: str) -> None:
     state.text = words.lower().replace("’", "'")
     missing = state.missing(filling)
     awaits_yes = bool(filling.confirm) and missing is None and not state.is_confirmed
-    found = find_values(filling, state.text, missing)
-    state.last_filled = [slot for slot in filling.slots if slot.name in found]
-    if found:
-        if any(state.values.get(name) != value for name, value in found.items()):
-            state.is_confirmed = state.has_failed = False
-        state.values.update(found)
+    last = [slot.name for slot in state.last_filled]
+    heard = find_values(filling, state.text, missing, known=state.values, last=last)
+    withdrawn = _withdrawn(filling, state, heard)
+    for name in withdrawn:
+        del state.values[name]
+    is_new = bool(withdrawn) or any(state.values.get(name) != value for name, value in heard.values.items())
+    state.last_filled = [slot for slot in filling.slots if slot.name in heard.values]
+    if is_new:
+        state.is_confirmed = state.has_failed = False
+    if heard.values and (is_new or not _ends_with_them(filling, state, missing, awaits_yes)):
+        state.values.update(heard.values)
         state.understood = Understood.VALUES
-        if awaits_yes and _matches(filling.yes, state.text):
+        if awaits_yes and not withdrawn and _agrees(filling, state.text):
             state.is_confirmed = True
-        return
-    state.understood = _without_values(filling, state, awaits_yes)
+    elif withdrawn:
+        state.understood = Understood.NO
+    elif heard.is_unclear:
+        state.understood = Understood.UNCLEAR
+    else:
+        state.understood = _without_values(filling, state, awaits_yes)
     if state.understood is Understood.YES:
         state.is_confirmed, state.has_failed = True, False
 
 
-def find_values(filling: SlotFilling, text: str, expected: Slot | None) -> dict[str, Value]:
-    """Return the value of each slot that `text` mentions; of several mentions of one slot, the last.
+def _ends_with_them(filling: SlotFilling, state: State, missing: Slot | None, awaits_yes: bool) -> bool:
+    """Return whether words that only repeat the values end the conversation ("yes, Friday at eight. Goodbye.")."""
+    if missing is not None or awaits_yes:
+        return False
+    ends = filling.ends_on == "yes" and _agrees(filling, state.text)
+    return ends or _matches(filling.farewell, state.text)
 
-    A bare value counts only for the slot of the last question. If two slots claim the same words, the longer mention
-    counts, then the slot of the question, then the earlier slot. Words after "not" are no mention.
-    """
-    claims: list[tuple[Mention, Slot]] = []
-    for slot in filling.slots:
-        for mention in slot.parser(text):
-            if mention.is_bare and slot is not expected:
-                continue
-            if re.search(r"\bnot (?:(?:at|on|for) )?$", text[: mention.start]):
-                continue
-            claims.append((mention, slot))
-    claims.sort(key=lambda claim: (claim[0].is_bare, claim[0].start - claim[0].end, claim[1] is not expected))
-    kept: list[tuple[Mention, Slot]] = []
-    for mention, slot in claims:
-        if all(mention.end <= other.start or mention.start >= other.end for other, _ in kept):
-            kept.append((mention, slot))
-    kept.sort(key=lambda claim: claim[0].start)
-    return {slot.name: mention.value for mention, slot in kept}
+
+def _withdrawn(filling: SlotFilling, state: State, heard: Heard) -> list[str]:
+    """Return the names of the slots whose value the words take back ("not Friday", "the day is wrong")."""
+    refused = [name for name, values in heard.refused.items() if state.values.get(name) in values]
+    if refused or heard.values:
+        return [name for name in refused if name not in heard.values]
+    text = plain(state.text)
+    names = {slot.name: slot.name.replace("_", " ") for slot in filling.slots if slot.name in state.values}
+    named = [name for name, words in names.items() if re.search(rf"\b{re.escape(words)}\b", text)]
+    if len(named) != 1:
+        return []
+    is_all = ONLY_A_NAME.fullmatch(text.replace(names[named[0]], "x"))
+    return named if is_all or CHANGE.search(text) else []
 
 
 def _without_values(filling: SlotFilling, state: State, awaits_yes: bool) -> Understood:
@@ -124,6 +141,8 @@ def _without_values(filling: SlotFilling, state: State, awaits_yes: bool) -> Und
     ends_on = "no" if state.has_failed else filling.ends_on
     if any(_matches(answer.pattern, text) for answer in filling.answers):
         return Understood.SMALL_TALK
+    if WRONG.search(plain(text)):
+        return Understood.NO
     for answer, meaning in (("no", Understood.NO), ("yes", Understood.YES)):
         if _matches(filling.no if answer == "no" else filling.yes, text):
             return Understood.FAREWELL if is_settled and answer == ends_on else meaning
@@ -143,5 +162,10 @@ def _settle(state: State, arguments: str, output: FunctionCallOutput) -> None:
         state.called = None
 
 
+def _agrees(filling: SlotFilling, text: str) -> bool:
+    return _matches(filling.yes, text) and not (_matches(filling.no, text) or WRONG.search(plain(text)))
+
+
 def _matches(pattern: str, text: str) -> bool:
-    return re.search(pattern, text, re.IGNORECASE) is not None
+    """Return whether the pattern is in the text, with or without its punctuation."""
+    return any(re.search(pattern, form, re.IGNORECASE) for form in (text, plain(text)))

@@ -208,6 +208,46 @@ async def test_with_a_confirmation_nothing_is_called_before_yes() -> None:
     assert [call["time"] for call in talk.calls] == ["20:00"]
 
 
+async def test_a_no_with_a_change_asks_for_the_confirmation_again() -> None:
+    talk = Talk(CONFIRMED)
+    await talk.hears("Friday at seven for four people.")
+    assert (await talk.hears("No, that's not right, at eight.")).endswith("friday at eight for four, right?")
+    assert talk.calls == []
+
+
+@pytest.mark.parametrize("words", ["That's wrong.", "That is not right.", "No, that's not quite correct."])
+async def test_an_objection_asks_what_to_change_and_ends_nothing(words: str) -> None:
+    talk = Talk()
+    await talk.hears("Friday at seven for four people.")
+    assert await talk.hears(words) == "What shall I change?"
+    assert await talk.hears("The time, please.") == "At what time?"
+    assert await talk.hears("Eight.") == "Changed to friday at eight for four. Is there anything else?"
+
+
+async def test_a_number_that_may_correct_two_slots_asks_what_to_change() -> None:
+    talk = Talk()
+    await talk.hears("Friday at seven for four people.")
+    assert await talk.hears("Actually, make it eight.") == "What shall I change?"
+    assert await talk.hears("Eight people.") == "Changed to friday at seven for eight. Is there anything else?"
+
+
+async def test_a_value_that_is_taken_back_is_asked_for_again() -> None:
+    talk = Talk()
+    await talk.hears("Friday at seven for four people.")
+    assert await talk.hears("Sorry, we can't make it on Friday.") == "For which day?"
+    assert await talk.hears("Saturday.") == "Changed to saturday at seven for four. Is there anything else?"
+
+
+@pytest.mark.parametrize("words", ["Yes, Friday at seven for four. Goodbye!", "That's right, on Friday, for four."])
+async def test_values_that_are_only_repeated_do_not_hold_up_the_end(words: str) -> None:
+    talk = Talk(
+        rules.SlotFilling(slots=SLOTS, tool="book", done="Booked.", anything_else="Is it right?", ends_on="yes")
+    )
+    await talk.hears("Friday at seven for four people.")
+    assert await talk.hears(words) == "Goodbye."
+    assert len(talk.calls) == 1
+
+
 async def test_a_yes_with_a_change_is_taken_as_both() -> None:
     talk = Talk(CONFIRMED)
     await talk.hears("friday at seven for four people")
