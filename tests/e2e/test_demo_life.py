@@ -182,6 +182,12 @@ def test_without_a_call_the_room_waits_with_a_token_and_ctrl_c_is_success(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_parts_that_are_wanted_speak_and_hear(tmp_path: Path) -> None:
+    with _running(tmp_path, "--no-call", "--voice", "espeak", "--ears", "pocketsphinx") as demo:
+        demo.read_until("Ctrl-C")
+    assert "espeak speaks, pocketsphinx hears   the sentences of a grammar\n" in demo.seen
+
+
 async def test_the_printed_token_lets_a_guest_meet_the_agent_again_and_again(
     room_server: RoomEndpoint, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -87,6 +88,9 @@ def show_summary(console: Console, turns: Sequence[TurnRecord], waits: Sequence[
             _seconds(wait),
             ", ".join(tool.name for tool in record.tools),
         )
+    latencies = [record.e2e_latency for record in turns if record.e2e_latency is not None]
+    if latencies:
+        table.caption, table.caption_justify = f"median latency {median(latencies):.2f} s", "left"
     console.print()
     console.print(table)
 
