@@ -6,11 +6,13 @@ from random import Random
 
 from vivavoce.agents.caller.answering_mind import Script
 
+# As hibari speaks them to moonshine, none has a pause of more than 0.12 s: late packets add to it, and the host answers
+# a pause.
 DAY = (
     "Hi, I'd like a table for Friday, please.",
-    "Could I have a table on Friday, please?",
-    "Hello, we'd like to come on Friday.",
     "Hi, do you have a table for Friday?",
+    "I would like a table for Friday.",
+    "Hi, have you got a table for Friday?",
 )
 TIME = (
     "At six, no, at seven.",
@@ -25,14 +27,14 @@ PEOPLE = (
 )
 BARGE_IN = ("Stop, please.", "Wait a moment, please.")
 CORRECTION = (
-    "No, could we come at eight instead?",
-    "Not quite, could you make it eight o'clock?",
-    "Actually, eight o'clock would be better.",
+    "No, could we come at eight?",
+    "No, can you make it eight o'clock?",
+    "No, we will come at eight.",
 )
-GOODBYE = (  # in one breath: the agent answers a pause
-    "Yes, thank you very much, goodbye.",
+GOODBYE = (
+    "Yes, thank you, goodbye.",
     "Yes, that's perfect, goodbye.",
-    "Yes, that is right, goodbye.",
+    "Yes, that's fine, goodbye.",
 )
 
 
