@@ -27,9 +27,9 @@ PEOPLE = (
 )
 BARGE_IN = ("Stop, please.", "Wait a moment, please.")
 CORRECTION = (
-    "No, could we come at eight?",
+    "No, could we make it eight o'clock?",
     "No, can you make it eight o'clock?",
-    "No, we will come at eight.",
+    "No, eight o'clock, please.",
 )
 GOODBYE = (
     "Yes, thank you, goodbye.",
