@@ -1,10 +1,9 @@
-"""An agent in one file, offline: `vivavoce dev examples/hello.py`."""
+"""An agent in one file, without a key: `vivavoce dev examples/hello.py`."""
 
 from vivavoce.agents import Agent, AgentSession, JobContext, function_tool
 from vivavoce.pipelines import CascadingPipeline
-from vivavoce.plugins import espeak, pocketsphinx, rules, silero
+from vivavoce.plugins import hibari, moonshine, rules, silero
 
-CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) | at (seven | eight) | goodbye;"
 TALK = rules.SlotFilling(
     slots=(
         rules.Slot(name="day", parser=rules.days(), ask="For which day?"),
@@ -29,7 +28,5 @@ class Host(Agent):
 
 
 async def entrypoint(ctx: JobContext) -> None:
-    tts = espeak.TTS()
-    ctx.add_shutdown_callback(tts.aclose)
-    pipeline = CascadingPipeline(vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(TALK), tts=tts)
+    pipeline = CascadingPipeline(vad=silero.VAD(), stt=moonshine.STT(), llm=rules.LLM(TALK), tts=hibari.TTS())
     await AgentSession(Host(), pipeline).start()

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from vivavoce.agents.caller.line import SAMPLE_RATE, Decision, HangUp, Say
+from vivavoce.pipelines.core.words import words_of
 
 REPLY_PAUSE = 0.6
 """Seconds of silence after which the host's turn counts as over."""
@@ -20,14 +21,15 @@ BARGE_IN_AFTER = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """The caller's plan.
+    """The caller's plan; it recognises the host's words in lower case, without punctuation.
 
     Args:
         opening: Line for a greeting that was not understood.
         answers: Answers to questions; a question is recognised by words at its end or in it.
         barge_in: `(heard, line)`: words that trigger an interruption of the host, and the line for it.
         correction: `(question, line)`: the first answer to that question, in place of the regular one.
-        read_back: Words that the host must repeat for the corrected booking, and the line for a missing word.
+        read_back: Words that the host must repeat for the corrected booking, in one of their spellings, and the line
+            for a missing word.
         booked: The host's word for a booking; before it, `correction`'s question is a misheard one.
         changed: The host's word for a changed booking.
         farewell: The host's word after which the caller hangs up.
@@ -39,7 +41,7 @@ class Script:
     answers: tuple[tuple[str, str], ...]
     barge_in: tuple[str, str]
     correction: tuple[str, str]
-    read_back: tuple[tuple[str, str], ...]
+    read_back: tuple[tuple[tuple[str, ...], str], ...]
     booked: str
     changed: str
     farewell: str
@@ -85,6 +87,8 @@ class AnsweringMind:
     _begun: deque[int] = field(default_factory=deque)
     _interim: str = ""
     _cue_since: int | None = None
+    _has_heard_cue: bool = False
+    """An utterance with the words that trigger an interruption is over."""
     _left_at: int | None = None
     _is_host_speaking: bool = False
     _quiet_since: int = 0
@@ -114,9 +118,9 @@ class AnsweringMind:
 
     def interim(self, text: str, position: int) -> None:
         """The present transcript of the utterance."""
+        text = _bare(text)
         self._has_heard_booking |= self.script.booked in text
-        cue = self.script.barge_in[0]
-        if cue not in text:
+        if self.script.barge_in[0] not in text:
             self._cue_since = None
         elif self._cue_since is None:
             self._cue_since = position
@@ -127,7 +131,8 @@ class AnsweringMind:
         sentence.
         """
         begun = self._begun.popleft()
-        text = text or self._interim
+        text = _bare(text) or self._interim
+        self._has_heard_cue |= self.script.barge_in[0] in text
         self._interim, self._cue_since = "", None
         answered = next((turn for turn in reversed(self.turns) if turn.start <= begun), None)
         if not text:
@@ -172,7 +177,7 @@ class AnsweringMind:
         self._repeats = self._repeats + 1 if say.is_repeat else 0
 
     def _interrupt(self, position: int) -> Decision | None:
-        since = self._cue_since
+        since = self._begun[-1] if self._has_heard_cue else self._cue_since
         if self._has_barged_in or since is None or position - since < BARGE_IN_AFTER * SAMPLE_RATE:
             return None
         return Say(self.script.barge_in[1], is_barge_in=True)
@@ -198,7 +203,8 @@ class AnsweringMind:
         """
         if self.script.changed not in words or self._objections >= MAX_REPEATS:
             return ""
-        return next((line for word, line in self.script.read_back if word not in words.split()), "")
+        heard = set(words.split())
+        return next((line for spellings, line in self.script.read_back if heard.isdisjoint(spellings)), "")
 
     def _repeat(self) -> Decision:
         if not self.turns:
@@ -206,3 +212,7 @@ class AnsweringMind:
         if self._repeats >= MAX_REPEATS:
             return HangUp(f"no answer that I understood to {self.turns[-1].line!r}, said {self._repeats + 1} times")
         return Say(self.turns[-1].line, is_repeat=True)
+
+
+def _bare(text: str) -> str:
+    return " ".join(words_of(text))

@@ -9,7 +9,14 @@ from typing import Literal, Protocol
 
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
-from vivavoce.pipelines.vad.base import VADSpeechEnded, VADSpeechStarted, VADStream
+from vivavoce.pipelines.vad.base import (
+    VADEvent,
+    VADSpeechEnded,
+    VADSpeechStarted,
+    VADStream,
+    VADVoicePaused,
+    VADVoiceResumed,
+)
 
 SAMPLE_RATE = 16000
 FRAME_SAMPLES = round(SAMPLE_RATE * FRAME_SECONDS)
@@ -170,13 +177,11 @@ class Line:
         if self._stt is not None:
             self._stt.push(frame)
         for event in events:
+            if self._stt is not None:
+                _tell(self._stt, event)
             if isinstance(event, VADSpeechStarted):
-                if self._stt is not None:
-                    self._stt.speech_started(event.ago)
                 self._mind.host_started(self.position)
             elif isinstance(event, VADSpeechEnded):
-                if self._stt is not None:
-                    self._stt.flush()
                 self._mind.host_ended(self.position - round(event.ago * SAMPLE_RATE))
 
     def _begin(self, say: Say) -> None:
@@ -186,3 +191,15 @@ class Line:
         self._unsaid.extend(frames)
         self._mind.said(say, self.position, self.position + len(frames) * FRAME_SAMPLES)
         self._report("barge_in" if say.is_barge_in else "says", say.line)
+
+
+def _tell(stt: STTStream, event: VADEvent) -> None:
+    match event:
+        case VADSpeechStarted(ago):
+            stt.speech_started(ago)
+        case VADVoicePaused():
+            stt.voice_paused()
+        case VADVoiceResumed():
+            stt.voice_resumed()
+        case VADSpeechEnded():
+            stt.flush()

@@ -88,10 +88,10 @@ class Step(_Part):
 class Voice(_Part):
     """The caller's voice."""
 
-    tts: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "espeak"
-    """A plugin with a TTS: `espeak`, `openai` …"""
-    options: dict[str, Any] = {"voice": "en-us+f2", "rate": 150}
-    """Keyword arguments of its TTS."""
+    tts: Annotated[str | None, Field(pattern=r"^[a-z][a-z0-9_]*$")] = None
+    """A plugin with a TTS: `espeak`, `openai` … None: `hibari`, or `espeak` where that is not installed."""
+    options: dict[str, Any] | None = None
+    """Keyword arguments of its TTS; without `tts`, those of `espeak`."""
 
 
 class Ears(_Part):

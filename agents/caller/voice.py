@@ -12,6 +12,8 @@ import anyio
 
 from vivavoce.agents.caller.line import SAMPLE_RATE
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.gain import ramp
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.media.wav import read_wav
 
@@ -19,18 +21,22 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.tts.base import TTS
 
 
-async def speak_all(tts: TTS, lines: Iterable[str]) -> dict[str, bytes]:
+async def speak_all(tts: TTS, lines: Iterable[str], *, pitch: float = 1.0, gain: float = 1.0) -> dict[str, bytes]:
     """Return each line as PCM of `SAMPLE_RATE`, mono.
 
+    Args:
+        pitch: Factor of the voice's pitch and pace, as of a tape that plays at another speed.
+        gain: Factor of its loudness.
     Raises:
         ProviderError: The voice failed.
     """
     spoken: dict[str, bytes] = {}
+    rate = round(tts.capabilities.sample_rate * pitch)
     for text in lines:
-        resampler = Resampler(tts.capabilities.sample_rate, SAMPLE_RATE)
+        resampler = Resampler(rate, SAMPLE_RATE)
         async with aclosing(tts.synthesize(text)) as chunks:
-            pieces = [resampler.push(chunk.frame).data async for chunk in chunks]
-        spoken[text] = b"".join(pieces) + resampler.flush().data
+            pieces = [resampler.push(AudioFrame(chunk.frame.data, rate)).data async for chunk in chunks]
+        spoken[text] = ramp(b"".join(pieces) + resampler.flush().data, gain, gain)
     return spoken
 
 
@@ -47,8 +53,6 @@ async def read_recording(path: Path) -> bytes:
     except (ValueError, wave.Error, EOFError) as error:
         raise ConfigurationError(f"the recording {str(path)!r} is no WAV file of 16-bit PCM: {error}") from error
     if frame.num_channels > 1:
-        from vivavoce.pipelines.media.frame import AudioFrame
-
         frame = AudioFrame(frame.to_numpy()[:, 0].tobytes(), frame.sample_rate)
     resampler = Resampler(frame.sample_rate, SAMPLE_RATE)
     return resampler.push(frame).data + resampler.flush().data

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.cli.running import SPEECH_PACKAGES, need_packages
+from vivavoce.agents.cli.offline import make
 from vivavoce.agents.job import JobContext
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.worker.worker import Worker
@@ -175,8 +175,8 @@ def _agent_app(file: Path, agents: dict[str, type[Agent]], *, has_default: bool)
             "returns a CascadingPipeline, or write `async def entrypoint(ctx)` and start an AgentSession there"
         )
     note = (
-        f"{name} has no method `pipeline()`: it hears and speaks offline (silero, pocketsphinx, espeak) and a rule "
-        "answers, no language model. Give it one that returns a CascadingPipeline."
+        f"{name} has no method `pipeline()`: it hears and speaks offline (moonshine and hibari, where they are "
+        "installed) and a rule answers, no language model. Give it one that returns a CascadingPipeline."
     )
     return App(Worker(partial(_converse_offline, agent)), agents, note, runs=name)
 
@@ -195,15 +195,14 @@ async def _converse_offline(kind: type[Agent], ctx: JobContext) -> None:
 
 
 def offline_pipeline(ctx: JobContext) -> CascadingPipeline:
-    """Return a pipeline that needs no key and no server, and understands very little; it lives as long as the job.
+    """Return a pipeline that needs no key and no server, and answers each turn alike; it lives as long as the job.
 
     Raises:
         ConfigurationError: The extra `demo` is missing.
     """
-    need_packages("demo", SPEECH_PACKAGES)
-    from vivavoce.plugins import espeak, pocketsphinx, rules, silero
+    vad, stt, tts = make("vad"), make("stt"), make("tts")
+    from vivavoce.plugins import rules
 
-    vad, stt, tts = silero.VAD(), pocketsphinx.STT(), espeak.TTS()
     llm = rules.LLM(rules.SlotFilling(answers=(rules.Answer(r"\S", RULE_ANSWER),), anything_else=RULE_QUESTION))
     for part in (vad, stt, llm, tts):
         ctx.add_shutdown_callback(part.aclose)

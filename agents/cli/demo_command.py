@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from enum import StrEnum
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vivavoce.agents.cli.given import given_server
-from vivavoce.agents.cli.running import ROOM_PACKAGES, SPEECH_PACKAGES, need_packages, run
+from vivavoce.agents.cli.offline import PACKAGES
+from vivavoce.agents.cli.running import ROOM_PACKAGES, need_packages, run
 
 if TYPE_CHECKING:
     from vivavoce.agents.cli.demo.agent import LanguageModel
@@ -23,11 +25,29 @@ ApiSecret = Annotated[
 ]
 
 
+SEEDS = 1000
+"""Numbers of which one is drawn where none is given."""
+
+
 class Answerer(StrEnum):
     """The answerer of the caller."""
 
     RULES = "rules"
     OPENAI = "openai"
+
+
+class VoiceName(StrEnum):
+    """The voice of both sides."""
+
+    HIBARI = "hibari"
+    ESPEAK = "espeak"
+
+
+class EarsName(StrEnum):
+    """The recogniser of both sides."""
+
+    MOONSHINE = "moonshine"
+    POCKETSPHINX = "pocketsphinx"
 
 
 def _answerer(given: str) -> Answerer:
@@ -58,6 +78,21 @@ def demo(
         str | None, typer.Option(help="A server with OpenAI's API, such as http://127.0.0.1:11434/v1; implies openai.")
     ] = None,
     llm_model: Annotated[str | None, typer.Option(help="Its model; a server of your own needs one.")] = None,
+    voice: Annotated[
+        VoiceName | None,
+        typer.Option(help="What speaks; espeak is a robot.", show_default="hibari, where it is installed"),
+    ] = None,
+    ears: Annotated[
+        EarsName | None,
+        typer.Option(
+            help="What hears; pocketsphinx knows only the sentences of a grammar.",
+            show_default="moonshine, where it is installed",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Has the caller use the phrases of this number again.", show_default="random"),
+    ] = None,
 ) -> None:
     """A whole call on this machine: a room, a table-booking agent, and a simulated caller who speaks to it.
 
@@ -69,17 +104,23 @@ def demo(
 
     from vivavoce.agents.cli.demo.place import given_place
     from vivavoce.agents.cli.demo.run import Demo, DemoOptions
+    from vivavoce.agents.cli.demo.speech import choose
     from vivavoce.pipelines.core.checks import check_port
     from vivavoce.pipelines.core.errors import ConfigurationError
 
     logging.getLogger("livekit").setLevel(logging.CRITICAL)  # its native part logs every transport that a hang-up ends
     check_port("port", port)
-    need_packages("demo", SPEECH_PACKAGES if url else SPEECH_PACKAGES + ROOM_PACKAGES)
+    need_packages("demo", PACKAGES["silero"] if url else (*PACKAGES["silero"], *ROOM_PACKAGES))
     if once and no_call:
         raise ConfigurationError("--once ends after the call and --no-call places none: give only one of them")
     model = _model(llm, llm_base_url, llm_model)
     if once and model is not None:
         raise ConfigurationError("--once ends after the call, and with a language model none is placed: leave it out")
+    has_call = not no_call and model is None
+    speech = choose(voice, ears, has_call=has_call)
+    if seed is not None and not (has_call and speech.is_free):
+        why = "no call is placed" if not has_call else f"{speech.ears} understands the sentences of a grammar only"
+        raise ConfigurationError(f"--seed chooses the phrases of the simulated caller, and {why}: leave it out")
     place = None
     if url:
         server = given_server(url, api_key, api_secret)
@@ -88,10 +129,12 @@ def demo(
         place=place,
         port=port,
         is_once=once,
-        has_call=not no_call and model is None,
+        has_call=has_call,
         report=report,
         wav=wav,
         model=model,
+        speech=speech,
+        seed=Random().randrange(SEEDS) if seed is None else seed,
     )
     raise typer.Exit(run(Demo(options, Console()).run))
 

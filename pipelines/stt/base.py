@@ -154,6 +154,15 @@ class STTStream(ABC):
         """Take the VAD's report that speech has ended. It is called in place of `flush()` where the recogniser judges
         the ends of turns (capability `emits_end_of_turn`); others need not implement it."""
 
+    def voice_paused(self) -> None:
+        """Take the VAD's report that the voice pauses within speech, which may be over.
+
+        Recognisers that take an utterance as a whole can begin with it; others need not implement it.
+        """
+
+    def voice_resumed(self) -> None:
+        """Take the VAD's report that the voice goes on, after `voice_paused()`."""
+
     def flush(self) -> None:
         """Make the final transcript of the utterance at once: the utterance is over.
 

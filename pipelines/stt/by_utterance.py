@@ -1,8 +1,9 @@
 """UtteranceStream: the stream of a recogniser on this machine that takes the audio of an utterance as a whole.
 
 The VAD cuts the utterances. Interims come from the recognition of the utterance so far, again and again; only while no
-other work waits for the thread, so that finals come first. Speech without a pause is cut where it is quietest: the
-networks lose their way in audio that is longer than that of their training.
+other work waits for the thread, so that finals come first. At a pause of the voice, the utterance is recognised before
+its end is known: if the voice does not go on, those are its words. Speech without a pause is cut where it is quietest:
+the networks lose their way in audio that is longer than that of their training.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ SAMPLE_RATE = 16000
 BYTES_PER_SECOND = BYTES_PER_SAMPLE * SAMPLE_RATE
 LONGEST = 12.0
 """Seconds of audio that are recognised at once."""
+PAUSE = 0.08
+"""Seconds of audio after the report of a pause until the utterance is recognised: the end of a "t" comes late."""
 WINDOW = SAMPLE_RATE // 10
 """Samples of the quiet place at which longer speech is cut."""
 
@@ -43,6 +46,10 @@ class Utterance:
         self.seconds = 0.0
         self.is_over = False
         self.is_discarded = False
+        self.heard: Heard | None = None
+        """All its words, if the voice does not go on."""
+        self.paused_at: float | None = None
+        """Seconds of its audio at the report that the voice pauses; None while it does not."""
         self._settled: list[Heard] = []
         self._shown = ""
         self._looked_at = 0.0
@@ -60,12 +67,31 @@ class Utterance:
         """Note that its words are not needed."""
         self.is_discarded = True
 
-    def unlooked(self) -> float:
-        """Return the seconds of audio since the newest interim was asked for."""
-        return self.seconds - self._looked_at
+    def pause(self) -> None:
+        """Note that the voice pauses."""
+        self.paused_at = self.seconds
+
+    def resume(self) -> None:
+        """Note that the voice goes on."""
+        self.paused_at = self.heard = None
+
+    def hear(self, heard: Heard, paused_at: float | None) -> None:
+        """Take the words so far: all of them, if they were asked for in a pause that lasts."""
+        if paused_at is not None and paused_at == self.paused_at:
+            self.heard = heard
+
+    def wants_look(self, interval: float | None) -> bool:
+        """Return whether its words are wanted before it is over: after some new audio, or once at a pause.
+
+        Args:
+            interval: Seconds of audio between two looks; None: only at pauses.
+        """
+        if self.paused_at is not None:
+            return self._looked_at < self.paused_at + PAUSE <= self.seconds
+        return interval is not None and self.seconds - self._looked_at >= interval
 
     def look(self) -> None:
-        """Note that an interim is asked for."""
+        """Note that its words so far are asked for."""
         self._looked_at = self.seconds
 
     def shows(self, text: str) -> bool:
@@ -136,7 +162,7 @@ class UtteranceStream(base.STTStream):
     def push(self, frame: AudioFrame) -> None:
         if self._cutter.push(frame):
             self._open.add(frame.data)
-            if self.wants_interim:
+            if self.wants_look:
                 self._news.set()
 
     def speech_started(self, ago: float) -> None:
@@ -145,6 +171,12 @@ class UtteranceStream(base.STTStream):
         self._open = Utterance()
         for pcm in self._cutter.begin(ago):
             self._open.add(pcm)
+
+    def voice_paused(self) -> None:
+        self._open.pause()
+
+    def voice_resumed(self) -> None:
+        self._open.resume()
 
     def flush(self) -> None:
         utterance = self._open if self._cutter.end() else Utterance()
@@ -163,21 +195,23 @@ class UtteranceStream(base.STTStream):
         while not self._is_closed:
             if self._over:
                 utterance = self._over[0]
-            elif self.wants_interim and not self._thread.is_busy:
+            elif self.wants_look and not self._thread.is_busy:
                 utterance = self._open
                 utterance.look()
             else:
                 self._news.clear()
                 await self._news.wait()
                 continue
-            is_final = utterance.is_over
-            heard = await self._heard(utterance)
+            is_final, paused_at = utterance.is_over, utterance.paused_at
+            heard = (utterance.heard if is_final else None) or await self._heard(utterance)
             if utterance.is_discarded or self._is_closed:
                 continue
             if is_final:
                 self._over.popleft()
                 yield self._final(utterance, heard)
-            elif not utterance.is_over and utterance.shows(heard.text):
+                continue
+            utterance.hear(heard, paused_at)
+            if self._interval is not None and not utterance.is_over and utterance.shows(heard.text):
                 yield STTInterim(text=heard.text, language=self._language)
 
     async def aclose(self) -> None:
@@ -186,9 +220,9 @@ class UtteranceStream(base.STTStream):
         self._news.set()
 
     @property
-    def wants_interim(self) -> bool:
-        """Whether enough new audio has come for an interim."""
-        return self._interval is not None and self._cutter.is_open and self._open.unlooked() >= self._interval
+    def wants_look(self) -> bool:
+        """Whether the words so far are wanted: enough new audio has come, or the voice pauses."""
+        return self._cutter.is_open and self._open.wants_look(self._interval)
 
     async def _heard(self, utterance: Utterance) -> Heard:
         while (piece := utterance.cut()) is not None:

@@ -187,6 +187,12 @@ class FallbackStream(STTStream):
         self._machine.speech_ended(self._clock.now())
         self._each(lambda branch: branch.call(lambda stream: stream.speech_ended()))
 
+    def voice_paused(self) -> None:
+        self._each(lambda branch: branch.call(lambda stream: stream.voice_paused()))
+
+    def voice_resumed(self) -> None:
+        self._each(lambda branch: branch.call(lambda stream: stream.voice_resumed()))
+
     def flush(self) -> None:
         """End the utterance; its final transcript is due within the limit."""
         self._machine.flush(self._clock.now())

@@ -178,6 +178,8 @@ class ScriptedSTTStream(STTStream):
         """Loop times of the calls of `flush()`."""
         self.speech_ends: list[float] = []
         """Loop times of the calls of `speech_ended()`."""
+        self.voice_edges: list[tuple[str, float]] = []
+        """`paused` or `resumed` for each call of `voice_paused()` and `voice_resumed()`, with its loop time."""
         self.discards: list[float] = []
         """Loop times of the calls of `discard()`."""
         self.speech_starts: list[float] = []
@@ -204,6 +206,14 @@ class ScriptedSTTStream(STTStream):
     def speech_ended(self) -> None:
         """Record it."""
         self.speech_ends.append(LoopClock().now())
+
+    def voice_paused(self) -> None:
+        """Record it."""
+        self.voice_edges.append(("paused", LoopClock().now()))
+
+    def voice_resumed(self) -> None:
+        """Record it."""
+        self.voice_edges.append(("resumed", LoopClock().now()))
 
     def flush(self) -> None:
         """Record it, and yield the script's next final."""

@@ -43,8 +43,10 @@ AS_OUTPUT = b"\x3a\x13\x62\x11\x0a\x0f" + DURATIONS.encode()
 UNIT = 0.025
 EARLY = 0.05
 """Seconds by which the sound is before the durations."""
-LEAD = 0.05
-"""Seconds of silence before the first word; the network's own are 0.25 to 0.3, by which each answer would be later."""
+LEAD = 0.02
+"""Seconds of silence before the first sound; the network's own are 0.25 to 0.3, by which each answer would be later."""
+FAINT = 33
+"""The least amplitude of the first sound (-60 dB): a "th" begins softly."""
 SILENCE = 100
 """Samples of this amplitude or less are silence (-50 dB)."""
 MOST_PHONEMES = 400
@@ -151,7 +153,8 @@ class Voice:
         else:
             ends = np.cumsum(durations.ravel()) * UNIT - EARLY
         read = [_audible(word, samples) for word in _read(words, signs, ends)]
-        lead = max(0, round((read[0].start - LEAD) * SAMPLE_RATE)) if read else 0
+        sounding = (abs(samples) > FAINT).nonzero()[0]
+        lead = max(0, int(sounding[0]) - round(LEAD * SAMPLE_RATE)) if len(sounding) else 0
         return samples[lead:].tobytes(), [word.later(-lead / SAMPLE_RATE) for word in read]
 
     @property

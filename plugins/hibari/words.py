@@ -19,8 +19,8 @@ class ReadWord:
     end: float
 
     def later(self, seconds: float) -> ReadWord:
-        """Return the word, moved by some seconds."""
-        return ReadWord(self.text, self.start + seconds, self.end + seconds)
+        """Return the word, moved by some seconds, but not before 0."""
+        return ReadWord(self.text, max(0.0, self.start + seconds), max(0.0, self.end + seconds))
 
 
 def words_of_text(text: str, read: Sequence[ReadWord]) -> tuple[Word, ...]:

@@ -32,6 +32,6 @@ async def test_hibari_keeps_the_promises_of_a_tts() -> None:
 
 
 async def test_moonshine_keeps_the_promises_of_an_stt() -> None:
-    words = "could I have a table by the window please"
+    words = "do you have a table for six on sunday evening"
     (speech,) = await spoken_naturally(words)
     await check_stt(moonshine.STT, speech, expected=words, limit=LIMIT)

@@ -18,7 +18,7 @@ from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.run import JobRun
 from vivavoce.pipelines.core.errors import ProviderConnectionError
-from vivavoce.plugins import espeak, openai, pocketsphinx, silero
+from vivavoce.plugins import espeak, hibari, moonshine, openai, pocketsphinx, silero
 
 TESTS = Path(__file__).parents[1]
 EXAMPLES = TESTS.parent / "examples"
@@ -100,6 +100,8 @@ def scripted_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the plugins' ears, voices and servers; the examples' own models stay."""
     for plugin, name, make in (
         (silero, "VAD", ScriptedVAD),
+        (moonshine, "STT", ScriptedSTT),
+        (hibari, "TTS", ScriptedTTS),
         (pocketsphinx, "STT", ScriptedSTT),
         (espeak, "TTS", ScriptedTTS),
         (openai, "STT", ScriptedSTT),

@@ -95,7 +95,7 @@ def on_embedded(tmp_path_factory: pytest.TempPathFactory, grpc_collector: Collec
     """The demo as a newcomer runs it, but for where its telemetry goes; once for all tests that look at it."""
     return run_demo(
         tmp_path_factory.mktemp("embedded"),
-        *("--port", "0"),
+        *("--port", "0", "--seed", "1"),
         env={
             "OTEL_EXPORTER_OTLP_ENDPOINT": grpc_collector.grpc_url,
             "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
@@ -116,7 +116,7 @@ def on_livekit(tmp_path_factory: pytest.TempPathFactory, livekit_room: RoomEndpo
     """The same call on a real server, its secret and where its telemetry goes from the environment."""
     return run_demo(
         tmp_path_factory.mktemp("livekit"),
-        *("--url", livekit_room.url, "--api-key", livekit_room.api_key),
+        *("--url", livekit_room.url, "--api-key", livekit_room.api_key, "--seed", "2"),
         env={
             "LIVEKIT_API_SECRET": livekit_room.api_secret,
             "OTEL_EXPORTER_OTLP_ENDPOINT": http_collector.http_url,

@@ -54,5 +54,5 @@ def test_stages_sum_to_the_latency_of_every_answered_turn(on_embedded: Ran) -> N
 
 
 def test_the_summary_names_turns_checks_and_files(on_embedded: Ran) -> None:
-    for text in ("caller said", "heard after", "call.wav", "session.wav", "report.json", "call.html"):
+    for text in ("caller said", "heard after", "median latency", "call.wav", "session.wav", "report.json", "call.html"):
         assert text in on_embedded.output

@@ -182,6 +182,12 @@ def test_without_a_call_the_room_waits_with_a_token_and_ctrl_c_is_success(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_parts_that_are_wanted_speak_and_hear(tmp_path: Path) -> None:
+    with _running(tmp_path, "--no-call", "--voice", "espeak", "--ears", "pocketsphinx") as demo:
+        demo.read_until("Ctrl-C")
+    assert "espeak speaks, pocketsphinx hears   the sentences of a grammar\n" in demo.seen
+
+
 async def test_the_printed_token_lets_a_guest_meet_the_agent_again_and_again(
     room_server: RoomEndpoint, tmp_path: Path
 ) -> None:
@@ -225,6 +231,8 @@ async def test_a_language_model_answers_only_when_asked_for_and_then_to_whoever_
 
 async def test_a_call_that_cannot_be_placed_says_why(embedded_room: RoomEndpoint, tmp_path: Path) -> None:
     expired = embedded_room.token("caller", "room", ttl=-600)
-    request = CallRequest(url=embedded_room.url, token=expired, wav=str(tmp_path / "call.wav"))
+    request = CallRequest(
+        url=embedded_room.url, token=expired, wav=str(tmp_path / "call.wav"), voice="hibari", ears="moonshine"
+    )
     with pytest.raises(RoomError, match=r"could not join.*expired"):
         await place_call(request, lambda event, data: None)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kit.e2e.demo_run import Ran
+from kit.e2e.demo_run import Ran, run_demo
 from vivavoce.agents.cli.demo.checks import LATENCY_RANGE, MAX_SILENCING, MIN_ANSWERS, ROOM_LEAST, ROOM_RANGE
 from vivavoce.pipelines.media.wav import read_wav
 
@@ -35,7 +35,7 @@ def test_the_call_succeeds_and_says_so(ran: Ran) -> None:
 
 
 def test_a_table_is_booked_and_then_corrected_by_tool_calls(ran: Ran) -> None:
-    assert ran.report["booking"] == {"day": "friday", "time": "20:00", "people": 4}
+    assert ran.report["booking"] == {"day": "friday", "time": "20:00", "people": 5}
     calls = [tool for turn in ran.report["turns"] for tool in turn["tools"]]
     times = [json.loads(call["arguments"])["time"] for call in calls]
     assert times[-1] == "20:00"
@@ -74,6 +74,12 @@ def test_the_agent_is_silent_soon_after_the_barge_in_began(ran: Ran) -> None:
     assert overlaps
     for onset, silent in overlaps:
         assert silent - onset <= MAX_SILENCING
+
+
+def test_the_parts_of_a_grammar_take_the_same_call(tmp_path: Path) -> None:
+    ran = run_demo(tmp_path, "--port", "0", "--voice", "espeak", "--ears", "pocketsphinx")
+    assert ran.status == 0, ran.output
+    assert ran.report["booking"] == {"day": "friday", "time": "20:00", "people": 4}
 
 
 def test_on_a_given_server_the_agent_has_a_name_of_its_own(on_livekit: Ran) -> None:

@@ -16,6 +16,7 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import PEER_RATE, Peer, joined
 from kit.e2e.talker import RATE, record
 from kit.e2e.working import Working
+from vivavoce.plugins import hibari
 
 pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -62,7 +63,7 @@ async def test_a_caller_books_a_table_by_voice(room_server: RoomEndpoint, room_n
     worker = worker_of("hello.py", room_server)
     async with Working(worker), joined(room_server, room_name, "anna") as anna:
         microphone = await anna.microphone(RATE)
-        caller = Caller(anna, microphone, await record((DAY, TIME)))
+        caller = Caller(anna, microphone, await record((DAY, TIME), hibari.TTS()))
         await anna.until(lambda: "Hello! For which day?" in agent_said(anna))
         while not any(BOOKED in sentence for sentence in agent_said(anna)):
             count = len(agent_said(anna))

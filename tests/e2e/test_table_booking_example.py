@@ -61,7 +61,11 @@ async def test_the_table_booking_example_takes_a_booking(
     try:
         await example.registered()
         request = CallRequest(
-            url=embedded_room.url, token=embedded_room.token("caller", room_name), wav=str(tmp_path / "call.wav")
+            url=embedded_room.url,
+            token=embedded_room.token("caller", room_name),
+            wav=str(tmp_path / "call.wav"),
+            voice="espeak",
+            ears="pocketsphinx",
         )
         result = await place_call(request, lambda event, data: None)
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from vivavoce.agents.caller.script import CallScript
 from vivavoce.agents.caller.script_mind import ScriptMind
 from vivavoce.agents.caller.transcription import Transcription
 from vivavoce.agents.caller.voice import read_recording, speak_all
+from vivavoce.agents.cli.offline import caller_voice
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -68,12 +69,12 @@ async def _voice(script: CallScript) -> dict[str, bytes]:
     voice = {step.line: await read_recording(Path(step.play)) for step in script.steps if step.play is not None}
     texts = [step.say for step in script.steps if step.say is not None]
     if texts:
-        async with load_tts(script.voice.tts, script.voice.options) as tts:
+        async with load_tts(*caller_voice(script.voice)) as tts:
             voice |= await speak_all(tts, texts)
     return voice
 
 
-def load_tts(name: str, options: dict[str, Any]) -> TTS:
+def load_tts(name: str, options: Mapping[str, Any]) -> TTS:
     """Return the TTS of a plugin.
 
     Raises:

@@ -6,22 +6,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.cli.demo.speech import Speech
 from vivavoce.pipelines.cascading import CascadingOptions, CascadingPipeline
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.llm.tools import function_tool
 
 if TYPE_CHECKING:
     from vivavoce.plugins import rules
-
-CALLER_GRAMMAR = Path(__file__).with_name("caller_says.gram")
-"""The sentences that the host's speech recogniser understands."""
-
-VOICE = "en-us+f5"
-WORDS_PER_MINUTE = 160
 
 GREETING = "Hello, this is the corner table."
 
@@ -130,26 +124,28 @@ class LanguageModel:
 
 
 @asynccontextmanager
-async def demo_speech(model: LanguageModel | None = None) -> AsyncIterator[Callable[[], CascadingPipeline]]:
-    """Open the parts (Silero, pocketsphinx, an LLM, espeak), shared by all calls; yields a function that makes
+async def demo_speech(
+    speech: Speech, model: LanguageModel | None = None
+) -> AsyncIterator[Callable[[], CascadingPipeline]]:
+    """Open the parts (Silero, ears, an LLM, a voice), shared by all calls and loaded; yields a function that makes
     pipelines.
 
     Args:
         model: Answers the caller; None takes the rules, and then everything is offline. A language model receives all
-            words that pocketsphinx recognises in free English, the rules only those that the grammar allows.
+            words that the ears recognise, the rules of pocketsphinx only those that its grammar allows.
     Raises:
-        ConfigurationError: An extra, a key or a model's name is missing.
+        ConfigurationError: An extra, a key or a model's name is missing, or weights are damaged.
     """
-    from vivavoce.plugins import espeak, pocketsphinx, silero
+    from vivavoce.plugins import silero
 
     async with (
         silero.VAD() as vad,
-        pocketsphinx.STT(grammar=CALLER_GRAMMAR if model is None else None) as stt,
+        speech.stt("host", is_open=model is not None) as stt,
         _llm(model) as llm,
-        espeak.TTS(voice=VOICE, rate=WORDS_PER_MINUTE) as tts,
+        speech.tts("host") as tts,
     ):
-        # A robot's voice leaves a detector by sound undecided.
-        options = CascadingOptions(find_turn_detector=False)
+        await speech.load()
+        options = CascadingOptions(find_turn_detector=False)  # the same call on each machine
         yield lambda: CascadingPipeline(stt=stt, llm=llm, tts=tts, vad=vad, options=options)
 
 

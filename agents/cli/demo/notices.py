@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from vivavoce.agents.caller.measuring import Check
     from vivavoce.agents.cli.demo.place import Place
+    from vivavoce.agents.cli.demo.speech import Speech
     from vivavoce.agents.records import TurnRecord
 
 
@@ -26,6 +28,20 @@ def show_place(console: Console, place: Place) -> None:
     if place.is_embedded:
         _line(console, "key", place.api_key)
         _line(console, "secret", place.api_secret)
+
+
+def show_speech(console: Console, speech: Speech, seed: int | None) -> None:
+    """Print the parts that speak and hear.
+
+    Args:
+        seed: Of the caller's phrases; None where it does not call.
+    """
+    hears = "any English sentence" if speech.is_free else "the sentences of a grammar"
+    if speech.missing:
+        hears += f"; not installed here: {' and '.join(speech.missing)}"
+    _line(console, "speech", f"{speech.voice} speaks, {speech.ears} hears   [dim]{hears}[/dim]")
+    if speech.is_free and seed is not None:
+        _line(console, "seed", f"{seed}   [dim]of the caller's phrases; --seed {seed} has it say the same again[/dim]")
 
 
 def show_registered(console: Console, agent_name: str) -> None:
@@ -72,6 +88,9 @@ def show_summary(console: Console, turns: Sequence[TurnRecord], waits: Sequence[
             _seconds(wait),
             ", ".join(tool.name for tool in record.tools),
         )
+    latencies = [record.e2e_latency for record in turns if record.e2e_latency is not None]
+    if latencies:
+        table.caption, table.caption_justify = f"median latency {median(latencies):.2f} s", "left"
     console.print()
     console.print(table)
 

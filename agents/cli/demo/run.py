@@ -23,7 +23,8 @@ from vivavoce.agents.cli.demo.agent import LanguageModel, demo_speech
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.agents.cli.demo.outgoing import place_call
 from vivavoce.agents.cli.demo.place import Place, embedded_place
-from vivavoce.agents.cli.demo.script import DEMO_SCRIPT
+from vivavoce.agents.cli.demo.script import script_of
+from vivavoce.agents.cli.demo.speech import Speech
 from vivavoce.agents.cli.demo.switchboard import Call, Switchboard
 from vivavoce.agents.cli.live.view import View
 from vivavoce.agents.cli.report_command import write_page
@@ -59,7 +60,12 @@ class DemoOptions:
         is_once: End after the call instead of keeping the room open.
         has_call: Place the simulated call.
         model: Answers the caller; None is the rules, the only answers that the simulated caller understands.
+        speech: How both sides speak and hear.
+        seed: Chooses the caller's phrases.
     """
+
+    speech: Speech
+    seed: int = 0
 
     place: Place | None = None
     port: int = 7880
@@ -91,14 +97,16 @@ class Demo:
         Raises:
             VoiceError: An error that the user can fix: a taken port, a wrong key, a missing extra.
         """
+        speech = self._options.speech
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._obey_signals)
             with self._view, self._stoppable():
                 if self._options.has_call:
                     self._check_targets()
-                async with self._place() as place, demo_speech(self._options.model) as make_pipeline:
+                async with self._place() as place, demo_speech(speech, self._options.model) as make:
                     notices.show_place(self._console, place)
-                    await self._work(place, Switchboard(make_pipeline, self._view))
+                    notices.show_speech(self._console, speech, self._options.seed if self._options.has_call else None)
+                    await self._work(place, Switchboard(make, self._view))
             tasks.cancel_scope.cancel()
         return self._status
 
@@ -170,7 +178,14 @@ class Demo:
         room = new_id("demo")
         recording = self._options.report.with_name(RECORDING)
         call = board.expect(room, recording=recording)
-        request = CallRequest(url=place.url, token=place.join_token(room, "caller"), wav=str(self._options.wav))
+        request = CallRequest(
+            url=place.url,
+            token=place.join_token(room, "caller"),
+            wav=str(self._options.wav),
+            voice=self._options.speech.voice,
+            ears=self._options.speech.ears,
+            seed=self._options.seed,
+        )
         result = await place_call(request, self._caller_event)
         with anyio.move_on_after(SESSION_END_LIMIT) as waiting:
             await call.is_over.wait()
@@ -194,8 +209,8 @@ class Demo:
 
         waits = [gap for gap in gaps(recording, result.turns) if gap is not None]
         silences = await anyio.to_thread.run_sync(_silences, report)
-        wanted = (DEMO_SCRIPT.first_booking, DEMO_SCRIPT.booking)
-        verdict = checks.check_call(result, recording, bookings, wanted)
+        script = script_of(self._options.seed, is_free=self._options.speech.is_free)
+        verdict = checks.check_call(result, recording, bookings, (script.first_booking, script.booking))
         verdict += checks.check_latencies(silences, waits, latencies(report.turns))
         notices.show_summary(self._console, report.turns, waits)
         notices.show_checks(self._console, verdict)

@@ -6,23 +6,17 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from vivavoce.agents.cli.catalogue.providers import NO_KEY, Listed
+from vivavoce.agents.cli.offline import OFFLINE
 from vivavoce.pipelines.about import Kind, Part, Provider
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 PLACEHOLDER = re.compile(r'(\w+)="…"')
 """In a part's arguments: a model or a voice that it needs, and that its user alone can know."""
-OFFLINE: Mapping[Kind, Sequence[str]] = {
-    "vad": ("silero",),
-    "stt": ("moonshine", "pocketsphinx"),
-    "llm": ("rules",),
-    "tts": ("hibari", "espeak"),
-}
-"""Providers that need no key, the best first: the first one that is installed is used where none is named."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ import numpy as np
 
 from vivavoce.agents.caller.answering_mind import MAX_REPEATS, PATIENCE, AnsweringMind
 from vivavoce.agents.caller.line import FRAME_SAMPLES, SAMPLE_RATE, Line
-from vivavoce.agents.cli.demo.script import DEMO_SCRIPT
+from vivavoce.agents.cli.demo.script import GRAMMAR_SCRIPT
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
-from vivavoce.pipelines.vad.base import VADEvent, VADSpeechEnded, VADSpeechStarted, VADStream
+from vivavoce.pipelines.testing import ScriptedVAD
+from vivavoce.pipelines.vad.base import VADEvent, VADOptions, VADSpeechEnded, VADSpeechStarted, VADStream
 
 
 class LoudnessVAD(VADStream):
@@ -40,6 +41,12 @@ class ListedSTT(STTStream):
     def speech_started(self, ago: float) -> None:
         self.asked.append("started")
 
+    def voice_paused(self) -> None:
+        self.asked.append("paused")
+
+    def voice_resumed(self) -> None:
+        self.asked.append("resumed")
+
     def flush(self) -> None:
         self.asked.append("flush")
 
@@ -57,8 +64,8 @@ SPOKEN = b"\x20\x20" * (FRAME_SAMPLES * 3 + 7)
 
 def _line() -> tuple[Line, ListedSTT, list[tuple[str, str]]]:
     stt, told = ListedSTT(), []
-    voice = dict.fromkeys(DEMO_SCRIPT.lines, SPOKEN)
-    return Line(AnsweringMind(DEMO_SCRIPT), LoudnessVAD(), stt, voice, lambda *event: told.append(event)), stt, told
+    voice = dict.fromkeys(GRAMMAR_SCRIPT.lines, SPOKEN)
+    return Line(AnsweringMind(GRAMMAR_SCRIPT), LoudnessVAD(), stt, voice, lambda *event: told.append(event)), stt, told
 
 
 def _greeted() -> tuple[Line, ListedSTT, list[tuple[str, str]]]:
@@ -78,6 +85,16 @@ def test_it_answers_in_whole_frames_and_then_is_silent_again() -> None:
     assert told == [("heard", "for which day would you like a table"), ("says", "table for friday please")]
     assert stt.asked == ["started", "flush"]
     assert stt.frames == 115
+
+
+def test_its_recogniser_is_told_where_the_host_pauses() -> None:
+    stt = ListedSTT()
+    vad = ScriptedVAD(VADOptions(min_silence=0.2)).open()
+    line = Line(AnsweringMind(GRAMMAR_SCRIPT), vad, stt, {}, lambda *event: None)
+    loud = AudioFrame(b"\x00\x40" * FRAME_SAMPLES, SAMPLE_RATE)
+    for frame in [loud] * 20 + [QUIET] * 4 + [loud] * 5 + [QUIET] * 15:
+        line.exchange(frame)
+    assert stt.asked == ["started", "paused", "resumed", "paused", "flush"]
 
 
 def test_caller_and_host_lie_side_by_side_in_the_recording() -> None:

@@ -40,7 +40,19 @@ def test_without_arguments_the_commands_are_listed_and_where_to_begin() -> None:
 def test_help_tells_what_a_command_does_and_takes(vivavoce: Command) -> None:
     status, printed = vivavoce("demo", "--help")
     assert status == 0
-    for word in ("--once", "--report", "--wav", "--no-call", "--port", "--url", "--api-key", "LIVEKIT_API_SECRET"):
+    for word in (
+        "--once",
+        "--report",
+        "--wav",
+        "--no-call",
+        "--voice",
+        "--ears",
+        "--seed",
+        "--port",
+        "--url",
+        "--api-key",
+        "LIVEKIT_API_SECRET",
+    ):
         assert word in printed
 
 
@@ -174,6 +186,12 @@ def test_another_file_can_be_named_for_the_environment(apps: Path, vivavoce: Com
         (["demo", "--port", "0", "--report", "/proc/none/report.json"], "cannot write '/proc/none/report.json'"),
         (["demo", "--port", "0", "--wav", "."], "choose other files with --wav and --report"),
         (["demo", "--port", "0", "--report", "app.py/report.json"], "cannot write 'app.py/report.json'"),
+        (["demo", "--voice", "alexa"], "'alexa' is not one of"),
+        (["demo", "--ears", "whisper"], "'whisper' is not one of"),
+        (["demo", "--voice", "espeak", "--ears", "moonshine"], "moonshine does not understand the robot's voice"),
+        (["demo", "--seed", "-1"], "--seed"),
+        (["demo", "--no-call", "--seed", "1"], "no call is placed: leave it out"),
+        (["demo", "--ears", "pocketsphinx", "--seed", "1"], "understands the sentences of a grammar only"),
         (["demo", "--llm", "ollama"], "needed rules or openai, got 'ollama'"),
         (["demo", "--llm-model", "m"], "'m' needs --llm openai or --llm-base-url"),
         (["demo", "--once", "--llm", "openai"], "with a language model none is placed"),
@@ -336,13 +354,37 @@ def test_doctor_says_what_is_wrong_and_what_to_do_and_shows_no_secret(vivavoce: 
     assert found["LiveKit server"]["health"] == "absent"
 
 
-@pytest.mark.parametrize("missing", [["aiortc"], ["pocketsphinx", "espeakng_loader"]], ids=" ".join)
+@pytest.mark.parametrize("missing", [["aiortc"], ["moonshine_voice", "pocketsphinx"], ["hibari", "espeakng_loader"]])
 def test_a_missing_extra_is_named_with_its_remedy(missing: list[str], apps: Path, vivavoce: Command) -> None:
     status, printed = vivavoce("demo", "--once", missing=missing, cwd=apps)
     assert status == 1
     assert "Traceback" not in printed
     assert "pip install 'vivavoce[demo]'" in printed
     assert all(package in printed for package in missing)
+
+
+@pytest.mark.parametrize(
+    ("missing", "speech"),
+    [
+        (
+            ["moonshine_voice"],
+            "hibari speaks, pocketsphinx hears   the sentences of a grammar; not installed here: moonshine",
+        ),
+        (["hibari"], "espeak speaks, pocketsphinx hears   the sentences of a grammar; not installed here: hibari"),
+        (
+            ["onnxruntime"],
+            "espeak speaks, pocketsphinx hears   the sentences of a grammar; not installed here: hibari and",
+        ),
+        ([], "hibari speaks, moonshine hears   any English sentence"),
+    ],
+    ids=["no moonshine", "no hibari", "neither", "both"],
+)
+def test_the_demo_says_what_speaks_and_hears_where_a_wheel_is_missing(
+    missing: list[str], speech: str, apps: Path, vivavoce: Command
+) -> None:
+    status, printed = vivavoce("demo", "--once", *ACCOUNT, missing=missing, cwd=apps, env={"COLUMNS": "160"})
+    assert status == 1  # no server is there
+    assert speech in printed
 
 
 @pytest.fixture

@@ -6,21 +6,21 @@ import runpy
 
 import anyio
 
-from vivavoce.plugins import pocketsphinx
-from vivavoce.plugins.pocketsphinx.stt import STTStream
+from vivavoce.pipelines.stt.by_utterance import UtteranceStream
+from vivavoce.plugins import moonshine
 
 SLOWNESS = 2.5
-"""Seconds; loading a decoder from a disk that is slow, or not in memory yet, takes as long."""
+"""Seconds; loading weights from a disk that is slow, or not in memory yet, takes as long."""
 
 
-class SlowSTT(pocketsphinx.STT):
+class SlowSTT(moonshine.STT):
     """Opens late."""
 
-    async def open(self) -> STTStream:
+    async def open(self) -> UtteranceStream:
         await anyio.sleep(SLOWNESS)
         return await super().open()
 
 
 if __name__ == "__main__":
-    pocketsphinx.STT = SlowSTT  # type: ignore[misc]
+    moonshine.STT = SlowSTT  # type: ignore[misc]
     runpy.run_module("vivavoce.agents.cli.demo.caller", run_name="__main__")

@@ -112,10 +112,14 @@ class Talker(Watched):
                 await self._source.capture_frame(rtc.AudioFrame(out or bytes(2 * FRAME), RATE, 1, FRAME))
 
 
-async def record(texts: Iterable[str]) -> dict[str, bytes]:
-    """Lines of a caller, spoken before the call so that speaking costs it no time."""
-    async with espeak.TTS(voice=VOICE, rate=150) as tts:
-        return {text: await spoken(tts, text) for text in texts}
+async def record(texts: Iterable[str], tts: TTS | None = None) -> dict[str, bytes]:
+    """Lines of a caller, spoken before the call so that speaking costs it no time.
+
+    Args:
+        tts: The voice; None: espeak.
+    """
+    async with tts or espeak.TTS(voice=VOICE, rate=150) as voice:
+        return {text: await spoken(voice, text) for text in texts}
 
 
 @asynccontextmanager

@@ -356,6 +356,19 @@ def test_one_that_judges_turns_owes_no_final_at_the_end_of_speech_and_its_succes
     assert second.streams[0].pushed_seconds > 5.0
 
 
+def test_pauses_of_the_voice_reach_the_one_that_hears() -> None:
+    first, second = First(), Second()
+
+    async def act(listening: Listening) -> None:
+        await listening.hear(0.2)
+        listening.stream.speech_started(0.1)
+        listening.stream.voice_paused()
+        listening.stream.voice_resumed()
+
+    listen(FallbackSTT([first, second]), act)
+    assert [edge for edge, _ in first.streams[0].voice_edges] == ["paused", "resumed"]
+
+
 def test_noise_is_no_speech_that_one_that_judges_turns_is_late_with() -> None:
     ends = STTCapabilities(emits_end_of_turn=True)
     first, second = First(capabilities=ends), Second(capabilities=ends)

@@ -100,6 +100,18 @@ def test_at_the_end_of_speech_it_is_not_flushed_but_told(serve: Serve) -> None:
     assert stt.streams[0].flushes == [] == flushed.streams[0].speech_ends
 
 
+def test_a_recogniser_is_told_where_the_voice_pauses_and_goes_on(serve: Serve) -> None:
+    stt = judging(needs_flush=True)
+    spans = [(0.5, 1.0), (1.1, 1.5)]
+    serve(
+        CascadingPipeline(stt=stt, vad=ScriptedVAD()),
+        lambda connection: ScriptedCaller(connection.push_audio, spans).run(3.0),
+    )
+    edges, times = zip(*stt.streams[0].voice_edges, strict=True)
+    assert edges == ("paused", "resumed", "paused")
+    assert times == pytest.approx((1.0, 1.1, 1.5), abs=0.03)
+
+
 @pytest.mark.parametrize("has_vad", [True, False])
 def test_a_turn_that_something_else_ends_is_settled_and_one_that_it_ended_is_not(serve: Serve, has_vad: bool) -> None:
     stt = judging()

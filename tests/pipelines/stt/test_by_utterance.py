@@ -101,7 +101,7 @@ async def test_interims_come_at_their_interval_and_only_with_other_words() -> No
         one.speech_started(0.0)
         for frame in frames(TWICE):
             one.push(frame)
-            if one.wants_interim:
+            if one.wants_look:
                 expected += 1
                 await until(lambda: len(lengths) == expected)  # noqa: B023 - awaited here
         one.flush()
@@ -110,6 +110,68 @@ async def test_interims_come_at_their_interval_and_only_with_other_words() -> No
     assert lengths == [0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.0]
     assert heard[:2] == [STTInterim(text="short", language="en"), STTInterim(text="long", language="en")]
     assert isinstance(heard[2], STTFinal)
+
+
+class Recogniser:
+    """Hears the length of the audio, and notes it; in a stream whose events it takes."""
+
+    def __init__(self, interval: float | None = None) -> None:
+        self.asked: list[str] = []
+        self.found: list[STTEvent] = []
+        self.stream = stream(self._recognise, interval)
+
+    def _recognise(self, pcm: bytes) -> Heard:
+        self.asked.append(tenths(pcm).text)
+        return tenths(pcm)
+
+    async def take(self) -> None:
+        async for event in self.stream.events():
+            self.found.append(event)
+
+    async def hear(self, seconds: float) -> None:
+        """Push audio, and let the stream do what is due by then."""
+        for frame in frames(white_noise(seconds, -20)):
+            self.stream.push(frame)
+            if self.stream.wants_look:
+                asked = len(self.asked)
+                await until(lambda: len(self.asked) > asked)  # noqa: B023 - awaited here
+
+    def finals(self) -> list[str]:
+        return [event.text for event in self.found if isinstance(event, STTFinal)]
+
+
+@pytest.mark.parametrize("interval", [None, 0.5])
+async def test_the_words_before_a_pause_are_the_final_if_the_voice_does_not_go_on(interval: float | None) -> None:
+    one = Recogniser(interval)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(one.take)
+        one.stream.speech_started(0.0)
+        await one.hear(0.4)
+        one.stream.voice_paused()
+        await one.hear(0.06)
+        assert one.asked == []  # the end of a "t" comes late
+        await one.hear(0.4)
+        one.stream.flush()
+        await until(lambda: len(one.finals()) == 1)
+        await one.stream.aclose()
+    assert (one.asked, one.finals()) == (["5"], ["5"])
+    assert interval is not None or len(one.found) == 1  # it is no interim where there are none
+
+
+async def test_a_voice_that_goes_on_after_a_pause_is_recognised_anew() -> None:
+    one = Recogniser()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(one.take)
+        one.stream.speech_started(0.0)
+        for _ in range(2):
+            one.stream.voice_paused()
+            await one.hear(0.2)
+            one.stream.voice_resumed()
+            await one.hear(0.2)
+        one.stream.flush()
+        await until(lambda: len(one.finals()) == 1)
+        await one.stream.aclose()
+    assert (one.asked, one.finals()) == (["1", "5", "8"], ["8"])
 
 
 async def test_while_others_wait_for_the_thread_there_are_no_interims() -> None:

@@ -59,6 +59,14 @@ async def test_each_sentence_is_a_chunk_with_its_text_and_begins_without_a_long_
         assert np.abs(chunk.frame.to_numpy()[: round(0.15 * voices.SAMPLE_RATE)]).max() > 300
 
 
+@pytest.mark.parametrize("text", ["Sorry, I did not understand.", "At seven.", "Thank you for calling."])
+async def test_a_sentence_begins_just_before_its_first_sound_however_soft_it_is(text: str) -> None:
+    sound, words, _ = await said(text)
+    faint = (abs(sound.to_numpy()) > voices.FAINT).nonzero()[0]
+    assert faint[0] / voices.SAMPLE_RATE == pytest.approx(voices.LEAD, abs=0.001)
+    assert words[0].start >= 0.0
+
+
 async def test_a_text_of_any_length_is_spoken_to_its_last_word() -> None:
     text = "one two three four five six seven eight nine ten " * 12
     sound, words, _ = await said(text)

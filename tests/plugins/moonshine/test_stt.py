@@ -71,7 +71,7 @@ async def test_interims_come_before_the_final() -> None:
     stream.speech_started(0.0)
     for frame in frames(speech):
         stream.push(frame)
-        if len(interims) < 2 and stream.wants_interim:
+        if len(interims) < 2 and stream.wants_look:
             with anyio.fail_after(LIMIT):
                 event = await anext(events)
             assert isinstance(event, STTInterim)
