@@ -90,6 +90,8 @@ class LiveWire:
         """The next answer, with what has come for it already."""
         self._resting: Answer | None = None
         """An answer with calls that has ended before its turn on the server."""
+        self._before_next: Answer | None = None
+        """The answer of whose turn that came which has come for the next one; also once the turn is complete."""
         self._waiting: dict[str, Answer] = {}
         self._open_turn = RecentFrames(MAX_TURN)
         self._turn: list[AudioFrame] = []
@@ -173,7 +175,7 @@ class LiveWire:
         if not is_asked:
             waiting = {call.call_id for call, _ in self._outputs}.intersection(call_ids)
             self._unasked_outputs |= waiting
-            if waiting and self._resting is not None:
+            if waiting:
                 self._drop_rest()
             self._send_unasked()
 
@@ -230,7 +232,7 @@ class LiveWire:
             if answer is self._answer:
                 self._content([], is_complete=False)  # any message interrupts the model
                 self._send_unasked()
-        elif unread and answer is self._resting:
+        elif unread and answer in (self._resting, self._before_next):
             self._drop_rest()
         for item in unread:
             if isinstance(item, ToolCall):
@@ -364,6 +366,7 @@ class LiveWire:
         if self._answer is not None:
             return self._answer
         if self._resting is not None:
+            self._before_next = self._resting
             return self._next
         answer = self._begin(is_remote=True)
         if self._is_unasked:
@@ -383,7 +386,7 @@ class LiveWire:
     def _begin(self, *, is_remote: bool) -> Answer:
         answer, self._next = self._next, Answer()
         answer.begin(is_remote=is_remote)
-        self._answer, self._resting = answer, None
+        self._answer, self._resting, self._before_next = answer, None, None
         if answer.has_calls:
             self._await_more()
         return answer
@@ -395,7 +398,7 @@ class LiveWire:
 
     def _drop_rest(self) -> None:
         """The turn of the calls is cut: what came of it behind their answer is not to be heard."""
-        rest, self._next, self._resting = self._next, Answer(), None
+        rest, self._next, self._resting, self._before_next = self._next, Answer(), None, None
         self.give_up(rest)
 
     def _finish(self, reason: str) -> None:

@@ -75,6 +75,27 @@ def test_a_final_is_as_late_as_the_recogniser_gave_it_however_long_the_agent_s_s
     )
 
 
+@pytest.mark.parametrize("has_vad", [True, False], ids=["a VAD", "no VAD"])
+def test_words_typed_on_are_not_repeated_by_their_final_behind_new_words(has_vad: bool) -> None:
+    harness = SessionHarness(
+        Agent("Help."), ScriptedLLM("For how many?", "At nine."), **({} if has_vad else {"vad": None})
+    )
+    if has_vad:
+        harness.caller.makes_noise(0.5, 1.0)
+        harness.caller.makes_noise(1.5, 1.6)
+    harness.caller.is_recognised("a table", 0.8, is_final=False)
+    harness.caller.is_recognised("tonight then", 1.6, is_final=False)
+    harness.caller.is_recognised("A table.", 1.9)
+    harness.caller.is_recognised("Tonight then?", 2.0)
+
+    async def type_on(running: SessionHarness) -> None:
+        await running.until(1.3)
+        running.session.input.text("please")
+
+    harness.run(type_on, until=6.0)
+    assert [text for role, text in harness.messages if role == "user"] == ["A table. please", "Tonight then?"]
+
+
 def test_a_late_final_that_covers_new_speech_too_repeats_no_words() -> None:
     harness = guessed("Sure.", "A table for two.")
     harness.caller.makes_noise(4.0, 4.6)

@@ -393,6 +393,14 @@ class Call:
         endpointing=EndpointingOptions(mode="manual"),
     ),
 )
+@example(  # without a VAD, words that were typed on get their final behind the first interim of the next words
+    plan=[
+        Action("says", 0.1, 1, 1.0, guessed="all", typed=(0.3,)),
+        Action("says", 0.1, 1, 0.1, guessed="all"),
+    ],
+    script=[[0.0]] * 30,
+    setting=Setting(ahead="nothing", has_words=False, wake_up=None, window=None, hears_by="words"),
+)
 def test_whatever_happens_the_laws_of_a_session_hold(
     plan: list[Action], script: list[list[StepItem]], setting: Setting
 ) -> None:

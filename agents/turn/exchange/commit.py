@@ -26,7 +26,7 @@ from vivavoce.agents.turn.user.endpointing import Endpointing
 from vivavoce.agents.turn.user.late_finals import CommittedTurn, Guess, LateFinals
 from vivavoce.agents.turn.user.turn import ClosedTurn, UserTurn
 from vivavoce.agents.turn.user.user_side import UserSide
-from vivavoce.pipelines.core.words import after_common_words, count_words
+from vivavoce.pipelines.core.words import count_words
 
 
 class TurnCommit:
@@ -281,10 +281,8 @@ class TurnCommit:
         turn, burst, given_at = self._user.turn, self._user.burst, now - held
         ended_at = None if burst is None else burst.ended_at
         is_in_speech = self._user.is_speaking or (ended_at is not None and ended_at > given_at)
-        is_shown = turn is not None and after_common_words(turn.interim, text)[0] > 0
-        found = self._finals.take(
-            text, given_at, item_id, is_in_speech=is_in_speech, is_shown=is_shown, is_past=is_past
-        )
+        shown = "" if turn is None else turn.interim
+        found = self._finals.take(text, given_at, item_id, is_in_speech=is_in_speech, shown=shown, is_past=is_past)
         if found is None:
             return self._finals.news(text, item_id) if text and not is_past else text
         whole, guess = found

@@ -3,7 +3,8 @@
 A final belongs to the guess that has the same name of an utterance, where the provider gives names. Otherwise the next
 final before any new speech settles the guess, however late. During new speech, or with several open guesses, the order
 is no proof: there a final settles the guess that it is most like, if it reads like a revision. One that comes while new
-speech goes on, has the words of a guess and was not shown by an interim settles that guess, however late. A final of
+speech goes on, has the words of a guess and was not shown by an interim settles that guess, however late. New speech
+goes on while the VAD hears it, and while its interim has other words than a final that reads like a guess. A final of
 new speech that begins with the words of a guess and goes on is of both: the common beginning is not repeated. A past
 final, of a recogniser that was replaced, settles what was open at the replacement, for `LATE_WORDS`: later ones are of
 the next recogniser that was replaced. Typed text is no speech and changes nothing.
@@ -121,7 +122,7 @@ class Guess:
         return not self.is_followed and (is_of_voice or (not self.was_in_speech and self.resembles(text)))
 
     def may_be_settled(
-        self, text: str, item_id: str, now: float, *, is_in_speech: bool, is_shown: bool = False, is_past: bool = False
+        self, text: str, item_id: str, now: float, *, is_in_speech: bool, shown: str = "", is_past: bool = False
     ) -> bool:
         """Return whether a final that comes now may belong to this utterance; arguments as of `LateFinals.take`."""
         if is_past:
@@ -134,11 +135,13 @@ class Guess:
         is_in_time = self.is_in_time(now)
         if not self.is_followed:
             return is_in_time or self._may_be_late(text)
-        is_new = self.was_in_speech or self.is_passed or is_shown
-        if is_in_speech and not is_new and text and self.is_same(text):
+        is_new = self.was_in_speech or self.is_passed or after_common_words(shown, text)[0] > 0
+        shows_others = bool(shown) and self.likeness(text) > likeness(shown, text)
+        goes_on = is_in_speech or shows_others  # the final of new speech is still to come
+        if goes_on and not is_new and text and self.is_same(text):
             return True
         is_of_speech = self.was_in_speech and now <= self.speech_until and self.news_in(text, item_id) == text
-        is_near = (is_in_time or is_of_speech) and (is_in_speech or self.has_newer)
+        is_near = (is_in_time or is_of_speech) and (goes_on or self.has_newer)
         return is_near and bool(text and self.text) and self.resembles(text)
 
     def _may_be_late(self, text: str) -> bool:
@@ -165,7 +168,7 @@ class Guess:
 
     def likeness(self, text: str) -> float:
         """Return the share of words that are the same, 0 … 1."""
-        return SequenceMatcher(None, _plain(self.text), _plain(text), autojunk=False).ratio()
+        return likeness(self.text, text)
 
     def is_same(self, text: str) -> bool:
         """Return whether only the spelling differs."""
@@ -343,20 +346,20 @@ class LateFinals:
         return any(guess.may_be_guessed_again(text, item_id, now) for _, guess in self._open)
 
     def take(
-        self, text: str, now: float, item_id: str, *, is_in_speech: bool, is_shown: bool = False, is_past: bool = False
+        self, text: str, now: float, item_id: str, *, is_in_speech: bool, shown: str = "", is_past: bool = False
     ) -> tuple[CommittedTurn, Guess] | None:
         """Return the guess that a final settles, with its turn, and stop waiting for it; None if the final settles
         none.
 
         Args:
             is_in_speech: Whether the VAD hears speech.
-            is_shown: Whether an interim has shown words of it since the commit.
+            shown: The words that an interim has shown since the commit and no final has settled.
             is_past: Whether the final comes from a recogniser that was replaced.
         """
         found = [
             (whole, guess)
             for whole, guess in self._open
-            if guess.may_be_settled(text, item_id, now, is_in_speech=is_in_speech, is_shown=is_shown, is_past=is_past)
+            if guess.may_be_settled(text, item_id, now, is_in_speech=is_in_speech, shown=shown, is_past=is_past)
         ]
         if not found:
             return None
@@ -375,6 +378,11 @@ class LateFinals:
         for _, guess in self._open:
             guess.be_passed()
         return text
+
+
+def likeness(text: str, other: str) -> float:
+    """Return the share of words that are the same, 0 … 1."""
+    return SequenceMatcher(None, _plain(text), _plain(other), autojunk=False).ratio()
 
 
 def _text(part: str | Guess) -> str:

@@ -285,15 +285,69 @@ def test_words_behind_the_pause_of_a_call_are_dropped_with_the_speech_that_the_c
     assert texts(served.accept()) == ["At seven."]
 
 
-def test_a_call_behind_the_pause_of_one_that_is_not_run_gets_its_output_too() -> None:
+def leave_out(served: Served) -> None:
+    """Have the session take the answer with the call, and not run the call."""
+    served.accept().feed.take_unread()
+    not_run(served)
+
+
+def refuse(served: Served) -> None:
+    """Have the session refuse the answer with the call."""
+    served.wire.refuse(served.begun[-1].reply_id)
+
+
+def outputs(served: Served) -> list[str | None]:
+    """Return the calls whose outputs were sent."""
+    sent = [one.arguments["function_responses"] for one in served.posted if one.method == "send_tool_response"]
+    return sorted(response.id for responses in sent for response in responses)
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["goes on", "waits"])
+@pytest.mark.parametrize("is_complete", [False, True], ids=["turn goes on", "turn complete"])
+@pytest.mark.parametrize("do_not_run", [leave_out, refuse])
+def test_a_call_behind_the_pause_of_one_that_is_not_run_gets_its_output_too(
+    do_not_run: Callable[[Served], None], is_complete: bool, waits: bool
+) -> None:
+    served = Served(waits=waits)
+    served.calls()
+    served.wire.rest()
+    served.calls("c2")
+    if is_complete:
+        served.ends()
+    do_not_run(served)
+    assert outputs(served) == ["c1", "c2"]
+
+
+@pytest.mark.parametrize("do_not_run", [leave_out, refuse])
+def test_words_behind_the_pause_of_a_call_that_is_not_run_are_not_said_once_their_turn_is_complete(
+    do_not_run: Callable[[Served], None],
+) -> None:
     served = Served()
+    served.calls()
+    served.wire.rest()
+    served.says("I am looking.")
+    served.ends()
+    do_not_run(served)
+    served.says("At seven.")
+    served.ends()
+    assert texts(served.accept()) == ["At seven."]
+
+
+def test_a_call_of_a_turn_that_has_ended_behind_the_pause_is_run_though_an_older_answer_is_refused() -> None:
+    served = Served()
+    served.says("Hello.")
+    served.ends()
+    older = served.begun[-1].reply_id
     served.calls()
     served.accept().feed.take_unread()
     served.wire.rest()
     served.calls("c2")
-    not_run(served)
-    sent = [one.arguments["function_responses"] for one in served.posted if one.method == "send_tool_response"]
-    assert sorted(response.id for responses in sent for response in responses) == ["c1", "c2"]
+    served.ends()
+    served.wire.refuse(older)
+    served.wire.append(OUTPUT)
+    answer = served.wire.ask("")
+    assert [item.call_id for item in answer.feed.take_unread() if isinstance(item, ToolCall)] == ["c2"]
+    assert outputs(served) == ["c1"]
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["goes on", "waits"])
