@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,16 @@ from kit.e2e.sdk_client import Watched, loud, pitch, tone
 from kit.line.baresip import RATE
 from vivavoce.agents import Agent, AgentSession, RecordingOptions, SessionOptions, events
 from vivavoce.agents.telephony import TelephonyOptions
-from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD
+from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedVAD
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import read_wav
+from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities
 
 GREETING = 1.0
 GREETING_HERTZ = 440.0
 QUESTION_HERTZ = 620.0
+ANSWER_HERTZ = 1000.0
 """Tones by which each side's audio is known."""
 ANSWER = "one two three four five six seven eight nine ten"
 LOUD = 500
@@ -53,13 +55,15 @@ class Answering(Watched):
         super().__init__()
         self.keys = ""
         self.errors: list[str] = []
+        self.is_entered = False
+        """Whether the agent has the conversation; it greets then."""
         self.closed: str | None = None
         """Why it has closed, once it has."""
         stt, llm = ScriptedSTT(["a table please"]), ScriptedLLM(answer)
-        pipeline = CascadingPipeline(vad=ScriptedVAD(), stt=stt, llm=llm, tts=ScriptedTTS())
+        pipeline = CascadingPipeline(vad=ScriptedVAD(), stt=stt, llm=llm, tts=ToneVoice())
         recording = RecordingOptions(path=folder / "call.wav", sample_rate=RATE)
-        options = SessionOptions(telephony=TelephonyOptions(), recording=recording)
-        self.session: AgentSession[Any] = AgentSession(Greeter(), pipeline, options=options)
+        options = SessionOptions(telephony=TelephonyOptions(trunk="ST_1"), recording=recording)
+        self.session: AgentSession[Any] = AgentSession(Greeter(self._enter), pipeline, options=options)
         self.session.on(events.KeyPressed, self._take_key)
         self.session.on(events.ErrorOccurred, lambda event: self.errors.append(str(event.error)))
         self.session.on(events.AgentStateChanged, lambda _: self.changed())
@@ -79,6 +83,10 @@ class Answering(Watched):
         assert record.error == ""
         return loud(read_wav(Path(record.path)).to_numpy()[:, 0])
 
+    def _enter(self) -> None:
+        self.is_entered = True
+        self.changed()
+
     def _take_key(self, event: events.KeyPressed) -> None:
         self.keys += event.key
         self.changed()
@@ -93,13 +101,36 @@ def pitch_of(samples: npt.NDArray[np.int16]) -> float:
     return pitch((samples - np.mean(samples)).astype(np.int16), RATE)
 
 
-class Greeter(Agent):
-    """Greets with a tone."""
+class ToneVoice(TTS):
+    """Speaks a tone of 0.2 s for each word: rooms let a constant, as scripted voices have it, not pass."""
 
-    def __init__(self) -> None:
+    provider = "tones"
+
+    @property
+    def capabilities(self) -> TTSCapabilities:
+        """Whole texts, without the times of words."""
+        return TTSCapabilities(sample_rate=24000)
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        """Speak."""
+        for frame in tone(ANSWER_HERTZ, 0.2 * len(text.split()), 24000):
+            yield AudioChunk(frame)
+        yield AudioChunk(AudioFrame(b"", 24000), is_end=True)
+
+
+class Greeter(Agent):
+    """Greets with a tone.
+
+    Args:
+        on_entered: Called before it does.
+    """
+
+    def __init__(self, on_entered: Callable[[], None] = lambda: None) -> None:
         super().__init__("Help.")
+        self._on_entered = on_entered
 
     async def on_enter(self) -> None:
+        self._on_entered()
         await self.session.say("Hello.", audio=_frames(tone(GREETING_HERTZ, GREETING, RATE)))
 
 

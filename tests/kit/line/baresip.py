@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import shutil
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -60,7 +61,7 @@ class Baresip:
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
-        self.port, self._control, self._rtp = free_udp(), free_tcp(), free_udp(16)
+        self.port, self._control, self._rtp = free_ports(1), free_ports(1), free_ports(16)
         self.address = f"sip:{name}@127.0.0.1:{self.port}"
         self.events: list[dict[str, Any]] = []
         """What it has reported, oldest first."""
@@ -97,6 +98,12 @@ class Baresip:
         """Wait until it has reported that kind of event, such as `CALL_ESTABLISHED`, so many times."""
         await self.until(lambda: sum(event.get("type") == kind for event in self.events) >= times)
 
+    @property
+    def is_in_call(self) -> bool:
+        """Whether a call that was established has not been closed."""
+        kinds = [event.get("type") for event in self.events]
+        return kinds.count("CALL_ESTABLISHED") > kinds.count("CALL_CLOSED")
+
     def keys(self) -> str:
         """The keys of the other side that it has received."""
         lines = [line for line in self.printed if "received event: '" in line and "end=1" in line]
@@ -127,10 +134,11 @@ class Baresip:
             self.printed.append(line.decode(errors="replace").rstrip())
             self._note()
 
-    async def connect(self) -> asyncio.StreamReader:
+    async def connect(self, process: asyncio.subprocess.Process) -> asyncio.StreamReader:
         """Return the stream of its events."""
         with anyio.fail_after(LIMIT):
             while True:
+                assert process.returncode is None, "\n".join(self.printed)
                 try:
                     reader, self._writer = await asyncio.open_connection("127.0.0.1", self._control)
                 except OSError:
@@ -147,9 +155,11 @@ class Baresip:
                     self.events.append(message)
                     self._note()
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         if self._writer is not None:
             self._writer.close()
+            with suppress(OSError):
+                await self._writer.wait_closed()
 
     def _note(self) -> None:
         self._changed.set()
@@ -178,47 +188,42 @@ async def telephone(
         *("baresip", "-4", "-n", "127.0.0.1", "-f", str(own)), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT
     )
     assert process.stdout is not None
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(phone.read_output, process.stdout)
-            try:
-                tasks.start_soon(phone.read_events, await phone.connect())
-                yield phone
-            finally:
-                with suppress(ProcessLookupError):
-                    process.terminate()
-                with anyio.CancelScope(shield=True):
-                    with anyio.move_on_after(END_LIMIT):
-                        await process.wait()
-                    if process.returncode is None:
-                        process.kill()
-                        await process.wait()
-                phone.close()
-                tasks.cancel_scope.cancel()
-    finally:
-        if process.stdin is not None:
+    assert process.stdin is not None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(phone.read_output, process.stdout)
+        try:
+            tasks.start_soon(phone.read_events, await phone.connect(process))
+            yield phone
+        finally:
+            with suppress(ProcessLookupError):
+                process.terminate()
             process.stdin.close()
+            with anyio.CancelScope(shield=True):
+                with anyio.move_on_after(END_LIMIT):
+                    await process.wait()
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+                await phone.aclose()
+            tasks.cancel_scope.cancel()
 
 
-def free_tcp() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+def free_ports(count: int = 2) -> int:
+    """Return the first of so many ports in a row that are free, an even one: RTP's; RTCP takes the next.
 
-
-def free_udp(count: int = 2) -> int:
-    """Return the first of so many ports in a row that are free, an even one: RTP's; RTCP takes the next."""
+    They lie below those that the system gives to clients, so that none is taken before its owner opens it.
+    """
     while True:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as first:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-        if port % 2 == 0 and port + count < 65536 and all(_is_free(port + number) for number in range(count)):
-            return port
+        first = 2 * random.randrange(10_000, 16_000)
+        if all(_is_free(first + number) for number in range(count)):
+            return first
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        try:
-            one.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+        with socket.socket(socket.AF_INET, kind) as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+    return True

@@ -14,7 +14,7 @@ from aiosipua import CallSession, IncomingCall, SdpMessage, SipRequest, SipTrans
 from anyio.abc import TaskGroup
 
 from kit.limits import LIMIT
-from kit.line.baresip import RATE, free_udp
+from kit.line.baresip import RATE, free_ports
 
 FRAME_SECONDS = 0.02
 SILENCE = bytes(2 * RATE // 50)
@@ -54,7 +54,8 @@ class Leg:
         """Called with each 20 ms that are said into the telephone, 16-bit PCM."""
         self.on_key: Callable[[str], None] = lambda _: None
         self.progress: list[int] = []
-        """SIP codes that the telephone has reported of a transfer."""
+        """SIP codes that the telephone has reported of its last transfer."""
+        self._is_answered = False
         self.is_over = False
         self.over = anyio.Event()
         self._changed = anyio.Event()
@@ -64,7 +65,10 @@ class Leg:
         media.on_dtmf = lambda key, _: self.on_key(key)
 
     async def answer(self) -> None:
-        """Answer the call: from now on there is audio."""
+        """Answer the call, where nobody has: from now on there is audio."""
+        if self._is_answered:
+            return
+        self._is_answered = True
         await self._media.start()
         if self._accept is not None:
             self._accept()
@@ -80,6 +84,7 @@ class Leg:
 
     async def transfer(self, address: str) -> int:
         """Ask the telephone to call an address; return the SIP code that this call got."""
+        self.progress.clear()
         self._refer(address)
         with anyio.fail_after(LIMIT):
             while not any(code >= 200 for code in self.progress):
@@ -141,7 +146,7 @@ class SipLine:
     """
 
     def __init__(self, tasks: TaskGroup) -> None:
-        self.port = free_udp(1)
+        self.port = free_ports(1)
         self._tasks = tasks
         self._transport = _Udp(("127.0.0.1", self.port))
         self._uas = SipUAS(self._transport)
@@ -183,7 +188,7 @@ class SipLine:
             RuntimeError: It refused; the text has the SIP code.
             TimeoutError: It rang on; the call is given up.
         """
-        rtp, telephone = free_udp(), ("127.0.0.1", int(address.rpartition(":")[2]))
+        rtp, telephone = free_ports(), ("127.0.0.1", int(address.rpartition(":")[2]))
         offer = build_sdp("127.0.0.1", rtp, payload_type=0, codec_name="PCMU")
         call = self._uac.send_invite(self.address(number), address, telephone, sdp_offer=offer)
         try:
@@ -218,7 +223,7 @@ class SipLine:
 
     def _ringing(self, call: IncomingCall) -> Leg:
         assert call.sdp_offer is not None
-        media = _media(free_udp(), call.sdp_offer)
+        media = _media(free_ports(), call.sdp_offer)
         leg = Leg(
             _user(call.caller),
             _user(call.callee),

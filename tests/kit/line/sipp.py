@@ -10,7 +10,7 @@ import anyio.to_thread
 import numpy as np
 
 from kit.limits import LIMIT
-from kit.line.baresip import RATE, free_udp
+from kit.line.baresip import RATE, free_ports
 from kit.servers.missing import missing
 from vivavoce.pipelines.media import g711
 
@@ -81,7 +81,7 @@ async def sipp_calls(folder: Path, port: int, *, count: int, to: str = "+1555019
     sound.write_bytes(g711.encode(np.zeros(RATE, np.int16).tobytes(), "alaw"))
     said = SCENARIO.replace("@SOUND@", str(sound)).replace("@PAUSE@", str(SECONDS * 1000))
     scenario.write_text(said)
-    own = ["-i", "127.0.0.1", "-mi", "127.0.0.1", "-p", str(free_udp(1))]
+    own = ["-i", "127.0.0.1", "-mi", "127.0.0.1", "-p", str(free_ports(1))]
     calls = ["-sf", str(scenario), "-s", to, "-m", str(count), "-r", str(count), "-timeout", f"{LIMIT:.0f}"]
     done = await anyio.to_thread.run_sync(
         lambda: subprocess.run(
