@@ -157,6 +157,11 @@ class Twilio:
                     self.send(each)
                 held.clear()
 
+    @property
+    def sent(self) -> int:
+        """Messages of the caller's audio so far."""
+        return self._chunk
+
     def send(self, codes: bytes) -> None:
         self._chunk += 1
         media = {"track": "inbound", "chunk": str(self._chunk), "timestamp": str((self._chunk - 1) * 20 + 5)}
