@@ -3,7 +3,8 @@
     python tests/bench/telephone_calls.py               # three minutes; --calls 50 --pairs 20 --seconds 20
 
 1. Many calls at once: a server in a process of its own, with scripted providers and a scripted VAD; each caller speaks
-   every four seconds. The figure is the server's processor time, which other work of the machine changes little.
+   every four seconds. The figure is the server's processor time for each second of a call that it has carried, which
+   other work of the machine changes little.
 2. Pairs of calls, one on Twilio's wire and one in an embedded room, in turn, with the same agent and the same caller:
    from the last 20 ms of the caller's speech to the first sound of the agent that comes back.
 
@@ -36,12 +37,13 @@ from kit.e2e.room_endpoint import RoomEndpoint  # noqa: E402 - found only by the
 from kit.e2e.sdk_client import joined, tone  # noqa: E402 - found only by the path above
 from kit.e2e.working import Working  # noqa: E402 - found only by the path above
 from kit.line.answering import ToneVoice  # noqa: E402 - found only by the path above
+from kit.telephone import Twilio  # noqa: E402 - found only by the path above
 from vivavoce.agents import Agent, AgentSession, JobContext, TaskExecution, Worker, WorkerOptions  # noqa: E402
 from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions  # noqa: E402
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedVAD  # noqa: E402
 from vivavoce.pipelines.cascading import CascadingPipeline  # noqa: E402
 from vivavoce.pipelines.media import g711  # noqa: E402
-from vivavoce.pipelines.media.frame import AudioFrame  # noqa: E402
+from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame  # noqa: E402
 from vivavoce.pipelines.testing.scripted_vad import ScriptedVADStream  # noqa: E402
 from vivavoce.pipelines.vad.base import VADEvent, VADOptions  # noqa: E402
 
@@ -99,13 +101,14 @@ async def many(count: int, seconds: float) -> dict[str, float]:
         assert process.stdin is not None
         assert process.stdout is not None
         url = process.stdout.readline().strip()
-        heard = [0.0] * count
+        heard, vendors = [0.0] * count, list[Twilio]()
         async with aiohttp.ClientSession() as client, anyio.create_task_group() as tasks:
-            server: Any = Served(url, None, client)  # type: ignore[arg-type]  # it is in another process
+            server = Served(url, None, client)  # type: ignore[arg-type]  # its calls are in another process
             speech = [(at * EVERY + 1.0, at * EVERY + 1.8) for at in range(TURNS)]
 
             async def hold(number: int) -> None:
                 async with server.phone(await server.parameters()) as vendor:
+                    vendors.append(vendor)
                     vendor.on_play = lambda pcm: heard.__setitem__(number, heard[number] + len(pcm) / 16000)
                     await vendor.talk(speech, until=EVERY * TURNS)
 
@@ -113,15 +116,17 @@ async def many(count: int, seconds: float) -> dict[str, float]:
                 tasks.start_soon(hold, number)
                 await anyio.sleep(EVERY / count)
             await anyio.sleep(EVERY)
-            before, began_at = cpu_of(process.pid), time.perf_counter()
+            began, sent = cpu_of(process.pid), sum(vendor.sent for vendor in vendors)
             await anyio.sleep(seconds)
-            spent, lasted = cpu_of(process.pid) - before, time.perf_counter() - began_at
+            spent = cpu_of(process.pid) - began
+            carried = (sum(vendor.sent for vendor in vendors) - sent) * FRAME_SECONDS
             tasks.cancel_scope.cancel()
         process.stdin.close()
     return {
         "calls": count,
-        "cores": round(spent / lasted, 3),
-        "cores_a_call": round(spent / lasted / count, 4),
+        "calls_seconds": round(carried),
+        "cores": round(spent / carried * count, 3),
+        "cores_a_call": round(spent / carried, 4),
         "calls_answered": sum(each > 0 for each in heard),
     }
 
