@@ -30,6 +30,15 @@ import anyio
 import numpy as np
 from livekit import rtc
 
+from vivavoce.agents import Agent, AgentSession, JobContext, TaskExecution, Worker, WorkerOptions
+from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
+from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedVAD
+from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.media import g711
+from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
+from vivavoce.pipelines.testing.scripted_vad import ScriptedVADStream
+from vivavoce.pipelines.vad.base import VADEvent, VADOptions
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kit.call_server import Served, served  # noqa: E402 - found only by the path above
@@ -38,14 +47,6 @@ from kit.e2e.sdk_client import joined, tone  # noqa: E402 - found only by the pa
 from kit.e2e.working import Working  # noqa: E402 - found only by the path above
 from kit.line.answering import ToneVoice  # noqa: E402 - found only by the path above
 from kit.telephone import Twilio  # noqa: E402 - found only by the path above
-from vivavoce.agents import Agent, AgentSession, JobContext, TaskExecution, Worker, WorkerOptions  # noqa: E402
-from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions  # noqa: E402
-from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedVAD  # noqa: E402
-from vivavoce.pipelines.cascading import CascadingPipeline  # noqa: E402
-from vivavoce.pipelines.media import g711  # noqa: E402
-from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame  # noqa: E402
-from vivavoce.pipelines.testing.scripted_vad import ScriptedVADStream  # noqa: E402
-from vivavoce.pipelines.vad.base import VADEvent, VADOptions  # noqa: E402
 
 RATE = 16000
 LOUD = 500
@@ -215,8 +216,9 @@ async def both() -> AsyncIterator[tuple[Served, RoomEndpoint]]:
     async with AsyncExitStack() as stack:
         room = await stack.enter_async_context(RoomProcess(RoomServerOptions(port=0)))
         endpoint = RoomEndpoint(url=room.url, api_key=room.api_key, api_secret=room.api_secret, kind="embedded")
-        keys = {"url": room.url, "api_key": room.api_key, "api_secret": room.api_secret}
-        options = WorkerOptions(executor=TaskExecution(), **keys)
+        options = WorkerOptions(
+            url=room.url, api_key=room.api_key, api_secret=room.api_secret, executor=TaskExecution()
+        )
         await stack.enter_async_context(Working(Worker(entrypoint, options=options)))
         yield await stack.enter_async_context(served(entrypoint)), endpoint
 

@@ -28,7 +28,7 @@ from kit.line.answering import (
 from kit.line.baresip import NOTHING, RATE, Baresip, telephone
 from kit.line.in_room import hold_in_room, in_room
 from kit.line.sip_line import Leg, SipLine, sip_line
-from kit.servers.scripted_sip import scripted_sip, sip_refusal
+from kit.servers.scripted_sip import Script, scripted_sip, sip_refusal
 from vivavoce.agents import RoomOptions
 from vivavoce.agents.transports.livekit import LiveKitTransport
 from vivavoce.pipelines.core.clock import LoopClock
@@ -119,7 +119,7 @@ async def place(
     async with sip_line() as line, telephone(folder, says=says, answers=answers) as phone:
         it = Place(folder, server, name, line, phone)
         line.on_call = it.hold
-        scripts = {CREATE: it.create, TRANSFER: it.transfer, REMOVE: it.remove}
+        scripts: dict[str, Script] = {CREATE: it.create, TRANSFER: it.transfer, REMOVE: it.remove}
         async with it.tasks, scripted_sip(scripts) as sip:
             options, clock = RoomOptions(), LoopClock()
             transport = LiveKitTransport(room, options=options, clock=clock, credentials=sip.credentials)

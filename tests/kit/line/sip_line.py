@@ -229,7 +229,7 @@ class SipLine:
             _user(call.callee),
             media,
             accept=lambda: call.accept(media.sdp_answer),
-            hang_up=lambda: call.hangup() or call.reject(480),
+            hang_up=lambda: call.reject(480) if call.hangup() is None else None,
             refer=lambda to: self._uac.send_refer(call.dialog, to, call.source_addr),
         )
         self._legs[call.call_id] = leg

@@ -38,7 +38,7 @@ def telnyx(request: dict[str, Any]) -> bool:
 
 
 def vonage(request: dict[str, Any]) -> bool:
-    return verify_signature(request["token"], request["secret"])
+    return bool(verify_signature(request["token"], request["secret"]))
 
 
 def answers(stream: dict[str, Any]) -> dict[str, str]:
