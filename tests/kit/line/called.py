@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.call_server import served
-from kit.line.answering import Answering
+from kit.line.answering import ANSWER, Answering
 from kit.line.baresip import NOTHING, Baresip, telephone
 from kit.line.on_twilio import on_twilio
 from kit.line.sip_line import Leg, SipLine, sip_line
@@ -24,8 +24,8 @@ NUMBER = "+15550199"
 class Called(Answering):
     """What a telephone called: the agent, the telephone, and the line between them."""
 
-    def __init__(self, folder: Path, line: SipLine, phone: Baresip) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, line: SipLine, phone: Baresip, answer: str) -> None:
+        super().__init__(folder, answer=answer)
         self.line, self.phone = line, phone
         self.calls: list[tuple[Leg, Twilio]] = []
         self.callers: list[CallerInfo | None] = []
@@ -69,9 +69,15 @@ class Called(Answering):
 
 
 @asynccontextmanager
-async def called(folder: Path, *, says: npt.NDArray[np.int16] = NOTHING) -> AsyncIterator[Called]:
+async def called(folder: Path, *, says: npt.NDArray[np.int16] = NOTHING, answer: str = ANSWER) -> AsyncIterator[Called]:
+    """Switch a telephone on whose calls an agent answers.
+
+    Args:
+        says: What is said into it.
+        answer: What the agent says to the caller's question.
+    """
     async with sip_line() as line, telephone(folder, says=says) as phone:
-        it = Called(folder, line, phone)
+        it = Called(folder, line, phone, answer)
         async with served(it.entrypoint) as server:
             line.on_call = on_twilio(server, it.calls)
             yield it
