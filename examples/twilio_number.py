@@ -27,7 +27,6 @@ class Host(Agent):
         self.bookings: list[str] = []
 
     async def on_enter(self) -> None:
-        self.session.on("key_pressed", self.take_key)
         name = GUESTS.get(self.number, "")
         await self.session.say(f"Hello {name}! For which day?" if name else "Hello! For which day?")
 
@@ -49,7 +48,9 @@ async def entrypoint(ctx: JobContext) -> None:
     ctx.add_shutdown_callback(tts.aclose)
     pipeline = CascadingPipeline(vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(TALK), tts=tts)
     host = Host(ctx.caller.number if ctx.caller else "")
-    await AgentSession(host, pipeline, options=SessionOptions(telephony=TelephonyOptions(keys=None))).start()
+    session = AgentSession(host, pipeline, options=SessionOptions(telephony=TelephonyOptions(keys=None)))
+    session.on("key_pressed", host.take_key)
+    await session.start()
 
 
 if __name__ == "__main__":

@@ -27,7 +27,12 @@ def test_a_caller_who_is_known_is_greeted_by_name_books_a_table_and_hangs_up_by_
     harness = SessionHarness(EXAMPLE["Host"]("+15550100"), rules.LLM(EXAMPLE["TALK"]), options=options)
     harness.caller.says("on friday", 2.0, 3.0)
     harness.caller.presses("*", 7.0)
-    harness.run(until=20.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        """Set the handler as the entrypoint does."""
+        harness.session.on("key_pressed", harness.session.agent.take_key)  # type: ignore[attr-defined]  # a `Host`
+
+    harness.run(scenario, until=20.0)
     harness.expect_history(
         ("assistant", "Hello Anna! For which day?"),
         ("user", "on friday"),
