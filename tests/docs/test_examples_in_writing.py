@@ -89,6 +89,7 @@ ELSEWHERE = {
     "table_booking.py": "e2e/test_table_booking_example.py",
     "telephone_call_out.py": "docs/test_telephone_call_out_example.py",
     "telephone_survey.py": "docs/test_telephone_survey_example.py",
+    "twilio_number.py": "docs/test_twilio_number_example.py",
     "wake_up.py": "docs/test_wake_up_example.py",
     "warm_transfer.py": "e2e/test_warm_transfer.py",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,18 @@ LIMIT = 90.0
 """Seconds; importing livekit-agents takes ten of them on a busy machine."""
 
 
-async def run_peer(script: str, job: dict[str, Any]) -> dict[str, Any]:
-    """Run a script of `kit/peers` with this job on its standard input; return what it prints last, which is JSON."""
+async def run_peer(
+    script: str, job: dict[str, Any], installed: Callable[[], Path] = install.livekit_agents_python
+) -> dict[str, Any]:
+    """Run a script of `kit/peers` with this job on its standard input; return what it prints last, which is JSON.
+
+    Args:
+        installed: Returns the interpreter that has what the script imports.
+    """
     try:
-        python = await anyio.to_thread.run_sync(install.livekit_agents_python)
+        python = await anyio.to_thread.run_sync(installed)
     except install.InstallError as error:
-        missing("livekit-agents and other peers", str(error))
+        missing(f"what {script} imports", str(error))
     environment = {**os.environ, "PYTHONPATH": "", "NO_PROXY": "127.0.0.1"}
     pipe = asyncio.subprocess.PIPE
     child = await asyncio.create_subprocess_exec(

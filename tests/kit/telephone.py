@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -100,7 +101,10 @@ class Twilio:
         self._is_playing = False
         self.is_stalled = False
         """Whether nothing is played."""
+        self.on_play: Callable[[bytes], None] = lambda _: None
+        """Called with each piece of audio when the phone begins to play it, 16-bit PCM of 8 kHz."""
         self.is_over = False
+        self.over = anyio.Event()
         self.close_code: int | None = None
         self.lost: list[tuple[float, float]] = []
         """Times in `talk()` whose frames never come."""
@@ -128,7 +132,13 @@ class Twilio:
             while (message := await self.wire.from_us.get()) is not None:
                 self._take(message)
             self.is_over = True
+            self.over.set()
             tasks.cancel_scope.cancel()
+
+    async def until_played(self, seconds: float) -> None:
+        """Wait until the phone has played so much audio."""
+        while len(self.played) < seconds * 16000:  # noqa: ASYNC110 - in any loop's time
+            await anyio.sleep(0.01)
 
     async def talk(self, speech: list[tuple[float, float]], *, until: float = 60.0) -> None:
         """Send a frame each 20 ms, as a vendor does: loud at the times of the script, in seconds from now."""
@@ -149,6 +159,11 @@ class Twilio:
                 for each in held:
                     self.send(each)
                 held.clear()
+
+    @property
+    def sent(self) -> int:
+        """Messages of the caller's audio so far."""
+        return self._chunk
 
     def send(self, codes: bytes) -> None:
         self._chunk += 1
@@ -198,6 +213,7 @@ class Twilio:
                     self._mark(pcm)
                     continue
                 self.played += pcm
+                self.on_play(pcm)
                 frames += len(pcm)
                 self._is_playing = True
                 await anyio.sleep_until(began_at + frames / 2 / 8000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import signal
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,22 @@ async def place_calls(script: CallScript, options: CallOptions, console: Console
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigurationError(f"cannot write to the folder {str(options.out)!r}: {reason}; give --out") from error
+    # To the very end: a second signal, while calls end or the result is written, must not lose it.
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        reports, is_interrupted = await _place_all(script, options, console, signals)
+        data = summary(reports)
+        result = options.out / "result.json"
+        await anyio.to_thread.run_sync(write_private, result, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        _conclude(console, data, str(result))
+    if is_interrupted:
+        return INTERRUPTED
+    return 0 if data["passed"] else 1
+
+
+async def _place_all(
+    script: CallScript, options: CallOptions, console: Console, signals: AsyncIterator[signal.Signals]
+) -> tuple[list[CallReport], bool]:
+    """Place all calls, or those before the first signal; return their reports, and whether a signal came."""
     base = options.room or new_id("call")
     rooms = [base] if options.repeat == 1 else [f"{base}-{number}" for number in range(1, options.repeat + 1)]
     reports: list[CallReport | None] = [None] * options.repeat
@@ -83,31 +100,23 @@ async def place_calls(script: CallScript, options: CallOptions, console: Console
     is_interrupted = False
     async with anyio.create_task_group() as watch:
 
-        async def obey_signals() -> None:
+        async def obey_signal() -> None:
             nonlocal is_interrupted
-            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-                async for _ in signals:
-                    is_interrupted = True
-                    watch.cancel_scope.cancel()
+            await anext(signals)
+            is_interrupted = True
+            watch.cancel_scope.cancel()
 
         async def place(number: int) -> None:
             async with limiter:
                 reports[number] = report = await _place(script, options, rooms[number], number, console)
                 _show(console, number, report, is_one=options.repeat == 1)
 
-        watch.start_soon(obey_signals)
+        watch.start_soon(obey_signal)
         async with anyio.create_task_group() as tasks:
             for number in range(options.repeat):
                 tasks.start_soon(place, number)
         watch.cancel_scope.cancel()
-    done = [report for report in reports if report is not None]
-    data = summary(done)
-    result = options.out / "result.json"
-    await anyio.to_thread.run_sync(write_private, result, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
-    _conclude(console, data, str(result))
-    if is_interrupted:
-        return INTERRUPTED
-    return 0 if data["passed"] else 1
+    return [report for report in reports if report is not None], is_interrupted
 
 
 async def _place(script: CallScript, options: CallOptions, room: str, number: int, console: Console) -> CallReport:

@@ -79,6 +79,8 @@ class Caller(TransportEvents):
         self._is_waiting = False
         """Whether another session still has the conversation: this one hears nothing and plays nothing yet."""
         self._close_reason = CloseReason.ROOM_CLOSED
+        self._has_hung_up = False
+        """Whether the caller has left for good."""
         self._has_input = False
         """Whether the session hears and reads the caller."""
         self._limit: TimerHandle | None = None
@@ -249,6 +251,7 @@ class Caller(TransportEvents):
             self._context.inbox.post(i.InterruptRequested(force=False))
 
     def participant_linked(self, identity: str) -> None:
+        self._has_hung_up = False
         self._context.inbox.post(i.ParticipantLinked())
         self._background.hold(False)
         if self._is_audible:
@@ -263,6 +266,7 @@ class Caller(TransportEvents):
 
     def participant_left(self, identity: str, *, comes_back: bool = True) -> None:
         self.replies.caller_left()
+        self._has_hung_up = not comes_back
         options = self._options
         if options.close_on_disconnect:  # otherwise the room continues without it
             self._background.hold(True)
@@ -270,7 +274,8 @@ class Caller(TransportEvents):
         self._context.inbox.post(i.ParticipantLeft(grace if options.close_on_disconnect else None))
 
     def closed(self, reason: str) -> None:
-        self._end(reason, self._close_reason)
+        left = self._has_hung_up and self._close_reason is CloseReason.ROOM_CLOSED  # a line ends with its caller
+        self._end(reason, CloseReason.PARTICIPANT_LEFT if left else self._close_reason)
 
     def failed(self, error: VoiceError, *, is_fatal: bool) -> None:
         source = "avatar" if isinstance(error, AvatarError) else "room"

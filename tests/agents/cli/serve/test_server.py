@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
 
 import aiohttp
 import anyio
 import numpy as np
 import pytest
 
+from kit.call_server import PUBLIC, STREAM, TOKEN, free_port, served, until
 from kit.cli import in_this_process
-from kit.telephone import Twilio, Wire
-from vivavoce.agents import Agent, AgentSession, JobContext, TaskExecution, Worker, WorkerOptions
+from vivavoce.agents import Agent, AgentSession, JobContext
 from vivavoce.agents.caller.call import Components, Destination, hold_call, problem_of
 from vivavoce.agents.caller.script import CallScript
 from vivavoce.agents.caller.script_mind import ScriptMind
-from vivavoce.agents.cli.serve.calls import Calls
-from vivavoce.agents.cli.serve.server import CallServer, checked_public_url
+from vivavoce.agents.cli.serve.server import checked_public_url
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD
-from vivavoce.agents.transports.media_stream.admission import Admission
-from vivavoce.agents.transports.media_stream.twilio.webhook import TwilioWebhook, signature
 from vivavoce.pipelines.cascading import CascadingPipeline
-from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.media.wav import read_wav
-
-PUBLIC = "https://phone.example.com"
-TOKEN = "12345"
-STREAM = {"x-twilio-signature": signature(TOKEN, "wss://phone.example.com/twilio/stream", [])}
 
 
 class Host(Agent):
@@ -53,82 +40,8 @@ async def entrypoint(ctx: JobContext) -> None:
     await AgentSession(Host(), pipeline).start()
 
 
-@dataclass
-class Served:
-    url: str
-    calls: Calls
-    client: aiohttp.ClientSession
-
-    async def ask(self, number: str = "+15550100", *, token: str = TOKEN) -> aiohttp.ClientResponse:
-        fields = {"CallSid": "CA1", "From": number, "To": "+15550199"}
-        signed = {"X-Twilio-Signature": signature(token, f"{PUBLIC}/twilio", fields.items())}
-        return await self.client.post(f"{self.url}/twilio", data=fields, headers=signed)
-
-    async def parameters(self, number: str = "+15550100") -> dict[str, str]:
-        """Return the parameters of the stream in the answer."""
-        answer = await self.ask(number)
-        assert answer.status == 200
-        stream = ElementTree.fromstring(await answer.text()).find("Connect/Stream")
-        assert stream is not None
-        assert stream.get("url") == "wss://phone.example.com/twilio/stream"
-        return {str(each.get("name")): str(each.get("value")) for each in stream.iter("Parameter")}
-
-    @asynccontextmanager
-    async def phone(self, parameters: dict[str, str]) -> AsyncIterator[Twilio]:
-        """Open a stream, as Twilio does."""
-        wire = Wire()
-        twilio = Twilio(wire, parameters=parameters)
-        async with (
-            self.client.ws_connect(f"{self.url}/twilio/stream", headers=STREAM) as websocket,
-            anyio.create_task_group() as tasks,
-        ):
-
-            async def carry() -> None:
-                while (message := await wire.receive()) is not None:
-                    await websocket.send_str(str(message))
-                await websocket.close()
-
-            async def read() -> None:
-                async for message in websocket:
-                    wire.from_us.put_nowait(message.data)
-                twilio.close_code = websocket.close_code
-                wire.from_us.put_nowait(None)
-
-            for work in (carry, read, twilio.run):
-                tasks.start_soon(work)
-            twilio.begin()
-            yield twilio
-            tasks.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def served(limit: int = 50, *, public: str = PUBLIC, port: int = 0) -> AsyncIterator[Served]:
-    worker = Worker(entrypoint, options=WorkerOptions(executor=TaskExecution()))
-    clock = LoopClock()
-    async with anyio.create_task_group() as tasks, aiohttp.ClientSession() as client:
-        calls = Calls(worker, clock, limit=limit, tasks=tasks)
-        server = CallServer(TwilioWebhook(TOKEN, clock.wall), calls, Admission(clock.now), public)
-        port = await tasks.start(server.run, "127.0.0.1", port)
-        yield Served(f"http://127.0.0.1:{port}", calls, client)
-        calls.stop("the test ends")
-        await calls.wait_over()
-        tasks.cancel_scope.cancel()
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-async def until(condition: Any, limit: float = 5.0) -> None:
-    with anyio.fail_after(limit):
-        while not condition():  # noqa: ASYNC110 - over a real socket
-            await anyio.sleep(0.01)
-
-
 async def test_a_call_is_answered_and_the_greeting_is_heard() -> None:
-    async with served() as server:
+    async with served(entrypoint) as server:
         async with server.phone(await server.parameters()) as phone:
             await until(lambda: len(phone.played) >= 0.2 * 16000)
             (job,) = server.calls.state().status.active_jobs
@@ -139,7 +52,7 @@ async def test_a_call_is_answered_and_the_greeting_is_heard() -> None:
 
 
 async def test_an_unsigned_request_gets_no_token_and_an_unsigned_socket_is_not_opened() -> None:
-    async with served() as server:
+    async with served(entrypoint) as server:
         assert (await server.ask(token="forged")).status == 403
         assert (await server.client.post(f"{server.url}/twilio", data={"CallSid": "CA1"})).status == 403
         for headers in ({}, {"x-twilio-signature": "forged"}):
@@ -149,7 +62,7 @@ async def test_an_unsigned_request_gets_no_token_and_an_unsigned_socket_is_not_o
 
 
 async def test_a_token_that_is_used_twice_or_was_never_given_closes_the_stream() -> None:
-    async with served() as server:
+    async with served(entrypoint) as server:
         parameters = await server.parameters()
         async with server.phone(parameters) as phone:
             await until(lambda: server.calls.count == 1)
@@ -164,7 +77,7 @@ async def test_a_token_that_is_used_twice_or_was_never_given_closes_the_stream()
 
 
 async def test_many_calls_are_held_at_once_and_one_that_fails_or_talks_nonsense_does_not_touch_them() -> None:
-    async with served(limit=12) as server, anyio.create_task_group() as tasks:
+    async with served(entrypoint, limit=12) as server, anyio.create_task_group() as tasks:
         greeted = list[bool]()
 
         async def call() -> None:
@@ -190,7 +103,7 @@ async def test_many_calls_are_held_at_once_and_one_that_fails_or_talks_nonsense_
 
 
 async def test_a_server_that_is_full_or_drains_takes_no_call_and_keeps_those_that_run() -> None:
-    async with served(limit=1) as server:
+    async with served(entrypoint, limit=1) as server:
         parameters = await server.parameters()
         async with server.phone(parameters) as phone:
             await until(lambda: server.calls.count == 1)
@@ -205,7 +118,7 @@ async def test_a_server_that_is_full_or_drains_takes_no_call_and_keeps_those_tha
 
 
 async def test_a_request_that_is_no_socket_and_one_to_another_address_are_errors() -> None:
-    async with served() as server:
+    async with served(entrypoint) as server:
         assert (await server.client.get(f"{server.url}/twilio/stream", headers=STREAM)).status == 426
         assert (await server.client.get(f"{server.url}/telnyx")).status == 404
         huge = await server.client.post(f"{server.url}/twilio", data=b"x" * 100_000)
@@ -218,7 +131,7 @@ async def test_the_simulated_caller_holds_a_call_on_twilios_wire(tmp_path: Path)
     mind, port = ScriptMind(script, has_ears=False), free_port()
     components = Components(vad=ScriptedVAD(), stt=None, voice={"a table please": b"\x00\x10" * 16000})
     public = f"http://127.0.0.1:{port}"
-    async with served(public=public, port=port) as server:
+    async with served(entrypoint, public=public, port=port) as server:
         to = Destination(url=public, token=TOKEN, wire="twilio", limit=18.0)
         line = await hold_call(to, mind, components, tmp_path / "call.wav")
         await until(lambda: not server.calls.count)
@@ -238,7 +151,7 @@ async def test_the_simulated_caller_says_why_no_call_could_be_placed(tmp_path: P
         to = Destination(url=public, token=token, wire="twilio", limit=18.0)
         async with AsyncExitStack() as stack:
             if token == "forged":
-                await stack.enter_async_context(served(public=public, port=port))
+                await stack.enter_async_context(served(entrypoint, public=public, port=port))
             with pytest.raises(RoomError, match=words):
                 await hold_call(to, ScriptMind(script, has_ears=False), components, tmp_path / "call.wav")
 

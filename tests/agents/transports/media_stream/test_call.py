@@ -37,6 +37,7 @@ class Phone:
     keys: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     closed_at: float | None = None
+    close_reason: str = ""
 
     @property
     def seconds_heard(self) -> float:
@@ -82,7 +83,7 @@ def hold(
             await session.start(transport)
             tasks.start_soon(vendor.talk, speech)
             with anyio.move_on_after(until):
-                await session.wait_closed()
+                phone.close_reason = (await session.wait_closed()).reason
                 phone.closed_at = clock.now()
             await session.close()
             await anyio.sleep(1.0)
@@ -183,6 +184,7 @@ def test_the_callers_hang_up_ends_the_session_at_once() -> None:
     phone = hold("Hm.", says=[], speech=[], until=9.0, scenario=hang_up)
     assert phone.closed_at is not None
     assert phone.closed_at < 2.0
+    assert phone.close_reason == "participant_left"  # as in a room
     assert phone.errors == []
 
 
@@ -195,6 +197,7 @@ def test_the_agents_hang_up_closes_the_socket_after_its_last_word() -> None:
     phone = hold(says=[], speech=[], until=9.0, agent=Host("Help."))
     assert phone.vendor.is_over
     assert phone.closed_at is not None
+    assert phone.close_reason == "user_initiated"
     assert abs(phone.seconds_heard - 0.4) < 0.05
     assert phone.errors == []
 
