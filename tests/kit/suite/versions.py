@@ -66,6 +66,7 @@ class Environment:
         into = ["--quiet", f"--python={self.python}"]
         uv("pip", "sync", *into, str(versions))
         uv("pip", "install", *into, "--no-deps", "--editable", ".")
+        uv("pip", "install", *into, "pip")  # `vivavoce models get` needs it
 
     def run(self, arguments: Sequence[str]) -> str:
         """Run the tests; return the last line of their output if they failed, else ""."""
