@@ -5,6 +5,7 @@
 * `turn_in_hand`: `TurnInHand`, a turn of the caller on the way to its answer.
 * `attachments`: the extensions of one session, and the calls to them in their order.
 * `text_parts`: the text by which an extension answers.
+* `withheld_speech`: which extensions let no speech of the agent begin.
 * `keys`, `given`: checks of keys, and of the values that an extension gives.
 
 An extension is called at a few fixed moments; everything else it reads from the events of `host.context.log`. `open`,

@@ -33,8 +33,8 @@ from vivavoce.agents.extension.given import (
 )
 from vivavoce.agents.extension.keys import BUILT_IN
 from vivavoce.agents.extension.turn_in_hand import TurnInHand
+from vivavoce.agents.extension.withheld_speech import WithheldSpeech
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.turn.inputs import SpeechWithheld
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError, VoiceError, describe
 from vivavoce.pipelines.core.owned_call import UNWIND_LIMIT
@@ -85,9 +85,8 @@ class Attachments:
         self._limit = limit
         self._parts: list[_Part] = []
         self._additions: dict[str, Additions] = {}
-        """The additions of all extensions to the agent, by key, in the order of the extensions."""
-        self._withholding: set[str] = set()
-        """The keys of the extensions that let no speech begin."""
+        """Those of all extensions to the agent, by key, in their order."""
+        self.withheld_speech = WithheldSpeech(context)
         self._turns: dict[str, TurnInHand] = {}
         """The turns whose answers are not over, by the ids of the answering speeches."""
         self._running: dict[TurnInHand, _Part] = {}
@@ -168,16 +167,6 @@ class Attachments:
                     problem = f"{first!r} and {key!r} have a tool {tool.name!r}; the model gets that of {first!r}"
                     logger.warning("The extensions %s", problem)
         return (tool for _, tool in tools.values())
-
-    def withhold_speech(self, key: str, is_withheld: bool) -> None:
-        """Note whether that extension lets no speech begin."""
-        was_withheld = bool(self._withholding)
-        if is_withheld:
-            self._withholding.add(key)
-        else:
-            self._withholding.discard(key)
-        if bool(self._withholding) != was_withheld:
-            self._context.inbox.post(SpeechWithheld(is_withheld))
 
     @property
     def call_end(self) -> CallEnd:

@@ -15,6 +15,7 @@ from vivavoce.agents.turn.inputs import InterruptRequested, TextReceived
 if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent
     from vivavoce.agents.extension.turn_in_hand import TurnInHand
+    from vivavoce.agents.extension.withheld_speech import WithheldSpeech
     from vivavoce.agents.records import StageOwner, TurnRecord
     from vivavoce.agents.turn.trace.record import TraceStep
     from vivavoce.pipelines.io import Transport
@@ -170,7 +171,8 @@ class Others(Protocol):
 
     def add_to_agent(self, key: str, additions: Additions) -> None: ...
 
-    def withhold_speech(self, key: str, is_withheld: bool) -> None: ...
+    @property
+    def withheld_speech(self) -> WithheldSpeech: ...
 
     @property
     def call_end(self) -> CallEnd: ...
@@ -263,7 +265,7 @@ class Host:
         A speech that has begun goes on. Speech that waits meanwhile is not cut by the caller's words. Speech is
         withheld as long as any extension withholds it, until the close begins.
         """
-        self._others.withhold_speech(self._key, is_withheld)
+        self._others.withheld_speech.note(self._key, is_withheld)
 
     # --- the call
 

@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kit.turn.draws import DECISIONS, DELAYS, ENDPOINTING, INTERRUPTION, OPTIONS, TELLING, TOOLS_AND_HANDOFFS, obedient
 from kit.turn.pipeline_watches import LateAnswerWatch, PipelineWatch
-from kit.turn.watches import AttemptWatch, CallerWatch, FloorWatch, SilenceWatch, StateWatch, WordWatch
+from kit.turn.silence_watch import SilenceWatch
+from kit.turn.watches import AttemptWatch, CallerWatch, FloorWatch, StateWatch, WordWatch
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
