@@ -33,7 +33,7 @@ class _Asked:
     """A request that waits for the answer of its turn."""
 
     text: str
-    answer: asyncio.Future[str]
+    answer: asyncio.Future[Outcome]
     turn: TurnInHand | None = None
 
 
@@ -48,6 +48,8 @@ class TextTurns:
 
     async def take(self, text: str, *, wants_answer: bool) -> Outcome:
         """Take a text as a turn of the user; return the heard words of the answer to a request."""
+        if not text.strip():  # the session makes no turn of it
+            return Outcome(status="rejected", detail="it needs a text with words")
         if not wants_answer:
             self._host.take_text(text)
             return Outcome()
@@ -55,7 +57,7 @@ class TextTurns:
             self._asked = _Asked(text, asyncio.get_running_loop().create_future())
             try:
                 self._host.take_text(text)
-                return Outcome(content=await self._asked.answer)
+                return await self._asked.answer
             finally:
                 self._asked = None
 
@@ -75,7 +77,9 @@ class TextTurns:
 
         def answered(handle: SpeechHandle) -> None:
             if asked.turn is turn and not asked.answer.done():
-                asked.answer.set_result(handle.heard_text)
+                has_failed = handle.outcome == "failed"
+                failed = Outcome(status="failed", detail="its answer failed")
+                asked.answer.set_result(failed if has_failed else Outcome(content=handle.heard_text))
 
         turn.handle.add_done_callback(answered)
 
