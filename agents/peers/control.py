@@ -25,7 +25,7 @@ from vivavoce.agents.peers.peer import Peer
 from vivavoce.agents.peers.session_peers import SessionPeers
 from vivavoce.agents.peers.texts import PeerText, TextTurns
 from vivavoce.agents.peers.wire import Call, Delivery, Hello, Outcome, PeerWire
-from vivavoce.agents.records import GraphEvent
+from vivavoce.agents.records import GraphEvent, TurnRecord
 from vivavoce.agents.session_type import Session
 from vivavoce.pipelines.core.checks import awaited, check_text, control_of, shown
 from vivavoce.pipelines.core.errors import (
@@ -268,6 +268,10 @@ class PeersControl(Attached):
     async def on_turn(self, turn: TurnInHand) -> None:
         if self._turns is not None:
             self._turns.on_turn(turn)
+
+    def turn_over(self, record: TurnRecord) -> None:
+        if self._turns is not None:
+            self._turns.turn_over(record)
 
     def undo(self, turn: TurnInHand) -> None:
         if self._turns is not None:

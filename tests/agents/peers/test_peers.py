@@ -8,7 +8,15 @@ import pytest
 from pydantic import create_model
 
 from kit.talking_peers import Answer, Note, Question, answering, errors_of, running, talker
-from vivavoce.agents import Agent, AgentSession
+from vivavoce.agents import (
+    Agent,
+    AgentSession,
+    CompletedTurn,
+    ContentGuard,
+    GuardedText,
+    GuardVerdict,
+    StopResponse,
+)
 from vivavoce.agents.graphs import GraphOptions, StateGraph
 from vivavoce.agents.peers import (
     AgentCard,
@@ -304,6 +312,37 @@ async def test_a_request_whose_turn_fails_is_no_empty_answer() -> None:
             await peer.request("when do you open?")
         assert "secret" not in str(caught.value)
         assert await peer.request("when do you open?") == "At nine."
+
+
+class Editing(Agent):
+    """Edits the turn of a number, and gives none of "stop" an answer."""
+
+    async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+        if "stop" in turn.text:
+            raise StopResponse
+        turn.text = turn.text.replace("4711", "****")
+
+
+async def test_a_request_is_answered_whose_words_the_agent_edits_and_refused_at_once_without_an_answer() -> None:
+    def judge(text: GuardedText) -> GuardVerdict:
+        if "secret" in text.text:
+            return GuardVerdict(action="replace", text="[withheld]")
+        return GuardVerdict(action="hold" if "bomb" in text.text else "pass")
+
+    llm = ScriptedLLM("Noted.", "And that.", "Still here.")
+    guard = ContentGuard(judge=judge, agent=False)
+    agent = Editing("x", id="desk")
+    desk = talker("desk", CascadingPipeline(llm=llm), agent=agent, text_is_turn=True, guard=guard)
+    async with PeerServer() as server, running(talker()) as asker, running(desk):
+        server.add(desk)
+        peer = await asker.peers.connect(server.url_of(desk))
+        assert await peer.request("my pin is 4711") == "Noted."
+        assert await peer.request("the secret") == "And that."
+        for refused in ("stop", "a bomb"):
+            with pytest.raises(PeerRejected, match="the peer 'desk' failed: it does not answer this"):
+                await peer.request(refused)
+        assert await peer.request("hello?") == "Still here."
+    assert "4711" not in str(desk.history.items)
 
 
 async def test_an_agent_is_found_by_its_id_in_the_registry() -> None:
