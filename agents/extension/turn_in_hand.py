@@ -36,7 +36,8 @@ class TurnInHand:
     with the new words.
 
     Args:
-        text: The caller's words; of a turn that is over, behind the hook of the agent and the content guard.
+        text: The caller's words; of a turn that is over, behind the hook of the agent and the content guard. `said` has
+            them as they came.
         taken_by: The keys of the extensions that had the turn before a crash; they do not get it again.
     """
 
@@ -45,6 +46,7 @@ class TurnInHand:
     ) -> None:
         self.turn_id = turn_id
         self.text = text
+        self.said = text
         self.is_ahead = True
         """Whether the turn may still change."""
         self.is_remote = False
@@ -149,10 +151,12 @@ class TurnInHand:
     def _may_settle(self) -> bool:
         return bool(self._asks) and not (self.is_settled or self.is_remote or self.is_cut)
 
-    def commit(self, handle: SpeechHandle, record: TurnRecordBuilder, text: str, *, is_remote: bool = False) -> None:
-        """Commit the turn with these words; `handle` is the speech that answers it."""
+    def commit(
+        self, handle: SpeechHandle, record: TurnRecordBuilder, text: str, *, said: str = "", is_remote: bool = False
+    ) -> None:
+        """Commit the turn with these words, which came as `said`; `handle` is the speech that answers it."""
         self._handle, self._record = handle, record
-        self.text, self.is_remote, self.is_ahead = text, is_remote, False
+        self.text, self.said, self.is_remote, self.is_ahead = text, said or text, is_remote, False
         while self._once_over:
             self._once_over.pop(0)()
 

@@ -52,12 +52,18 @@ def _plain_text(path: Path) -> str:
 def _pdf_text(path: Path) -> str:
     try:
         import pypdf
-        from pypdf.errors import PyPdfError
+        from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
     except ImportError as error:
         raise ConfigurationError(f"{path} needs pypdf; run: pip install 'vivavoce[documents]'") from error
     try:
         with path.open("rb") as file:
             return "\n\n".join(page.extract_text() for page in pypdf.PdfReader(file).pages)
+    except DependencyError as error:
+        raise ConfigurationError(f"{path} is encrypted by AES; run: pip install cryptography") from error
+    except FileNotDecryptedError as error:
+        raise ConfigurationError(
+            f"need a PDF that opens without a password, got {path}; save it without one"
+        ) from error
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         # pypdf raises whatever a broken file leads it to
         raise ConfigurationError(f"need a PDF that can be read, got {path}: {type(error).__name__}") from error

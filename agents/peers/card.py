@@ -34,7 +34,7 @@ class AgentCard:
     dialogues: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        checked_name(self.id)
+        checked_name(self.id, what="id")
         checked_url(self.url)
         check_text("domain", self.domain)
         check_text("description", self.description)

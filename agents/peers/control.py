@@ -25,9 +25,9 @@ from vivavoce.agents.peers.peer import Peer
 from vivavoce.agents.peers.session_peers import SessionPeers
 from vivavoce.agents.peers.texts import PeerText, TextTurns
 from vivavoce.agents.peers.wire import Call, Delivery, Hello, Outcome, PeerWire
-from vivavoce.agents.records import GraphEvent
+from vivavoce.agents.records import GraphEvent, TurnRecord
 from vivavoce.agents.session_type import Session
-from vivavoce.pipelines.core.checks import awaited, check_text, control_of
+from vivavoce.pipelines.core.checks import awaited, check_text, control_of, shown
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     PeerRejected,
@@ -81,13 +81,18 @@ class PeersControl(Attached):
         self._is_open = False
 
     @staticmethod
-    def of(session: Session) -> PeersControl:
+    def of(session: Session, *, what: str = "session") -> PeersControl:
         """Return the control of a session's peers.
 
+        Args:
+            what: The session's name in the error.
         Raises:
-            ConfigurationError: The session has no `PeerOptions`.
+            ConfigurationError: It is no session, or has no `PeerOptions`.
         """
-        return control_of(session.peers, "_control", PeersControl, "control")
+        face = getattr(session, "peers", None)
+        if not isinstance(face, SessionPeers):
+            raise ConfigurationError(f"{what} must be AgentSession(…), got {shown(session)}")
+        return control_of(face, "_control", PeersControl, "control")
 
     # --- life
 
@@ -174,8 +179,10 @@ class PeersControl(Attached):
         return peer
 
     async def _url_of(self, target: str) -> str:
-        if self._registry is None or "://" in check_text("url", target):
+        if "://" in check_text("url", target) or not target:
             return checked_url(target)
+        if self._registry is None:
+            return checked_url(target, remedy="; the id of an agent needs PeerOptions(registry=AgentRegistry(…))")
         cards = await self._registry.find(id=target)
         if not cards:
             raise PeerUnreachable(f"the registry has no agent {target!r}")
@@ -261,6 +268,10 @@ class PeersControl(Attached):
     async def on_turn(self, turn: TurnInHand) -> None:
         if self._turns is not None:
             self._turns.on_turn(turn)
+
+    def turn_over(self, record: TurnRecord) -> None:
+        if self._turns is not None:
+            self._turns.turn_over(record)
 
     def undo(self, turn: TurnInHand) -> None:
         if self._turns is not None:

@@ -27,9 +27,11 @@ STATUSES = {
 }
 
 
-def checked_url(url: object) -> str:
+def checked_url(url: object, *, remedy: str = "") -> str:
     """Return the URL of a peer.
 
+    Args:
+        remedy: For the end of the error.
     Raises:
         ConfigurationError: It is no URL of a WebSocket.
     """
@@ -41,7 +43,7 @@ def checked_url(url: object) -> str:
         is_fine = False
     if not is_fine:
         raise ConfigurationError(
-            f"url must be that of a WebSocket, such as 'ws://127.0.0.1:8090/', got {shown_url(text)!r}"
+            f"url must be that of a WebSocket, such as 'ws://127.0.0.1:8090/', got {shown_url(text)!r}{remedy}"
         )
     return text
 
@@ -55,7 +57,7 @@ def checked_token(token: object) -> str:
     if token is None:
         return ""
     if not (isinstance(token, str) and token and token.isascii() and token.isprintable() and " " not in token):
-        kind = "other characters" if isinstance(token, str) else shown(type(token))
+        kind = ("other characters" if token else "an empty text") if isinstance(token, str) else shown(type(token))
         raise ConfigurationError(f"token must be printable ASCII without spaces, or None, got {kind}")
     return token
 

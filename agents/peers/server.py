@@ -28,6 +28,7 @@ from vivavoce.pipelines.core.errors import (
     SessionClosedError,
     VoiceError,
     describe,
+    located,
 )
 from vivavoce.pipelines.core.ports import why_no_port
 from vivavoce.pipelines.core.trace_context import trace_of
@@ -151,7 +152,7 @@ class PeerServer:
         """Let peers reach a session of this event loop by its id, until it closes.
 
         Raises:
-            ConfigurationError: It has no `PeerOptions`.
+            ConfigurationError: It is no session, or has no `PeerOptions`.
         """
         PeersControl.of(session)
         self._sessions[session.id] = session
@@ -238,11 +239,11 @@ class PeerServer:
         try:
             with trace_of(wire.other.traceparent):  # in which the session's spans are
                 session = self._factory()
-                control = PeersControl.of(session)
+                control = PeersControl.of(session, what="the result of session_factory")
                 chat = TextTransport()
                 await session.start(chat)
         except Exception as error:  # noqa: BLE001 - the application's code
-            logger.error("The session of a peer did not start: %s", describe(error))
+            logger.error("The session of a peer did not start: %s", located(error))
             logger.debug("The session of a peer did not start", exc_info=error)
             raise PeerRejected("its session did not start") from None
         async with session:

@@ -15,6 +15,7 @@ from vivavoce.agents.peers.wire import Outcome
 if TYPE_CHECKING:
     from vivavoce.agents.extension.extension import Host
     from vivavoce.agents.extension.turn_in_hand import TurnInHand
+    from vivavoce.agents.records import TurnRecord
 
 MAX_ANSWERS = 100
 """The turns whose ids are kept."""
@@ -30,10 +31,11 @@ class PeerText:
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """A request that waits for the answer of its turn."""
+    """A request that waits for the answer of its turn, since `asked_at` seconds from the session's start."""
 
     text: str
-    answer: asyncio.Future[str]
+    asked_at: float
+    answer: asyncio.Future[Outcome]
     turn: TurnInHand | None = None
 
 
@@ -48,14 +50,18 @@ class TextTurns:
 
     async def take(self, text: str, *, wants_answer: bool) -> Outcome:
         """Take a text as a turn of the user; return the heard words of the answer to a request."""
+        if not text.strip():  # the session makes no turn of it
+            return Outcome(status="rejected", detail="it needs a text with words")
         if not wants_answer:
             self._host.take_text(text)
             return Outcome()
+        context = self._host.context
         async with self._one:
-            self._asked = _Asked(text, asyncio.get_running_loop().create_future())
+            asked_at = context.clock.now() - context.log.started_at
+            self._asked = _Asked(text, asked_at, asyncio.get_running_loop().create_future())
             try:
                 self._host.take_text(text)
-                return Outcome(content=await self._asked.answer)
+                return await self._asked.answer
             finally:
                 self._asked = None
 
@@ -66,7 +72,7 @@ class TextTurns:
     def on_turn(self, turn: TurnInHand) -> None:
         """Note the turn of the request that waits."""
         asked = self._asked
-        if asked is None or asked.turn is not None or turn.is_ahead or asked.text.strip() not in turn.text:
+        if asked is None or asked.turn is not None or turn.is_ahead or asked.text.strip() not in turn.said:
             return
         asked.turn = turn
         self._answers[turn.turn_id] = None
@@ -75,9 +81,19 @@ class TextTurns:
 
         def answered(handle: SpeechHandle) -> None:
             if asked.turn is turn and not asked.answer.done():
-                asked.answer.set_result(handle.heard_text)
+                has_failed = handle.outcome == "failed"
+                failed = Outcome(status="failed", detail="its answer failed")
+                asked.answer.set_result(failed if has_failed else Outcome(content=handle.heard_text))
 
         turn.handle.add_done_callback(answered)
+
+    def turn_over(self, record: TurnRecord) -> None:
+        """End the request whose turn the agent or its guard has not let to an answer: no `on_turn` came for it."""
+        asked = self._asked
+        if asked is None or asked.turn is not None or asked.answer.done():
+            return
+        if record.ended_by == "text" and record.started_at >= asked.asked_at:
+            asked.answer.set_result(Outcome(status="failed", detail="it does not answer this"))
 
     def undo(self, turn: TurnInHand) -> None:
         """Wait for another turn with the text: this one goes on."""

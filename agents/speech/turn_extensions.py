@@ -53,7 +53,8 @@ def turn_to_answer(
         attempt.drop(record)
         turn = None
     turn = turn or turn_ahead(context, request.user_item.turn_id, text)
-    turn.commit(handle, record, text, is_remote=bool(request.remote_reply_id))
+    said = request.user_item.transcript  # the hook and the guard have replaced it in the history alone
+    turn.commit(handle, record, text, said=said, is_remote=bool(request.remote_reply_id))
     return turn
 
 

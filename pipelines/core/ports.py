@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 
 
 def why_no_port(error: OSError, host: str, port: int, *, option: str = "port") -> str:
@@ -18,4 +19,6 @@ def why_no_port(error: OSError, host: str, port: int, *, option: str = "port") -
             f"port {port} on {host} is taken by another program: end that one, or choose another {option} "
             f"({option} 0 takes a free one)"
         )
-    return f"cannot listen on {host}:{port}: {os.strerror(error.errno) if error.errno else error}"
+    if isinstance(error, socket.gaierror) or not error.errno:  # the first counts its own numbers
+        return f"cannot listen on {host}:{port}: {error.strerror or error}"
+    return f"cannot listen on {host}:{port}: {os.strerror(error.errno)}"

@@ -17,7 +17,7 @@ from vivavoce.agents.transports import TextTransport
 from vivavoce.pipelines import CascadingPipeline
 
 TEXT = (Path(__file__).parents[2] / "docs" / "knowledge.md").read_text(encoding="utf-8")
-FILL, EMBED, CALL, ASK = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.M | re.S)
+FILL, EMBED, CALL, ASK, TESTS = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.M | re.S)
 
 
 def run(code: str) -> dict[str, Any]:
@@ -64,3 +64,10 @@ def test_a_tool_answers_from_documents_of_the_session() -> None:
     harness.run(until=6.0)
     harness.expect_tools(("look_up", "In May."))
     assert "The contract ends in May." in "".join(llm.requests[1].texts())
+
+
+def test_the_tests_of_the_page_pass() -> None:
+    tests = [test for name, test in run(TESTS).items() if name.startswith("test_")]
+    assert len(tests) == 2
+    for test in tests:
+        test()

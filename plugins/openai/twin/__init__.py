@@ -6,6 +6,7 @@
 
 * `chat/completions` and `responses`: the chunks of an answer, tool calls, usage, refusals, broken streams.
 * `audio/transcriptions`: `Heard`, as `json` or `verbose_json`. `audio/speech`: `Spoken`, as PCM or WAV.
+* `embeddings`: `embeds("nine", "sunday")` counts these words in each text, beside the script.
 * With the name of a server it has the manners of that server: it refuses a request that the server refuses, with its
   words, and puts usage, thoughts and comments where the server has them (`manners`, with the sources). For Azure, `url`
   is the endpoint of a resource with v1 of the API, and the API before it; the realtime API is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,6 +69,23 @@ def refusal(status: int, message: str = "", *, code: str | None = None, **header
     return Answer(
         status=status, body={"error": error}, headers={name.replace("_", "-"): text for name, text in headers.items()}
     )
+
+
+def vectors_body(words: Sequence[str], request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to a request for embeddings: each vector counts the words in a text, in any case.
+
+    Source: platform.openai.com/docs/api-reference/embeddings; of `base64_int8`: perplexity, `servers`.
+    """
+    texts = request["input"] if isinstance(request["input"], list) else [request["input"]]
+    data = []
+    for at, text in enumerate(texts):
+        counts = [min(str(text).lower().count(word.lower()), 127) for word in words]
+        as_bytes = request.get("encoding_format") == "base64_int8"
+        embedding = base64.b64encode(bytes(counts)).decode() if as_bytes else [float(count) for count in counts]
+        data.append({"object": "embedding", "index": at, "embedding": embedding})
+    tokens = sum(len(str(text).split()) for text in texts)
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "data": data, "model": request.get("model"), "usage": usage}
 
 
 def chat_answer(*texts: str, finish: str = "stop") -> Answer:

@@ -15,7 +15,17 @@ from aiohttp import BodyPartReader, web
 from vivavoce.pipelines.core.checks import check_choice
 from vivavoce.plugins.openai.servers import ServerName
 from vivavoce.plugins.openai.twin.manners import MANNERS, Manners
-from vivavoce.plugins.openai.twin.script import BREAK, HANG, Answer, Fault, Heard, Spoken, Step, as_event
+from vivavoce.plugins.openai.twin.script import (
+    BREAK,
+    HANG,
+    Answer,
+    Fault,
+    Heard,
+    Spoken,
+    Step,
+    as_event,
+    vectors_body,
+)
 from vivavoce.plugins.openai.twin.speech import speech_parts, transcript_body, wav_seconds
 
 LIMIT = 60.0
@@ -68,6 +78,7 @@ class OpenAITwin:
         self._is_azure = server == "azure"
         self._models = models
         self._answers: list[Answer | Heard | Spoken] = []
+        self._words: tuple[str, ...] = ()
         self._streaming = asyncio.Event()
         self._gone = asyncio.Event()
         self._runner: web.AppRunner | None = None
@@ -102,6 +113,13 @@ class OpenAITwin:
         """Use these as the transcripts of the next uploads."""
         self._answers.extend(Heard(text=text) for text in texts)
 
+    def embeds(self, *words: str) -> None:
+        """Answer requests for embeddings, beside the script: the vector of a text has the count of each word in it.
+
+        The embedder has `dimensions` as many as these words.
+        """
+        self._words = words
+
     async def hangs(self) -> None:
         """Wait until an answer has come to its HANG."""
         await asyncio.wait_for(self._streaming.wait(), LIMIT)
@@ -119,6 +137,8 @@ class OpenAITwin:
             error = refused.body if isinstance(refused.body, dict) else {}
             self.refused.append(str(error.get("message") or error.get("error", {}).get("message")))
             return _whole(refused)
+        if self._words and received.path.endswith("/embeddings"):
+            return web.json_response(vectors_body(self._words, received.body))
         answer = self._answers.pop(0) if self._answers else self.default
         if answer is None:
             return web.json_response({"error": {"message": "the script is over"}}, status=501)

@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
+import pypdf
 import pytest
+from pypdf.errors import DependencyError
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import RetrievalMissed
@@ -164,6 +166,26 @@ async def test_a_pdf_is_added(base: KnowledgeBase, tmp_path: Path) -> None:
     await base.add_file(tmp_path / "a.pdf")
     (passage,) = await base.search("refund")
     assert passage.text == "Refunds take seven days."
+
+
+async def test_a_pdf_that_is_encrypted_says_what_opens_it(
+    base: KnowledgeBase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "open.pdf").write_bytes(pdf("Refunds take seven days."))
+    for name, password in (("locked.pdf", "secret"), ("protected.pdf", "")):
+        writer = pypdf.PdfWriter(clone_from=tmp_path / "open.pdf")
+        writer.encrypt(password, owner_password="own", algorithm="RC4-128")
+        writer.write(tmp_path / name)
+    with pytest.raises(ConfigurationError, match=r"without a password, got .*locked.pdf; save it without one"):
+        await base.add_file(tmp_path / "locked.pdf")
+    assert await base.add_file(tmp_path / "protected.pdf") == 1
+
+    def without_cryptography(file: object) -> object:
+        raise DependencyError("cryptography>=3.1 is required for AES algorithm")
+
+    monkeypatch.setattr(pypdf, "PdfReader", without_cryptography)
+    with pytest.raises(ConfigurationError, match=r"open.pdf is encrypted by AES; run: pip install cryptography"):
+        await base.add_file(tmp_path / "open.pdf")
 
 
 def pdf(text: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import aiohttp
@@ -134,8 +135,19 @@ def test_a_server_beyond_loopback_needs_a_token(host: str) -> None:
     "wrong", [{"port": -1}, {"port": 70_000}, {"host": 1}, {"token": ""}, {"token": 3}, {"session_factory": 3}]
 )
 def test_wrong_arguments_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         PeerServer(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, "desk", AgentSession])
+def test_a_session_that_is_none_is_no_session_to_add(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match="session must be AgentSession"):
+        PeerServer().add(wrong)
+
+
+def test_an_empty_token_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="got an empty text"):
+        PeerServer(token="")
 
 
 async def test_a_port_that_is_taken_and_an_address_too_early_are_named() -> None:
@@ -147,16 +159,27 @@ async def test_a_port_that_is_taken_and_an_address_too_early_are_named() -> None
             await PeerServer(port=port).__aenter__()
 
 
-async def test_a_session_that_cannot_start_refuses_its_connection() -> None:
+async def test_a_session_that_cannot_start_refuses_its_connection_and_the_log_says_where(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     class Broken(Agent):
         async def on_enter(self) -> None:
             raise RuntimeError("secret")
 
-    makes = [lambda: talker("desk", agent=Broken("x")), lambda: AgentSession(Agent("x"))]
-    for make in makes:
+    makes: list[tuple[Any, str]] = [
+        (lambda: talker("desk", agent=Broken("x")), rf"RuntimeError \(at {re.escape(__file__)}:\d+ in on_enter"),
+        (lambda: AgentSession(Agent("x")), r"give it some: SessionOptions\(peers=PeerOptions\(\)\)"),
+        (lambda: None, r"the result of session_factory must be AgentSession\(…\), got None"),
+        (lambda: 1 / 0, rf"ZeroDivisionError \(at {re.escape(__file__)}:\d+ in <lambda>"),
+    ]
+    for make, logged in makes:
+        caplog.clear()
         async with PeerServer(make) as server, running(talker()) as asker:
-            with pytest.raises(PeerRejected, match="its session did not start"):
+            with pytest.raises(PeerRejected, match="its session did not start") as caught:
                 await asker.peers.connect(server.url)
+        (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
+        assert re.search(f"The session of a peer did not start: .*{logged}", record.getMessage())
+        assert "secret" not in str(caught.value) + record.getMessage()
 
 
 async def test_a_program_that_accepts_and_says_nothing_is_unreachable_after_its_limit(

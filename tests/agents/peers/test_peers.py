@@ -8,7 +8,15 @@ import pytest
 from pydantic import create_model
 
 from kit.talking_peers import Answer, Note, Question, answering, errors_of, running, talker
-from vivavoce.agents import Agent, AgentSession
+from vivavoce.agents import (
+    Agent,
+    AgentSession,
+    CompletedTurn,
+    ContentGuard,
+    GuardedText,
+    GuardVerdict,
+    StopResponse,
+)
 from vivavoce.agents.graphs import GraphOptions, StateGraph
 from vivavoce.agents.peers import (
     AgentCard,
@@ -21,8 +29,14 @@ from vivavoce.agents.peers import (
     PeerUnreachable,
 )
 from vivavoce.agents.testing import ScriptedLLM
+from vivavoce.agents.transports import TextTransport
 from vivavoce.pipelines import CascadingPipeline
-from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError, SessionNotStartedError
+from vivavoce.pipelines.core.errors import (
+    ConfigurationError,
+    ProviderError,
+    SessionClosedError,
+    SessionNotStartedError,
+)
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 
 
@@ -86,6 +100,8 @@ async def test_wrong_calls_are_refused_before_anything_is_sent() -> None:
         for url in ("http://127.0.0.1/", "ws://", "desk", "ws://h:x/", ""):
             with pytest.raises(ConfigurationError, match="url must be that of a WebSocket"):
                 await asker.peers.connect(url)
+        with pytest.raises(ConfigurationError, match=r"id of an agent needs PeerOptions\(registry=AgentRegistry\(…"):
+            await asker.peers.connect("desk")
         peer = await asker.peers.connect(server.url_of(desk))
         for message in (3, None, Question, {"number": 1}, b"x"):
             with pytest.raises(ConfigurationError, match="need a message as a text or an object of a pydantic model"):
@@ -270,6 +286,63 @@ async def test_each_connection_gets_a_text_session_whose_agent_answers_requests_
         "when do you open?",
         "We open at nine.",
     ]
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+async def test_a_text_without_words_is_no_turn_and_is_refused_at_once(blank: str) -> None:
+    desk = talker("desk", CascadingPipeline(llm=ScriptedLLM("At nine.")), text_is_turn=True)
+    async with PeerServer() as server, running(talker()) as asker, desk:
+        await desk.start(TextTransport())
+        server.add(desk)
+        peer = await asker.peers.connect(server.url_of(desk))
+        for call in (peer.request, peer.send):
+            with pytest.raises(PeerRejected, match="needs a text with words"):
+                await call(blank)
+        assert await peer.request("when do you open?") == "At nine."
+
+
+async def test_a_request_whose_turn_fails_is_no_empty_answer() -> None:
+    llm = ScriptedLLM([ProviderError("secret words", provider="model", retryable=False)], "At nine.")
+    desk = talker("desk", CascadingPipeline(llm=llm), text_is_turn=True)
+    async with PeerServer() as server, running(talker()) as asker, desk:
+        await desk.start(TextTransport())
+        server.add(desk)
+        peer = await asker.peers.connect(server.url_of(desk))
+        with pytest.raises(PeerRejected, match="the peer 'desk' failed: its answer failed") as caught:
+            await peer.request("when do you open?")
+        assert "secret" not in str(caught.value)
+        assert await peer.request("when do you open?") == "At nine."
+
+
+class Editing(Agent):
+    """Edits the turn of a number, and gives none of "stop" an answer."""
+
+    async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+        if "stop" in turn.text:
+            raise StopResponse
+        turn.text = turn.text.replace("4711", "****")
+
+
+async def test_a_request_is_answered_whose_words_the_agent_edits_and_refused_at_once_without_an_answer() -> None:
+    def judge(text: GuardedText) -> GuardVerdict:
+        if "secret" in text.text:
+            return GuardVerdict(action="replace", text="[withheld]")
+        return GuardVerdict(action="hold" if "bomb" in text.text else "pass")
+
+    llm = ScriptedLLM("Noted.", "And that.", "Still here.")
+    guard = ContentGuard(judge=judge, agent=False)
+    agent = Editing("x", id="desk")
+    desk = talker("desk", CascadingPipeline(llm=llm), agent=agent, text_is_turn=True, guard=guard)
+    async with PeerServer() as server, running(talker()) as asker, running(desk):
+        server.add(desk)
+        peer = await asker.peers.connect(server.url_of(desk))
+        assert await peer.request("my pin is 4711") == "Noted."
+        assert await peer.request("the secret") == "And that."
+        for refused in ("stop", "a bomb"):
+            with pytest.raises(PeerRejected, match="the peer 'desk' failed: it does not answer this"):
+                await peer.request(refused)
+        assert await peer.request("hello?") == "Still here."
+    assert "4711" not in str(desk.history.items)
 
 
 async def test_an_agent_is_found_by_its_id_in_the_registry() -> None:

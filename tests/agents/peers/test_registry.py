@@ -113,7 +113,7 @@ def test_a_process_that_was_replaced_does_not_renew_the_entry_of_the_other() -> 
     ],
 )
 def test_a_wrong_card_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(ConfigurationError, match=rf"\b{next(iter(wrong))}\b"):
         AgentCard(**{"id": "tax", "url": "ws://h:1/", **wrong})
 
 

@@ -65,6 +65,18 @@ async def test_each_server_with_embeddings_is_asked_at_its_path_with_the_key(nam
     }
 
 
+@pytest.mark.parametrize("name", EMBEDDING)
+async def test_the_twin_embeds_texts_by_their_words_beside_its_script(name: ServerName) -> None:
+    async with OpenAITwin(name) as twin:
+        twin.embeds("nine", "Sunday", "cake")
+        twin.add(refusal(429))
+        async with openai.Embedder("m", server=name, base_url=twin.url, api_key=KEY, dimensions=3) as embedder:
+            found = await embedder.embed(["Nine to nine, on Sundays.", "A cake.", "Why?"])
+        assert [list(one) for one in found] == [[2, 1, 0], [0, 0, 1], [0, 0, 0]]
+        assert found.input_tokens == 8
+        assert twin.refused == []
+
+
 def test_a_server_without_embeddings_is_refused_with_those_that_have_them() -> None:
     without: list[ServerName] = [name for name in get_args(ServerName) if name not in EMBEDDING]
     assert without
