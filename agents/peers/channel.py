@@ -68,9 +68,9 @@ class PeerChannel(LocalChannel):
     async def leave(self, member: ChannelMember) -> None:
         await super().leave(member)
         if not self._members:
-            lines, self._lines = self._lines, {}
-            for line in lines.values():
-                await line.aclose()
+            for line in self._lines.values():
+                line.close()
+            self._lines, self._ways = {}, {}
             await self._tasks.finish(CLOSE_LIMIT)
         if member.id in self._registered:
             self._registered.discard(member.id)
@@ -102,10 +102,17 @@ class PeerChannel(LocalChannel):
             return None
         url = cards[0].url
         if (line := self._lines.get(url)) is None:
+            self._lines = {other: one for other, one in self._lines.items() if one.is_used}
             line = self._lines[url] = DialledLine(url, self._token, self.hello, self._tasks)
             line.open(self.side)
-        self._ways[id] = link = await line.ready()
+        link = await line.ready()
+        self._note_way(id, link)
         return link
+
+    def _note_way(self, id: str, link: Link) -> None:
+        """Reach an agent over that connection from now on, and forget those that have ended."""
+        self._ways = {other: one for other, one in self._ways.items() if one.is_open}
+        self._ways[id] = link
 
     # --- the other end of a connection
 
@@ -133,7 +140,7 @@ class PeerChannel(LocalChannel):
         )
         known = self._ways.get(envelope.sender)
         if known is None or not known.is_open:
-            self._ways[envelope.sender] = link
+            self._note_way(envelope.sender, link)
         status = await super().deliver(envelope)
         return Outcome(status=status.status, detail=status.detail)
 

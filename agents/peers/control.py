@@ -102,10 +102,9 @@ class PeersControl(Attached):
         return bool(self.peers)
 
     async def aclose(self) -> None:
-        """Close all connections; the handlers have ended, and their answers are on the way."""
+        """Close all connections, for good; the handlers have ended, and their answers are on the way."""
         for line in self.peers.values():
-            if line.link is not None:
-                line.link.close()
+            line.close()
         await self._tasks.finish(CLOSE_LIMIT)
 
     # --- own calls
@@ -124,7 +123,7 @@ class PeersControl(Attached):
         try:
             await self.peers[peer].ready()
         except BaseException:
-            del self.peers[peer]
+            self.peers.pop(peer, None)
             raise
         return peer
 
@@ -143,6 +142,8 @@ class PeersControl(Attached):
         link = Link(socket, wire, SessionSide(self, peer))
         line.open(link)
         self.peers[peer] = line
+        if self._context.closing.is_asked:  # it closes no peers that come from now on
+            line.close()
         return peer, link
 
     def drop(self, peer: Peer) -> None:
@@ -165,6 +166,7 @@ class PeersControl(Attached):
         return self._turns is not None and self._turns.is_answer(turn_id)
 
     def _dialled(self, url: str, token: str) -> Peer:
+        self._check_ready()  # again, behind the registry's answer
         for closed in [one for one, line in self.peers.items() if line.is_closed]:
             del self.peers[closed]
         line = DialledLine(url, token, self.hello, self._tasks)
@@ -205,6 +207,8 @@ class PeersControl(Attached):
             return Outcome(status="rejected", detail=f"it takes {named(self.takes)}")
         if not isinstance(call.content, str):
             return Outcome(status="rejected", detail="a text must be a str")
+        if not call.content.strip():
+            return Outcome(status="rejected", detail="a text needs words")
         if self._turns is not None:
             return await self._turns.take(call.content, wants_answer=call.wants_answer)
         event = GraphEvent("peer_message", PeerText(peer, call.content))
@@ -243,14 +247,15 @@ class PeersControl(Attached):
         return Outcome(model=answer_model, content=content)
 
     def _begin(self, call: Call, title: str, run: Callable[[], Awaitable[None]], begun: asyncio.Future[Run]) -> None:
+        if begun.done():  # its caller has left
+            return
         with trace_of(call.traceparent):
             watch = self._context.observer.hook("on_message", model=call.model or "str")
         limit = self._host.hook_timeout
         started = self._context.hooks.start(
             "callback", title, run, limit, "between its speeches", source=SOURCE, watch=watch
         )
-        if not begun.done():
-            begun.set_result(started)
+        begun.set_result(started)
 
     # --- texts that are turns
 
