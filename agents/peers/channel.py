@@ -46,6 +46,8 @@ class PeerChannel(LocalChannel):
         """The connections to servers, by URL."""
         self._ways: dict[str, Link] = {}
         """The connections over which agents were reached, or have written, by their ids."""
+        self._most_ways = 16
+        """The number of ways at which those that have ended are forgotten."""
         self._registered: set[str] = set()
         if server is not None:
             server.carry(self)
@@ -110,9 +112,11 @@ class PeerChannel(LocalChannel):
         return link
 
     def _note_way(self, id: str, link: Link) -> None:
-        """Reach an agent over that connection from now on, and forget those that have ended."""
-        self._ways = {other: one for other, one in self._ways.items() if one.is_open}
+        """Reach an agent over that connection from now on."""
         self._ways[id] = link
+        if len(self._ways) > self._most_ways:
+            self._ways = {other: one for other, one in self._ways.items() if one.is_open}
+            self._most_ways = max(16, 2 * len(self._ways))
 
     # --- the other end of a connection
 
@@ -139,9 +143,12 @@ class PeerChannel(LocalChannel):
             position=delivery.position,
         )
         known = self._ways.get(envelope.sender)
-        if known is None or not known.is_open:
+        is_new = known is None or not known.is_open
+        if is_new:
             self._note_way(envelope.sender, link)
         status = await super().deliver(envelope)
+        if is_new and status.status != "delivered" and self._ways.get(envelope.sender) is link:
+            del self._ways[envelope.sender]
         return Outcome(status=status.status, detail=status.detail)
 
 

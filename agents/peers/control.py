@@ -47,6 +47,8 @@ SOURCE = "peers"
 """The source of `error` events."""
 CLOSE_LIMIT = 2.0
 """Seconds for the end of all connections."""
+MAX_AT_WORK = 4096
+"""Messages of all peers whose handlers may run at the same time."""
 Handler = Callable[[Peer, Any], Awaitable[Any]]
 
 
@@ -79,6 +81,8 @@ class PeersControl(Attached):
         self._handlers: dict[str, tuple[Any, Handler]] = {}
         self._tasks = OwnedTasks(f"peers of {host.context.id}")
         self._is_open = False
+        self._at_work = 0
+        """The number of handlers that run."""
 
     @staticmethod
     def of(session: Session) -> PeersControl:
@@ -224,11 +228,17 @@ class PeersControl(Attached):
             message = _message(model, call.content)
         except PeerRejected as error:
             return Outcome(status="rejected", detail=str(error))
+        if self._at_work >= MAX_AT_WORK:
+            return Outcome(status="failed", detail=f"the handlers of {MAX_AT_WORK} messages run")
         answers: list[Any] = []
         title = f"handler of {named((call.model,))} of a peer"
 
         async def run() -> None:
-            answers.append(packed_answer(title, await awaited(title, handler(peer, message))))
+            self._at_work += 1
+            try:
+                answers.append(packed_answer(title, await awaited(title, handler(peer, message))))
+            finally:
+                self._at_work -= 1
 
         begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
         # By the inbox: the calling task serves a connection, whose context the handler must not get.
