@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from vivavoce.agents.core.local_channel import LocalChannel
@@ -25,7 +26,8 @@ class PeerChannel(LocalChannel):
     """Carries the dialogues of sessions between processes: `DialogueOptions(channel=PeerChannel(registry, server))`.
 
     A session that joins is registered with the server's URL and the digests of its dialogues, unless `registry` has
-    registered an agent of its id; others find it there. The sessions of this process reach each other directly.
+    registered an agent of its id; others find it there. Its own sessions, all of one event loop, reach each other
+    directly.
 
     Args:
         registry: Where the agents are found, by id and by digest.
@@ -55,6 +57,8 @@ class PeerChannel(LocalChannel):
     # --- the channel
 
     async def join(self, member: ChannelMember) -> None:
+        if {loop for _, loop in self._members.values()} - {asyncio.get_running_loop()}:
+            raise ConfigurationError("a PeerChannel serves the sessions of one event loop; make one for each loop")
         await super().join(member)
         if self._server is None or member.id in [card.id for card in self._registry.registered]:
             return

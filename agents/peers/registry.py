@@ -27,6 +27,9 @@ LEASE = 15.0
 RENEWAL = 5.0
 """Seconds between two renewals."""
 CLOSE_LIMIT = 2.0
+"""Seconds for the end of the renewal."""
+REMOVAL_LIMIT = 10.0
+"""Seconds for the removal of all agents."""
 
 
 class AgentRegistry:
@@ -131,15 +134,21 @@ class AgentRegistry:
             await self._store.release(_lease_of(id), self._holder)
 
     async def aclose(self) -> None:
-        """Remove all agents that this object has registered, and stop renewing."""
+        """Remove all agents that this object has registered, for a short time at most, and stop renewing."""
         self._tasks.cancel()
         await self._tasks.finish(CLOSE_LIMIT)
         self._is_renewing = False
-        for id in list(self._own):
-            try:
-                await self.unregister(id)
-            except Exception as error:  # noqa: BLE001 - a store is foreign code
-                logger.warning("The agent %r stays registered for up to %g s: %s", id, LEASE, describe(error))
+        staying = {*self._own}
+        with anyio.move_on_after(REMOVAL_LIMIT):
+            for id in list(self._own):
+                try:
+                    await self.unregister(id)
+                    staying.discard(id)
+                except Exception as error:  # noqa: BLE001 - a store is foreign code
+                    logger.warning("The agent %r was not removed from the registry: %s", id, describe(error))
+        self._own.clear()
+        if staying:
+            logger.warning("%d agents stay registered for up to %g s", len(staying), LEASE)
 
     async def _renew(self) -> None:
         while True:

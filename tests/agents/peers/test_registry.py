@@ -11,7 +11,7 @@ import pytest
 
 from vivavoce.agents.memory import InProcessStore, SqliteStore, StoreUnavailable
 from vivavoce.agents.peers import AgentCard, AgentRegistry
-from vivavoce.agents.peers.registry import CARDS
+from vivavoce.agents.peers.registry import CARDS, CLOSE_LIMIT, REMOVAL_LIMIT
 from vivavoce.agents.testing import run_virtual
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -158,6 +158,21 @@ def test_any_failure_of_a_store_costs_one_renewal_only() -> None:
         assert [card.id for card in await AgentRegistry(store).find()] == ["tax"]  # for up to 15 s
 
     run_virtual(main())
+
+
+def test_a_store_that_hangs_delays_the_close_for_a_short_time_only(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        store = Slow()
+        registry = AgentRegistry(store)
+        for number in range(100):
+            await registry.register(AgentCard(f"agent-{number}", "ws://h:1/"))
+        store.may_go_on = anyio.Event()
+        began = anyio.current_time()
+        await registry.aclose()
+        assert anyio.current_time() - began <= CLOSE_LIMIT + REMOVAL_LIMIT
+
+    run_virtual(main())
+    assert "stay registered for up to 15 s" in caplog.text
 
 
 async def test_an_entry_that_cannot_be_read_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
