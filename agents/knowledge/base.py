@@ -19,6 +19,7 @@ from vivavoce.agents.knowledge.index import IN_MEMORY, Index
 from vivavoce.agents.knowledge.passages import Passage, passages_of
 from vivavoce.pipelines.core.checks import check_instance, check_text, check_whole, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
+from vivavoce.pipelines.core.retry import RetryOptions, retry
 from vivavoce.pipelines.embedder.base import MOST_TEXTS, Embedder, embedded
 
 T = TypeVar("T")
@@ -113,7 +114,7 @@ class KnowledgeBase:
             The number of its passages.
         Raises:
             ConfigurationError: An argument is of another kind.
-            ProviderError: The embedder failed; nothing has changed.
+            ProviderError: The embedder failed, again too where that may help; nothing has changed.
             StoreUnavailable: The file cannot be used.
         """
         text = check_text("text", text)
@@ -139,12 +140,10 @@ class KnowledgeBase:
         source, kept = check_text("source", source), _json(metadata)
         self._check_open()
         texts = await self._documents.run(lambda: passages_of(read(), has_headings=has_headings))
-        vectors: list[bytes | None] = []
-        if self._embedder is None:
-            vectors = [None] * len(texts)
-        while len(vectors) < len(texts):  # Python's floats take eight times as much memory
-            part = await embedded(self._embedder, texts[len(vectors) : len(vectors) + MOST_TEXTS])
-            vectors += await self._documents.run(_packed, part)
+        vectors: list[bytes | None] = [None] * len(texts) if self._embedder is None else []
+        while self._embedder is not None and len(vectors) < len(texts):  # Python's floats would take much memory
+            request = partial(embedded, self._embedder, texts[len(vectors) : len(vectors) + MOST_TEXTS])
+            vectors += await self._documents.run(_packed, await retry(request, RetryOptions()))
         await self._run(lambda index: index.add(texts, vectors, source, kept))
         return len(texts)
 

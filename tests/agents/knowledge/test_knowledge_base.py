@@ -9,9 +9,8 @@ import os
 import pickle
 import sqlite3
 import threading
-import tracemalloc
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import anyio
@@ -21,6 +20,7 @@ from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import RetrievalMissed
 from vivavoce.agents.knowledge import KnowledgeBase, KnowledgeOptions, Passage
 from vivavoce.agents.knowledge.index import Index
+from vivavoce.agents.testing import run_virtual
 from vivavoce.agents.transports import TextTransport
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderProtocolError, StoreUnavailable
@@ -393,18 +393,24 @@ async def test_a_base_that_takes_longer_to_read_than_a_search_may_take_is_read_a
 # --- embeddings
 
 
-async def test_the_vectors_of_a_long_document_take_the_memory_of_float32() -> None:
-    embedder = ScriptedEmbedder(dimensions=256)
-    async with KnowledgeBase(embedder=embedder) as base:
-        await base.add_text("The shop is open.")  # numpy is there
-        text = "\n\n".join("The shop is open. " * 30 for _ in range(1500))
-        tracemalloc.start()
-        try:
-            assert await base.add_text(text) > 1000
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-    assert peak < 7_000_000  # Python's floats would take 1,000 × 256 × 32 bytes, beside the text
+def test_a_long_document_survives_a_busy_embedder_and_a_search_does_not_wait_for_it() -> None:
+    class Busy(ScriptedEmbedder):
+        is_busy = False
+
+        async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            self.is_busy = not self.is_busy
+            if self.is_busy:
+                raise ProviderError("busy", provider="scripted", retryable=True)
+            return await super().embed(texts)
+
+    async def main() -> None:
+        async with KnowledgeBase(embedder=Busy()) as base:
+            assert await base.add_text("\n\n".join("The shop is open. " * 30 for _ in range(250))) > 200
+            with pytest.raises(ProviderError, match="busy"):
+                await base.search("shop")
+            assert len(await base.search("shop")) == 4
+
+    run_virtual(main())
 
 
 async def test_numbers_that_are_none_are_refused() -> None:
